@@ -82,18 +82,18 @@ class AskedActions:
 
 
 def unbilled(
-    billed: Mapping[int, Mapping[str, ActionUse]], asked: AskedActions, kept: Collection[str]
+    billed: Mapping[int, Mapping[str, ActionUse]], actions: AskedActions, kept_names: Collection[str]
 ) -> dict[str, ActionUse]:
-    """What of `asked` is not on the bill yet; `billed` has what earlier reports of the work item told, by attempt.
+    """What of `actions` is not on the bill yet; `billed` has what earlier reports of the work item told, by attempt.
 
     A work item pays a kept answer once, whichever of its attempts tells of it: what an attempt tells of the resources
-    `kept` includes what those before it told. All other actions are paid by the attempt that asked them.
+    `kept_names` includes what those before it told. All other actions are paid by the attempt that asked them.
     """
     new: dict[str, ActionUse] = {}
-    for name, use in asked.use.items():
-        if name in kept:
+    for name, use in actions.use.items():
+        if name in kept_names:
             new[name] = _beyond(use, [before[name] for before in billed.values() if name in before])
-        elif not (asked.told_again and asked.attempt in billed):
+        elif not (actions.told_again and actions.attempt in billed):
             new[name] = use
     return new
 

@@ -84,37 +84,37 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
 def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
     """With what the attempts asked of resources on the bill, and in the tallies of the round."""
     resources = plan.config.resources
+    kept_names = {name for name, resource in resources.items() if resource.keep}
     for attempt in attempts if resources else ():
-        asked = actions_of(attempt, resources)
-        if not asked.use:
+        actions = actions_of(attempt, resources)
+        if not actions.use:
             continue
         work = attempt.report.id.removeprefix(f"{plan.run}/")
-        billed_before = state.asked.get(work, {})
-        kept = {name for name, resource in resources.items() if resource.keep}
-        if not attempt.work and not billed_before:
+        before = state.billed_actions.get(work, {})
+        if not attempt.work and not before:
             # Of an earlier round, before the last checkpoint: its work item was answered, and has told what it paid.
-            asked = asked.without(kept)
-        told_before = asked.told_again and asked.attempt in billed_before
+            actions = actions.without(kept_names)
+        is_known = actions.told_again and actions.attempt in before
         meter, tallies = state.meter, dict(state.actions)
-        for name, use in unbilled(billed_before, asked, kept).items():
+        for name, use in unbilled(before, actions, kept_names).items():
             meter = meter.add_actions(name, use, resources[name].memory_mb, budget.per_vcpu(plan))
-            times = () if told_before else asked.completion_ms(name)
+            times = () if is_known else actions.completion_ms(name)
             tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
-        told = {**state.asked, work: {**billed_before, asked.attempt: asked.use}}
-        state = replace(state, meter=meter, actions=tallies, asked=told)
+        billed_actions = {**state.billed_actions, work: {**before, actions.attempt: actions.use}}
+        state = replace(state, meter=meter, actions=tallies, billed_actions=billed_actions)
         if slot := state.slots.get(attempt.work):
-            state = replace(state, most_asked=_most_asked(state, slot.item, asked))
+            state = replace(state, most_actions=_most_actions(state, slot.item, actions))
     return state
 
 
-def _most_asked(state: State, item: WorkItem, asked: AskedActions) -> dict[str, dict[str, tuple[float, float]]]:
-    """The most that tasks of a kind have asked, of which this item's has asked so much."""
-    before = state.most_asked.get(item.kind, {})
+def _most_actions(state: State, item: WorkItem, actions: AskedActions) -> dict[str, dict[str, tuple[float, float]]]:
+    """The most that tasks of a kind have asked, `item` with these actions among them."""
+    before = state.most_actions.get(item.kind, {})
     most = dict(before)
-    for name, use in asked.use.items():
+    for name, use in actions.use.items():
         count, ms = before.get(name, (0.0, 0.0))
         most[name] = max(count, (use.count + use.hits) / item.weight), max(ms, use.ms / item.weight)
-    return {**state.most_asked, item.kind: most}
+    return {**state.most_actions, item.kind: most}
 
 
 def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
@@ -234,8 +234,12 @@ def _bill_waiting(plan: Plan, state: State) -> State:
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
-    asked = {work: told for work, told in state.asked.items() if int(work.partition("/")[0]) >= state.round}
-    following = replace(state, checkpointed=durable_keys, saved=state.round, asked=asked)
+    billed_actions = {
+        work: by_attempt
+        for work, by_attempt in state.billed_actions.items()
+        if int(work.partition("/")[0]) >= state.round
+    }
+    following = replace(state, checkpointed=durable_keys, saved=state.round, billed_actions=billed_actions)
     freed_keys = set(state.checkpointed) - phase_ends.needed_keys(following)
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 

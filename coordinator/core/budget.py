@@ -134,8 +134,8 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
 def _with_actions(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
     """The meter with what `items` may ask of resources: a multiple of the most that tasks of their kind have asked,
     and of a kind that has not asked yet nothing."""
-    for item in items if state.most_asked else ():
-        for name, (count, ms) in state.most_asked.get(item.kind, {}).items():
+    for item in items if state.most_actions else ():
+        for name, (count, ms) in state.most_actions.get(item.kind, {}).items():
             if resource := plan.config.resources.get(name):
                 most = ActionUse(
                     count=math.ceil(ASKED_SLACK * count * item.weight), ms=math.ceil(ASKED_SLACK * ms * item.weight)

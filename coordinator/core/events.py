@@ -49,11 +49,11 @@ def decode_answer(report: Report) -> tuple[Report, Answer | None]:
 def actions_of(attempt: Ended, resources: Collection[str]) -> AskedActions:
     """What an attempt asked of these resources; of others it can say nothing."""
     answer, report = attempt.answer, attempt.report
-    told, times = (answer.usage.actions, answer.actions) if answer else (report.action_use, report.actions)
+    by_name, times = (answer.usage.actions, answer.actions) if answer else (report.action_use, report.actions)
     asked_in = answer.actions_of if isinstance(answer, Done) else None
     return AskedActions(
         attempt=report.attempt if asked_in is None else asked_in,
-        use={name: use for name, use in told.items() if name in resources},
+        use={name: use for name, use in by_name.items() if name in resources},
         times=times,
         told_again=asked_in is not None,
     )

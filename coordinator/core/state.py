@@ -258,13 +258,13 @@ class State(Message, frozen=True, kw_only=True):
     """The tasks of the phase by work name."""
     meter: Meter = Meter()
     """What the bill counts, so far."""
-    asked: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict)
+    billed_actions: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict)
     """What of it work items asked of resources since the last checkpoint, by round and work name, and by attempt."""
     actions: dict[str, ActionTally] = field(default_factory=dict)
     """The actions since the last round ended, by resource."""
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest duration by kind of task, in milliseconds per unit of weight."""
-    most_asked: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    most_actions: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
     """The most actions and milliseconds by kind of task and resource, per unit of weight."""
     timings: Timings = field(default_factory=dict)
     """Durations of earlier work, for the placement planner."""
@@ -363,7 +363,7 @@ class State(Message, frozen=True, kw_only=True):
     @property
     def action_keys(self) -> tuple[str, ...]:
         """The keys under which the tasks of the round in flight may have stored what they asked."""
-        works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.asked)
+        works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.billed_actions)
         return tuple(keys.object_key(keys.output_prefix(self.round, work), keys.ACTIONS) for work in works)
 
     @property

@@ -51,8 +51,8 @@ class ActionMeter:
         now = self.now_ms()
         for outcome in outcomes[: max(0, MOST_TIMES - len(self.times))]:
             begun = min(now, asked_ms + max(0.0, outcome.queued_ms))
-            ended = min(now, begun + max(0.0, outcome.run_ms))
-            times = (round(each, 3) for each in (asked_ms, begun, ended))
+            end = min(now, begun + max(0.0, outcome.run_ms))
+            times = (round(each, 3) for each in (asked_ms, begun, end))
             self.times += (ActionTime(name, outcome.slot, *times),)
 
     def store(self, request: Request, blobs: Blobs) -> None:

@@ -13,9 +13,9 @@ class ActionBar:
 
     resource: str
     lane: int
-    asked: float
-    begun: float
-    ended: float
+    asked_at: float
+    begun_at: float
+    ended_at: float
     record: AttemptRecord
     """The attempt that asked."""
 
@@ -30,9 +30,10 @@ def action_bars(records: Iterable[AttemptRecord]) -> dict[str, list[ActionBar]]:
     for record in records:
         since = record.ended_at - record.duration_ms / 1000
         for each in record.actions:
-            asked, begun, ended = (since + ms / 1000 for ms in (each.asked_ms, each.begun_ms, each.ended_ms))
-            bars.setdefault(each.resource, []).append(ActionBar(each.resource, each.slot, asked, begun, ended, record))
-    sorted_bars = {name: sorted(each, key=lambda bar: bar.begun) for name, each in sorted(bars.items())}
+            asked_at, begun_at, ended_at = (since + ms / 1000 for ms in (each.asked_ms, each.begun_ms, each.ended_ms))
+            bar = ActionBar(each.resource, each.slot, asked_at, begun_at, ended_at, record)
+            bars.setdefault(each.resource, []).append(bar)
+    sorted_bars = {name: sorted(each, key=lambda bar: bar.begun_at) for name, each in sorted(bars.items())}
     return {name: _spread(each) if _overlap(each) else each for name, each in sorted_bars.items()}
 
 
@@ -40,8 +41,8 @@ def waiting_spans(record: AttemptRecord) -> list[tuple[float, float]]:
     """When the attempt waited for answers, without overlaps: what it asks side by side it waits for once."""
     since = record.ended_at - record.duration_ms / 1000
     spans: list[tuple[float, float]] = []
-    for asked, ended in sorted((each.asked_ms, each.ended_ms) for each in record.actions):
-        begin, end = since + asked / 1000, since + ended / 1000
+    for asked_ms, ended_ms in sorted((each.asked_ms, each.ended_ms) for each in record.actions):
+        begin, end = since + asked_ms / 1000, since + ended_ms / 1000
         if spans and begin <= spans[-1][1]:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
         else:
@@ -63,7 +64,9 @@ def _overlap(bars: Sequence[ActionBar]) -> bool:
     for bar in bars:
         by_lane.setdefault(bar.lane, []).append(bar)
     return any(
-        later.begun < earlier.ended - _TOLERANCE_S for each in by_lane.values() for earlier, later in pairwise(each)
+        later.begun_at < earlier.ended_at - _TOLERANCE_S
+        for each in by_lane.values()
+        for earlier, later in pairwise(each)
     )
 
 
@@ -72,7 +75,7 @@ def _spread(bars: Sequence[ActionBar]) -> list[ActionBar]:
     free: list[float] = []
     spread = []
     for bar in bars:
-        lane = next((lane for lane, until in enumerate(free) if until <= bar.begun), len(free))
-        free[lane : lane + 1] = [bar.ended]
+        lane = next((lane for lane, until in enumerate(free) if until <= bar.begun_at), len(free))
+        free[lane : lane + 1] = [bar.ended_at]
         spread.append(replace(bar, lane=lane))
     return spread

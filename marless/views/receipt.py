@@ -40,7 +40,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lost_text = f", {lost_attempts(summary.attempts_lost)}" if summary.attempts_lost else ""
-    lines += [_item("asked", _asked(name, actions)) for name, actions in summary.actions.items()]
+    lines += [_item("asked", _actions_text(name, actions)) for name, actions in summary.actions.items()]
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{lost_text}"))
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
         rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
@@ -59,7 +59,7 @@ def _trained(plan: Plan, summary: Summary) -> list[str]:
     return lines
 
 
-def _asked(name: str, actions: ActionTotals) -> str:
+def _actions_text(name: str, actions: ActionTotals) -> str:
     hits = f", {counted(actions.hits, 'hit')}" if actions.hits else ""
     return f"{name}: {counted(actions.count, 'action')}{hits}, {seconds(actions.seconds)}, {money(actions.dollars)}"
 

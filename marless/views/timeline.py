@@ -136,7 +136,7 @@ def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[ActionBar]]) -
         left -= room
         for each in (each for each in actions[name] if each.lane < room):
             colour = _resource_colour(actions, name)
-            canvas.rectangle(first + each.lane, each.begun, each.ended, colour, _action_text(each))
+            canvas.rectangle(first + each.lane, each.begun_at, each.ended_at, colour, _action_text(each))
 
 
 def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
@@ -163,8 +163,8 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
         events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
         events += [
             event(
-                name, action.lane, action.begun, action.ended, work=action.record.work,
-                waited_s=round(action.begun - action.asked, 6),
+                name, action.lane, action.begun_at, action.ended_at, work=action.record.work,
+                waited_s=round(action.begun_at - action.asked_at, 6),
             ) | {"pid": process}
             for action in each
         ]  # fmt: skip
@@ -186,7 +186,7 @@ def _text(bar: Bar) -> str:
 def _action_text(bar: ActionBar) -> str:
     record = bar.record
     asker = f"{bar.resource} for round {record.round + 1} {record.work}"
-    return f"{asker}, waited {_ms(bar.begun - bar.asked)}, worked {_ms(bar.ended - bar.begun)}"
+    return f"{asker}, waited {_ms(bar.begun_at - bar.asked_at)}, worked {_ms(bar.ended_at - bar.begun_at)}"
 
 
 def _resource_colour(actions: Iterable[str], name: str) -> str:
@@ -233,7 +233,7 @@ def _summary(
         seconds_by_kind["waiting for answers, in functions"] = sum(waits)
         colours["waiting for answers, in functions"] = _WAITING
     for name, each in actions.items():
-        seconds_by_kind[f"{name}, {len(each):,} actions"] = sum(bar.ended - bar.begun for bar in each)
+        seconds_by_kind[f"{name}, {len(each):,} actions"] = sum(bar.ended_at - bar.begun_at for bar in each)
         colours[f"{name}, {len(each):,} actions"] = _resource_colour(actions, name)
     items = [
         f'<li><span style="background:{colours.get(name, _OTHER)}"></span>{escape(name)}: {_ms(seconds)}</li>'

@@ -55,7 +55,7 @@ def _asking(records: Sequence[AttemptRecord], since: float, length_s: float, slo
     waits = [(begin - since, end - since) for record in records for begin, end in waiting_spans(record)]
     lines = [_line("asking", waits, length_s, slots, width)]
     for name, lanes in lanes_of(actions).items():
-        spans = [(bar.lane, (bar.begun - since, bar.ended - since)) for bar in actions[name]]
+        spans = [(bar.lane, (bar.begun_at - since, bar.ended_at - since)) for bar in actions[name]]
         if lanes > _MOST_LINES:
             lines.append(_line(_label(name, f"x{lanes}"), [span for _, span in spans], length_s, lanes, width))
             continue

@@ -40,22 +40,22 @@ def test_without_a_time_there_is_no_mean_and_no_quantile():
 
 def test_every_attempt_pays_what_it_asked_where_no_answer_is_kept():
     asked = AskedActions(1, use(count=5, ms=50))
-    assert unbilled({0: use(count=3, ms=30)}, asked, kept=()) == use(count=5, ms=50)
+    assert unbilled({0: use(count=3, ms=30)}, asked, kept_names=()) == use(count=5, ms=50)
 
 
 def test_what_an_attempt_stored_is_billed_once_whoever_tells_of_it():
     stored = AskedActions(0, use(count=5, ms=50), told_again=True)
     # Its process died and the pool has told; or nobody has, since its driver died too.
-    assert unbilled({0: use(count=5, ms=50)}, stored, kept=()) == {}
-    assert unbilled({}, stored, kept=()) == use(count=5, ms=50)
+    assert unbilled({0: use(count=5, ms=50)}, stored, kept_names=()) == {}
+    assert unbilled({}, stored, kept_names=()) == use(count=5, ms=50)
 
 
 def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
     # The first attempt died after two questions; the second was given their answers, and has asked three more.
     second = AskedActions(1, use(count=5, hits=1, ms=50))
-    assert unbilled({0: use(count=2, ms=20)}, second, kept={JUDGE}) == use(count=3, hits=1, ms=30)
+    assert unbilled({0: use(count=2, ms=20)}, second, kept_names={JUDGE}) == use(count=3, hits=1, ms=30)
     third = AskedActions(2, use(count=1, ms=10))
-    assert unbilled({0: use(count=2, ms=20), 1: use(count=5, hits=1, ms=50)}, third, kept={JUDGE}) == use()
+    assert unbilled({0: use(count=2, ms=20), 1: use(count=5, hits=1, ms=50)}, third, kept_names={JUDGE}) == use()
 
 
 def test_completion_is_from_the_question_to_the_answer_and_of_one_resource():
