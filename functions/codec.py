@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import SCHEMA, ActionsHeader, CorruptObject, Ref, Table, TaskHeader
+from functions.contract import SCHEMA, ActionsHeader, CorruptObject, ForeignObject, Ref, Table, TaskHeader
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
 from functions.storage_port import Blobs
 
@@ -56,9 +56,12 @@ def header(body: bytes, key: str) -> TaskHeader:
     return _header(body, key, TaskHeader)
 
 
-def actions_header(body: bytes, key: str) -> ActionsHeader:
-    """The header of an object with a task's actions; raises as `header`."""
-    return _header(body, key, ActionsHeader)
+def actions_header(body: bytes, key: str, task: str) -> ActionsHeader:
+    """The header of the object with a task's actions; raises as `header`, and `ForeignObject` for another task's."""
+    actions = _header(body, key, ActionsHeader)
+    if actions.task != task:
+        raise ForeignObject(f"{key} was written by task {actions.task}, not by {task}")
+    return actions
 
 
 def _header(body: bytes, key: str, kind: type[_Header]) -> _Header:

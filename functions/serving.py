@@ -214,7 +214,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     if remarks := guard.remarks():
         answer = msgspec.structs.replace(answer, remarks=remarks)
     if meter.actions and meter.actions.times:
-        answer = msgspec.structs.replace(answer, actions=meter.actions.times)
+        answer = msgspec.structs.replace(answer, actions=tuple(meter.actions.times))
     return to_json(answer)
 
 

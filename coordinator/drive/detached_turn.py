@@ -251,9 +251,8 @@ def _read_answer(
 
 def _with_actions(request: Request, done: Done, head: Head) -> Done:
     """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
-    from functions.resources.action_meter import read
-
-    stored = read(request, head.start)
+    key = keys.object_key(request.address.output, keys.ACTIONS)
+    stored = codec.actions_header(head.start, key, request.address.id)
     usage = replace(done.usage, actions=stored.use)
     return replace(done, usage=usage, actions=stored.actions, actions_of=stored.attempt)
 

@@ -27,7 +27,6 @@ from coordinator.core.events import (
 )
 from coordinator.core.rounds import to_checkpoint
 from coordinator.core.state import Plan, State, WorkItem
-from coordinator.drive.attempt_record import record_of
 from coordinator.drive.completion_reports import Detached, new_asks, report_addresses
 from coordinator.drive.inlined_objects import InlinedObjects
 from coordinator.drive.ledger_items import (
@@ -258,6 +257,8 @@ class Driver:
         self._finish_round()
 
     def _listen(self) -> bool:
+        from coordinator.drive.attempt_record import record_of  # a coordinator on Lambda never listens
+
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
         self._decision_due = False  # what was to be decided was decided
         for report in self._ports.invoker.wait(self._patience_s):

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.state import RoundLine
-from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.pricing.bill import Meter
 from functions.contract import Record, Report
 from functions.storage_port import Blobs
+
+if TYPE_CHECKING:
+    from coordinator.drive.attempt_record import AttemptRecord
 
 
 class Storage(Blobs, Protocol):
@@ -76,4 +78,4 @@ class Ports:
     invoker: Invoker
     journal: Journal
     repeated: Callable[[], Meter] = Meter
-    attempts: Callable[[list[AttemptRecord]], None] = lambda records: None
+    attempts: Callable[["list[AttemptRecord]"], None] = lambda records: None

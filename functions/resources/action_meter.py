@@ -9,7 +9,6 @@ from functions.contract import (
     ActionsHeader,
     ActionTime,
     ActionUse,
-    ForeignObject,
     KeyTaken,
     NoSuchObject,
     Request,
@@ -32,7 +31,7 @@ class ActionMeter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._since = clock, clock()
         self.use: dict[str, ActionUse] = {}
-        self.times: tuple[ActionTime, ...] = ()
+        self.times: list[ActionTime] = []
 
     def now_ms(self) -> float:
         """Milliseconds since the attempt began."""
@@ -53,39 +52,31 @@ class ActionMeter:
             begun = min(now, asked_ms + max(0.0, outcome.queued_ms))
             end = min(now, begun + max(0.0, outcome.run_ms))
             times = (round(each, 3) for each in (asked_ms, begun, end))
-            self.times += (ActionTime(name, outcome.slot, *times),)
+            self.times.append(ActionTime(name, outcome.slot, *times))
 
     def store(self, request: Request, blobs: Blobs) -> None:
         """Stores what was counted, if anything was; the first attempt that comes here counts."""
         if not self.use:
             return
-        header = ActionsHeader(task=request.address.id, attempt=request.attempt, use=self.use, actions=self.times)
+        header = ActionsHeader(
+            task=request.address.id, attempt=request.attempt, use=self.use, actions=tuple(self.times)
+        )
         try:
-            blobs.put(key_of(request), codec.encode({}, header))
+            blobs.put(_key(request), codec.encode({}, header))
         except KeyTaken:
             return
 
     def adopt(self, request: Request, blobs: Blobs) -> int | None:
         """Counts what the attempt has stored whose answer this one gives, and returns its number; None where it asked
-        nothing. Raises as `read`."""
+        nothing. Raises `CorruptObject` and `ForeignObject`."""
+        key = _key(request)
         try:
-            header = read(request, blobs.get(key_of(request)))
+            header = codec.actions_header(blobs.get(key), key, request.address.id)
         except NoSuchObject:
             return None
-        self.use, self.times = header.use, header.actions
+        self.use, self.times = header.use, list(header.actions)
         return header.attempt
 
 
-def key_of(request: Request) -> str:
-    """The key of the object with a task's actions."""
+def _key(request: Request) -> str:
     return keys.object_key(request.address.output, keys.ACTIONS)
-
-
-def read(request: Request, body: bytes) -> ActionsHeader:
-    """What a task has stored, from the object's bytes or from as many as its header has; raises `CorruptObject`, and
-    `ForeignObject` for another task's."""
-    key = key_of(request)
-    header = codec.actions_header(body, key)
-    if header.task != request.address.id:
-        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.address.id}")
-    return header
