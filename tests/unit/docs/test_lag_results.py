@@ -31,3 +31,16 @@ def test_the_table_of_lags_is_that_of_the_stored_runs():
             f"{steps(min(to_target))} to {steps(max(to_target))}",
         )
         assert f"| {arm} | {' | '.join(cells)} |" in page
+
+
+def test_the_seconds_of_lags_are_those_of_the_stored_runs():
+    page = (ROOT / "docs" / "results" / "lag.md").read_text(encoding="utf-8")
+    with (ROOT / "docs" / "results" / "lag" / "seconds.csv").open(encoding="utf-8") as file:
+        runs_of = {arm: list(runs) for arm, runs in groupby(csv.DictReader(file), lambda run: run["arm"])}
+    assert len(runs_of) == 10
+    for arm, runs in runs_of.items():
+        assert [run["seed"] for run in runs] == ["1", "2", "3", "4", "5"]
+        seconds = [float(run["seconds_to_target"]) for run in runs]
+        to_target = [float(run["env_steps_to_target"]) for run in runs]
+        spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
+        assert f"| {arm} | {median(seconds):.1f} | {spread} | {steps(median(to_target))} |" in page
