@@ -1,7 +1,8 @@
 """What an environment of yours may use: the vectorised protocol, its errors, and the check.
 
 A package offers an environment by an entry point of the group ``marless.environments`` whose value is a factory
-``make(task, num_envs) -> VectorEnvironment``. Any PettingZoo `ParallelEnv` factory needs none of this.
+``make(task, num_envs) -> VectorEnvironment``. Any PettingZoo `ParallelEnv` factory needs none of this. Either may take
+a parameter `resources`, by which environments ask the run's resources.
 
 Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check

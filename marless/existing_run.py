@@ -17,7 +17,7 @@ from functions.encoding import to_json_text
 from marless.output import note
 from marless.runs import summary
 from marless.runs.folder import ROOT, RunFolder, require_name
-from marless.runs.train_and_resume import LIMITS
+from marless.runs.train_and_resume import is_limit
 
 Exist = Literal["error", "resume", "replace"]
 
@@ -55,7 +55,7 @@ def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], 
     follow_limits = {*SIZED_BY_LIMITS} - {*explicit}
     keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key not in follow_limits]
     texts = [f"{key}={to_json_text(new[key])}" for key in keys if new.get(key) is not None]
-    other = next((key for key in keys if new.get(key) is None or not f"{key}=".startswith(LIMITS)), None)
+    other = next((key for key in keys if new.get(key) is None or not is_limit(key)), None)
     if other is not None:
         was, is_now = (to_json_text(each.get(other)) for each in (old, new))
         raise UserError(

@@ -105,7 +105,7 @@ def _source_faults(resource: Resource) -> Iterator[str]:
     if resource.until and not resource.command:
         yield "until says where the answer of a command ends; leave it out"
     if resource.http and (problem := _address_fault(resource.http)):
-        yield f"http = {resource.http!r}: {problem}"
+        yield f"http: {problem}"
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 # Folders of runs that belong together.
 COLLECTIONS = ("studies", "ablations")
-# A resumed run keeps all but these.
-_LIMITS = ("stop.", "functions.", "log.")
+# A resumed run keeps all but some of these.
+_LIMITS = ("stop.", "functions.", "log.", "resources.")
 
 
 def completers(command: str) -> Mapping[str, Callable[..., Any]]:

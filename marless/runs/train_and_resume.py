@@ -7,6 +7,7 @@ from contextlib import closing
 
 import msgspec
 
+from coordinator.config.config_keys import general
 from coordinator.config.loading import convert, override
 from coordinator.config.schema import Functions, RunConfig
 from coordinator.drive import run_manifest
@@ -26,7 +27,9 @@ from marless.runs.inputs.required_packages import require_packages
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
-LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+_LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+# Of a resource, what changes no answer of it.
+_HOW_ASKED = ("slots", "rate", "timeout_s", "attempts", "memory_mb")
 
 
 def train(
@@ -182,7 +185,7 @@ def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
-    other = next((text for text in settings if not text.startswith(LIMITS)), None)
+    other = next((text for text in settings if not is_limit(text.partition("=")[0])), None)
     if other is not None:
         limits = "limits (stop.* and functions.*.timeout_s)"
         raise UserError(f"{other}: a run keeps its configuration; only {limits} and log.to can be set anew")
@@ -190,6 +193,11 @@ def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     for text in settings:
         override(document, text)
     return convert(document, "the command line")
+
+
+def is_limit(key: str) -> bool:
+    """Whether the setting changes no byte of the weights, so that a resume may set it anew."""
+    return f"{key}=".startswith(_LIMITS) or (general(key) != key and key.rpartition(".")[2] in _HOW_ASKED)
 
 
 def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:

@@ -89,6 +89,7 @@ def train(
     backend = back_end(folder, workers)
     try:
         config = load(None, few_steps(overrides))
+        backend.serve(config.resources)
         platform = Platform(init_limit_ms=backend.platform.init_limit_ms, concurrency=workers)
         plan = Plan("run", config, "code", load_prices(), platform, inputs)
         metrics = folder / "metrics.jsonl"

@@ -1,21 +1,44 @@
 """Packages that a run needs on this machine: asked for before there is a folder, let alone a bill."""
 
 import importlib
+import shlex
+import shutil
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.specification import AlgorithmConfig
+from functions.resources.settings import Resource
 from marless import extras
 from marless.loggers import registry as loggers
 
 
 def require_packages(config: RunConfig, functions_here: bool = True) -> None:
     """Raises `UserError` unless loggers are known and installed and, where functions run on this machine
-    (`functions_here`), so is what computes networks. What a task needs is found by the function that describes it,
-    before the run costs anything."""
+    (`functions_here`), so is what computes networks and what answers for resources. What a task needs is found by the
+    function that describes it, before the run costs anything."""
     loggers.require(config.log.to)
     if functions_here:
         _require_engine(config.algorithm)
+        for name, resource in config.resources.items():
+            _require_resource(name, resource)
+
+
+def _require_resource(name: str, resource: Resource) -> None:
+    """What answers is looked for, and not begun."""
+    package = resource.serve.partition(":")[0].partition(".")[0]
+    # Processes find modules of the current folder, too, after all others.
+    if package and PathFinder.find_spec(package, [*sys.path, str(Path.cwd())]) is None:
+        raise UserError(
+            f"resources.{name}.serve: there is no module {package!r}; install it, or run from where it lies"
+        )
+    words = shlex.split(resource.command)
+    if words and shutil.which(words[0]) is None:
+        raise UserError(f"resources.{name}.command: {words[0]!r} is not installed, or not on the PATH")
+    if resource.sandbox == "bubblewrap" and shutil.which("bwrap") is None:
+        raise UserError(f"resources.{name}.sandbox: bubblewrap (bwrap) is not installed, or not on the PATH")
 
 
 def _require_engine(algorithm: AlgorithmConfig) -> None:

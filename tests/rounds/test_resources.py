@@ -1,0 +1,66 @@
+"""Runs whose environments ask resources: what is asked, kept and repeated."""
+
+import pytest
+from driver import SMALL, train
+
+from functions.resources.settings import Resource
+from infra.local.file_storage import FileStorage
+from marless.backends.registry import backend
+
+RUN = (*SMALL, "algorithm.name=ippo", "task.name=pettingzoo:asking_games:quiz", "stop.rounds=3", "actors.num_envs=2")
+KEPT = (*RUN, "resources.judge.serve=judges:at_random", "resources.judge.keep=true")
+inline = backend("inline").open
+
+
+@pytest.fixture
+def calls(tmp_path, shell):
+    """What the judge was asked so far."""
+    path = tmp_path / "calls"
+    shell.export(CALLS=str(path))
+    return lambda: path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_run_that_heard_a_judge_who_answers_at_random_is_repeated_from_its_answers(tmp_path, calls):
+    first = train(tmp_path / "first", KEPT, back_end=inline)
+    asked = calls()
+    assert len(asked) == len(set(asked))
+    assert len(FileStorage(tmp_path / "first/objects").list("answers/")) == len(asked)
+    (tmp_path / "second/objects").mkdir(parents=True)
+    (tmp_path / "first/objects/answers").rename(tmp_path / "second/objects/answers")
+    second = train(tmp_path / "second", KEPT, back_end=inline)
+    assert second.sha256 == first.sha256
+    assert calls() == asked
+
+
+@pytest.mark.parametrize("round_", [0, 1, 2])
+def test_a_run_that_is_killed_in_a_round_asks_no_question_twice(tmp_path, calls, round_):
+    train(tmp_path / "run", KEPT, leave=lambda state: state.round == round_ and bool(state.slots), back_end=inline)
+    train(tmp_path / "run", KEPT, back_end=inline)
+    assert len(calls()) == len(set(calls()))
+
+
+def test_how_a_resource_is_asked_changes_no_weight(tmp_path, calls):
+    run = (*RUN, "resources.judge.serve=judges:grade")
+    kept = train(tmp_path / "kept", [*run, "resources.judge.keep=true"], back_end=inline)
+    once = len(calls())
+    assert train(tmp_path / "asked", [*run, "resources.judge.slots=3"], back_end=inline).sha256 == kept.sha256
+    assert len(calls()) > 2 * once
+
+
+def test_a_judge_that_gives_no_answer_ends_the_run_with_its_cause(tmp_path, calls):
+    state = train(tmp_path, [*RUN, "resources.judge.serve=judges:raises", "attempts=2"], back_end=inline).state
+    assert state.status == "failed"
+    assert "ResourceFault: resource 'judge': ValueError: no idea (3 attempts)" in state.reason
+
+
+def test_an_environment_that_asks_what_the_run_lacks_ends_it_with_one_line(tmp_path):
+    state = train(tmp_path, [*RUN, "resources.jury.serve=judges:grade"], back_end=inline).state
+    assert "the run has no resource 'judge'; it has jury" in state.reason
+    assert Resource(serve="judges:grade").slots == 1
+
+
+def test_grades_are_part_of_what_is_learned(tmp_path, calls):
+    run = [*SMALL, "stop.rounds=2", "actors.num_envs=2", "algorithm.name=ippo", "resources.judge.serve=judges:grade"]
+    graded = train(tmp_path / "graded", [*run, "task.judge=judge"], back_end=inline)
+    assert graded.sha256 != train(tmp_path / "plain", run, back_end=inline).sha256
+    assert calls()

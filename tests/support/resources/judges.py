@@ -1,0 +1,76 @@
+"""What resources do: functions of one question, good and bad. Those that count append a line to the file of CALLS."""
+
+import os
+import random
+import time
+from pathlib import Path
+
+from functions.resources.port import RESOURCES
+
+
+def length(question):
+    return b"%d" % len(question)
+
+
+def cores(question, *, cores):
+    return b"%d" % cores
+
+
+def counted(question):
+    _count(question)
+    return length(question)
+
+
+def at_random(question):
+    """Answers differently each time."""
+    _count(question)
+    return b"%d" % random.Random().getrandbits(30)
+
+
+def slow(question):
+    """Takes as many seconds as the question says."""
+    _count(question)
+    time.sleep(float(question))
+    return question
+
+
+def grade(question):
+    """A digit that depends on every byte of the question."""
+    _count(question)
+    return b"%d" % (sum(question) % 10)
+
+
+def raises(question):
+    raise ValueError("no\nidea")
+
+
+def raises_twice(question):
+    _count(question)
+    if len(Path(os.environ["CALLS"]).read_text().splitlines()) < 3:
+        raise ValueError("not yet")
+    return b"now"
+
+
+def hangs(question):
+    time.sleep(3600)
+
+
+def dies(question):
+    os._exit(7)
+
+
+def text(question):
+    return "an answer"
+
+
+def gigabyte(question):
+    return bytes(1 << 30)
+
+
+def asks(question):
+    return RESOURCES.call("judge", [question])[0]
+
+
+def _count(question):
+    with Path(os.environ["CALLS"]).open("a") as file:
+        file.write(f"{question[:80]!r}\n")

@@ -1,0 +1,126 @@
+"""What a task's environments may ask, and what is counted for the bill."""
+
+import pytest
+from resource_hosts import asking, in_process
+
+from functions.contract import CorruptObject
+from functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
+from functions.resources.settings import Resource
+
+KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
+FIRST, SECOND = "run/000000/sample/0", "run/000000/sample/1"
+
+
+@pytest.fixture(autouse=True)
+def calls(tmp_path, shell):
+    path = tmp_path / "calls"
+    shell.export(CALLS=str(path))
+    return lambda: path.read_text().splitlines() if path.exists() else []
+
+
+def counts(task):
+    """How many questions the task paid, and how many not."""
+    paid = [outcome.paid for outcome in task.outcomes["judge"]]
+    return paid.count(True), paid.count(False)
+
+
+def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
+    with in_process(KEPT, tmp_path) as host:
+        first, second = (asking(KEPT, tmp_path, host, asked_by) for asked_by in (FIRST, SECOND))
+        answers = first.call("judge", [b"a", b"b", b"a"])
+        assert first.call("judge", [b"b"]) == [answers[1]]
+        assert second.call("judge", [b"a", b"c"])[0] == answers[0]
+    assert (counts(first), counts(second)) == ((2, 2), (1, 1))
+
+
+def test_a_repeated_attempt_pays_what_the_attempt_before_it_asked(tmp_path, calls):
+    with in_process(KEPT, tmp_path) as host:
+        killed = asking(KEPT, tmp_path, host, FIRST)
+        killed.call("judge", [b"a", b"b"])
+        again = asking(KEPT, tmp_path, host, FIRST)
+        again.call("judge", [b"a"])
+        again.call("judge", [b"b", b"c"])
+    assert counts(again) == (3, 0)
+    assert len(calls()) == 3
+
+
+def test_without_keep_every_answer_is_paid(tmp_path):
+    resources = {"judge": Resource(serve="judges:counted")}
+    with in_process(resources, tmp_path) as host:
+        task = asking(resources, tmp_path, host)
+        task.call("judge", [b"a", b"a"])
+    assert counts(task) == (2, 0)
+    assert not (tmp_path / "answers").exists()
+
+
+def test_a_kept_answer_is_read_without_a_host(tmp_path):
+    with in_process(KEPT, tmp_path) as host:
+        answers = asking(KEPT, tmp_path, host).call("judge", [b"a"])
+    alone = asking(KEPT, tmp_path, None)
+    assert alone.call("judge", [b"a"]) == answers
+    with pytest.raises(ResourceFault, match="resource 'judge': nothing in this process serves resources"):
+        alone.call("judge", [b"b"])
+
+
+def test_an_answer_that_was_damaged_is_named(tmp_path):
+    with in_process(KEPT, tmp_path) as host:
+        asking(KEPT, tmp_path, host).call("judge", [b"a"])
+        (path,) = (tmp_path / "answers").iterdir()
+        path.write_bytes(b"rubbish")
+        with pytest.raises(CorruptObject, match=rf"answers/{path.name} cannot be read: .* delete it"):
+            asking(KEPT, tmp_path, host).call("judge", [b"a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "questions", "says"),
+    [
+        ("jury", [b"a"], "the run has no resource 'jury'; it has judge"),
+        ("judge", b"a", "resource 'judge' is asked a list of questions, each of which is bytes"),
+        ("judge", ["a"], "resource 'judge' is asked a list of questions, each of which is bytes"),
+        ("judge", [bytes(MOST_BYTES + 1)], "resource 'judge': a question has more than 16 MiB"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(tmp_path, name, questions, says):
+    with in_process(KEPT, tmp_path) as host, pytest.raises(ResourceFault, match=f"^{says}$"):
+        asking(KEPT, tmp_path, host).call(name, questions)
+
+
+def test_a_task_without_resources_says_how_to_set_one(tmp_path):
+    with pytest.raises(ResourceFault, match=r"^the run has no resource 'judge': set resources\.judge$"):
+        asking({}, tmp_path, None).call("judge", [b"a"])
+
+
+def test_what_is_bound_is_asked_until_the_block_ends(tmp_path):
+    resources = {"judge": Resource(serve="judges:length")}
+    with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):
+        assert RESOURCES.call("judge", [b"abc"]) == [b"3"]
+    with pytest.raises(ResourceFault, match="resource 'judge': no run is asked here"):
+        RESOURCES.call("judge", [b"abc"])
+
+
+class Half:
+    """A host that answers every second action."""
+
+    def ask(self, name, actions):
+        return [Outcome(b"yes") if place % 2 else Outcome(error="too hard") for place, _ in enumerate(actions)]
+
+
+def test_a_batch_with_one_answer_missing_has_none(tmp_path):
+    resources = {"judge": Resource(serve="judges:length")}
+    with pytest.raises(ResourceFault, match=r"^resource 'judge': too hard$"):
+        asking(resources, tmp_path, Half()).call("judge", [b"a", b"b"])
+
+
+def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
+    actions = []
+
+    class Recording(Half):
+        def ask(self, name, asked):
+            actions.extend(asked)
+            return [Outcome(b"yes") for _ in asked]
+
+    asking(KEPT, tmp_path, Recording(), FIRST).call("judge", [b"a", b"a"])
+    asking({"judge": Resource(serve="judges:length")}, tmp_path, Recording(), FIRST).call("judge", [b"a", b"a"])
+    kept, *others = actions
+    assert (kept.question, len(kept.key), kept.asked_by) == (b"a", 64, FIRST)
+    assert others == [Action(b"a"), Action(b"a")]

@@ -1,0 +1,104 @@
+"""The table of a resource: what may stand in it, and the line about what may not."""
+
+import pytest
+
+from coordinator.config.loading import convert, load
+from coordinator.config.schema import ConfigError
+from coordinator.config.toml_dump import document
+from coordinator.config.toml_parsing import parse_toml
+from functions.resources.settings import Resource, identity
+from marless.page.run_settings import command, settings
+
+JUDGE = "resources.judge.serve=my_judge:grade"
+
+
+def refusal(*overrides):
+    with pytest.raises(ConfigError) as error:
+        load(None, overrides)
+    return str(error.value).removeprefix("the command line: ")
+
+
+def test_a_resource_is_read_as_it_is_typed():
+    typed = ["resources.judge.cores=1,4", "resources.judge.rate=90/min", "resources.judge.timeout_s=3"]
+    (resource,) = load(None, [JUDGE, *typed]).resources.values()
+    assert resource == Resource(serve="my_judge:grade", cores=(1, 4), rate="90/min", timeout_s=3.0)
+    assert resource.per_s == 1.5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ([JUDGE, "resources.judge.slots=0"], "resources.judge.slots: 0 is not a whole number of at least 1, such as"),
+        (["resources.judge.slots=2"], "resources.judge: a resource has exactly one of serve, command and http; none"),
+        (
+            [JUDGE, "resources.judge.command=cat"],
+            "resources.judge: a resource has exactly one of serve, command and http; serve and command are set",
+        ),
+        ([JUDGE, "resources.judge.slot=2"], "there is no key resources.judge.slot; did you mean resources.judge.slots"),
+        (["resources.judge=cat"], "resources.judge is a table, not a value; type resources.judge.serve=cat"),
+        ([JUDGE, "resources.judge.cores=4,1"], "resources.judge: cores = [4, 1]: the least is above the most"),
+        ([JUDGE, "resources.judge.rate=fast"], "resources.judge: rate = 'fast' is no rate, such as 600/min or 10/s"),
+        ([JUDGE, "resources.judge.rate=0/s"], "resources.judge: rate = '0/s' is no rate, such as 600/min or 10/s"),
+        ([JUDGE, "resources.judge.until=end"], "resources.judge: until says where the answer of a command ends; leave"),
+        (["resources.judge.serve=grade"], "resources.judge: serve = 'grade' names no function: write package.module:"),
+        (["resources.judge.http=judge.example"], "resources.judge: http: write it as https://host/path"),
+        (
+            ["resources.judge.http=https://me:secret@judge.example/"],
+            "resources.judge: http: leave out name and password; a token goes into the variable MARLESS_RESOURCE_",
+        ),
+        (
+            ["resources.judge.http=https://judge.example/", "resources.judge.sandbox=bubblewrap"],
+            "resources.judge: sandbox: a service runs elsewhere; leave it out",
+        ),
+        (
+            ["resources.The-Judge.serve=my_judge:grade"],
+            "resources: 'The-Judge' is no name of a resource: small letters",
+        ),
+        (["task.judge=judge"], "task.judge: there is no resource 'judge'; set resources.judge.serve"),
+        ([JUDGE, "task.judge=jury"], "task.judge: there is no resource 'jury'; there are judge"),
+    ],
+)
+def test_what_cannot_be_is_one_line_that_names_the_key(overrides, says):
+    assert refusal(*overrides).startswith(says)
+
+
+def test_a_file_with_resources_reads_back_as_itself():
+    config = load(
+        None, [JUDGE, "resources.judge.keep=true", "resources.engine.command=engine --fast", "task.judge=judge"]
+    )
+    text = document(config)
+    assert convert(parse_toml(text), "here") == config
+    assert "\n[resources]\n" not in text
+    assert "# actions at once, over all runs of a study\nslots = 1\n" in text
+
+
+def test_a_configuration_without_resources_does_not_speak_of_them():
+    assert "resources" not in document(load(None))
+
+
+def test_the_settings_of_a_run_are_those_that_differ_from_the_defaults_of_a_resource():
+    config = load(None, [JUDGE, "resources.judge.slots=4"])
+    assert [each.key for each in settings(config) if each.differs] == ["resources.judge.serve", "resources.judge.slots"]
+    assert command(config) == "marless train resources.judge.serve=my_judge:grade resources.judge.slots=4"
+
+
+BASE = Resource(serve="my_judge:grade")
+
+
+@pytest.mark.parametrize(
+    "same", [{"slots": 3}, {"cores": (1, 2)}, {"rate": "1/s"}, {"timeout_s": 1.0}, {"attempts": 1}, {"keep": True}]
+)
+def test_how_a_resource_is_asked_is_no_part_of_its_identity(same):
+    assert identity("judge", Resource(serve="my_judge:grade", **same)) == identity("judge", BASE)
+
+
+def test_what_answers_is_its_identity():
+    others = [
+        identity("jury", BASE),
+        identity("judge", Resource(serve="my_judge:other")),
+        identity("judge", Resource(command="my_judge:grade")),
+        identity("judge", Resource(command="my_judge:grade", until="x")),
+        identity("judge", Resource(serve="my_judge:grade", sandbox="bubblewrap")),
+        identity("judge", BASE),
+    ]
+    assert len(set(others)) == len(others)
