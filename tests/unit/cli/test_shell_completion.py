@@ -110,7 +110,7 @@ def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_r
     assert offered(prefix="./m", parsed_args=Namespace()).keys() == {"./my.toml"}
     assert offered(prefix=f"{tmp_path}/c", parsed_args=Namespace()).keys() == {f"{tmp_path}/configs/"}
     resumed = completers("resume")["settings"](prefix="", parsed_args=Namespace())
-    assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log"}
+    assert {key.partition(".")[0] for key in resumed} == {"stop", "functions", "log", "resources"}
 
 
 def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_being_removed(tmp_path, shell):

@@ -71,7 +71,7 @@ def test_a_grade_is_added_to_the_last_rewards_of_its_episode_and_to_nothing_else
 def test_agents_that_are_out_are_null_and_get_no_grade():
     """Runner 0 of the relay is out after 2 steps and runner 1 after 3; runner 2 ends the episode in step 4."""
     judge = Judge(*[b"10"] * COPIES)
-    environment = registry.make(EnvTask(name="pettingzoo:relays:relay", judge="judge"), COPIES)
+    environment = registry.make(EnvTask(name="pettingzoo:relays:Relay", judge="judge"), COPIES)
     environment.reset(np.random.default_rng(0))
     zeros = tuple(np.zeros((COPIES, len(kind.agents)), int) for kind in environment.spec.classes)
     with RESOURCES.bind(judge):
@@ -110,7 +110,7 @@ def test_a_judge_outside_of_a_run_is_one_line():
 
 
 def test_a_graded_task_has_the_last_action_and_the_remark_of_its_environment():
-    task = EnvTask(name="pettingzoo:relays:relay", judge="judge", last_action=True)
+    task = EnvTask(name="pettingzoo:relays:Relay", judge="judge", last_action=True)
     environment = registry.make(task, 1)
     bare = registry.make(EnvTask(name=task.name), 1)
     assert environment.spec.classes[0].observation_size == bare.spec.classes[0].observation_size + 4
