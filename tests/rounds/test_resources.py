@@ -64,3 +64,15 @@ def test_grades_are_part_of_what_is_learned(tmp_path, calls):
     graded = train(tmp_path / "graded", [*run, "task.judge=judge"], back_end=inline)
     assert graded.sha256 != train(tmp_path / "plain", run, back_end=inline).sha256
     assert calls()
+
+
+def test_a_bill_counts_what_the_judge_counts_also_after_failed_and_killed_attempts(tmp_path, calls):
+    """One question in seven has no answer at first, and then its task is tried again."""
+    settings = [*RUN, "resources.judge.serve=judges:fails_at_first", "resources.judge.keep=true"]
+    once = [*settings, "resources.judge.attempts=1", "attempts=10"]
+    train(tmp_path, once, leave=lambda state: state.round == 1 and bool(state.slots), back_end=inline)
+    state = train(tmp_path, once, back_end=inline).state
+    assert state.status == "finished"
+    answered = len(FileStorage(tmp_path / "objects").list("answers/"))
+    assert state.meter.actions["judge"].count == answered
+    assert len(calls()) > answered

@@ -51,6 +51,15 @@ def raises_twice(question):
     return b"now"
 
 
+def fails_at_first(question):
+    """One question in seven is answered when it is asked again."""
+    _count(question)
+    asked = Path(os.environ["CALLS"]).read_text().splitlines().count(repr(question[:80]))
+    if sum(question) % 7 == 0 and asked == 1:
+        raise ValueError("not yet")
+    return b"%d" % (sum(question) % 10)
+
+
 def hangs(question):
     time.sleep(3600)
 

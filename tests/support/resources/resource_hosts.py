@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from functions.contract import ResourceRef
+from functions.resources.action_meter import ActionMeter
 from functions.resources.asking import Asking
 from functions.resources.in_process import InProcess
 from functions.resources.port import Host
@@ -26,10 +27,14 @@ APART: dict[str, Serve] = {}
 
 
 def asking(
-    resources: Mapping[str, Resource], folder: Path, host: Host | None, asked_by: str = "run/000000/sample/0"
+    resources: Mapping[str, Resource],
+    folder: Path,
+    host: Host | None,
+    asked_by: str = "run/000000/sample/0",
+    meter: ActionMeter | None = None,
 ) -> Asking:
-    """The resources of a task of a run whose objects are below `folder`."""
+    """The resources of a task of a run whose objects are below `folder`; `meter` counts what it asks."""
     refs = {
         name: ResourceRef(identity=identity(name, resource), keep=resource.keep) for name, resource in resources.items()
     }
-    return Asking(refs, FileStorage(folder), host, asked_by)
+    return Asking(refs, FileStorage(folder), host, asked_by, meter)

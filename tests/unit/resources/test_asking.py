@@ -4,6 +4,7 @@ import pytest
 from resource_hosts import asking, in_process
 
 from functions.contract import CorruptObject
+from functions.resources.action_meter import ActionMeter
 from functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
 from functions.resources.settings import Resource
 
@@ -18,38 +19,40 @@ def calls(tmp_path, shell):
     return lambda: path.read_text().splitlines() if path.exists() else []
 
 
-def counts(task):
+def counts(meter):
     """How many questions the task paid, and how many not."""
-    paid = [outcome.paid for outcome in task.outcomes["judge"]]
-    return paid.count(True), paid.count(False)
+    use = meter.use["judge"]
+    return use.count, use.hits
 
 
 def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
+    meters = ActionMeter(), ActionMeter()
     with in_process(KEPT, tmp_path) as host:
-        first, second = (asking(KEPT, tmp_path, host, asked_by) for asked_by in (FIRST, SECOND))
+        first = asking(KEPT, tmp_path, host, FIRST, meters[0])
+        second = asking(KEPT, tmp_path, host, SECOND, meters[1])
         answers = first.call("judge", [b"a", b"b", b"a"])
         assert first.call("judge", [b"b"]) == [answers[1]]
         assert second.call("judge", [b"a", b"c"])[0] == answers[0]
-    assert (counts(first), counts(second)) == ((2, 2), (1, 1))
+    assert [counts(meter) for meter in meters] == [(2, 2), (1, 1)]
 
 
 def test_a_repeated_attempt_pays_what_the_attempt_before_it_asked(tmp_path, calls):
+    meter = ActionMeter()
     with in_process(KEPT, tmp_path) as host:
         killed = asking(KEPT, tmp_path, host, FIRST)
         killed.call("judge", [b"a", b"b"])
-        again = asking(KEPT, tmp_path, host, FIRST)
+        again = asking(KEPT, tmp_path, host, FIRST, meter)
         again.call("judge", [b"a"])
         again.call("judge", [b"b", b"c"])
-    assert counts(again) == (3, 0)
+    assert counts(meter) == (3, 0)
     assert len(calls()) == 3
 
 
 def test_without_keep_every_answer_is_paid(tmp_path):
-    resources = {"judge": Resource(serve="judges:counted")}
+    resources, meter = {"judge": Resource(serve="judges:counted")}, ActionMeter()
     with in_process(resources, tmp_path) as host:
-        task = asking(resources, tmp_path, host)
-        task.call("judge", [b"a", b"a"])
-    assert counts(task) == (2, 0)
+        asking(resources, tmp_path, host, meter=meter).call("judge", [b"a", b"a"])
+    assert counts(meter) == (2, 0)
     assert not (tmp_path / "answers").exists()
 
 
