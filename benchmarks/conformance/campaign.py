@@ -65,7 +65,8 @@ class ProtocolCampaign(CellCampaign):
         """Trains the missing cells, `jobs` at once, until all have records or `stopping`."""
         for name in ("measured", "references"):
             (self._folders.work / name).mkdir(parents=True, exist_ok=True)
-        SideBySide(self, SeparatePools(FUNCTION_MODULES), stopping, jobs, CampaignView()).drive()
+        with SeparatePools(FUNCTION_MODULES, self._folders.work / "resources") as pools:
+            SideBySide(self, pools, stopping, jobs, CampaignView()).drive()
 
     def is_over(self, cell: Cell) -> bool:
         """See `CellCampaign`."""

@@ -53,6 +53,7 @@ def _once(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
     with blobs.claim(answer_key(action.key), call.resource.timeout_s):
         if (earlier := kept_answer(blobs, action.key)) is not None:
             return earlier.outcome(action.asked_by)
+        RESOURCES.restart_clock()  # whoever had the claim has not answered
         began = time.perf_counter()
         answer = KeptAnswer(_answer(call), action.asked_by, _ms_since(began))
         try:

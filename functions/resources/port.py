@@ -4,7 +4,7 @@
 host of its process for what is not known yet: the pool of this machine, this process itself, or a function on AWS.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -80,6 +80,8 @@ class ProcessResources:
     def __init__(self) -> None:
         self.host: Host | None = None
         """What serves the actions of this process's tasks; None where nothing does."""
+        self.restart_clock: Callable[[], None] = lambda: None
+        """Tells whoever limits the time of this process's task that it has only waited for another process so far."""
         self._bound: Resources | None = None
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:

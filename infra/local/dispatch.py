@@ -292,10 +292,10 @@ class _Pool:
         self._free = [slot for slot in slots if slot.idle_since is not None]
         # Idle workers of other lanes make room.
         self._room = sum(slot.serves is None or slot.idle_since is None for slot in slots) < capacity.slots
-        # A task that needs more than there is runs alone.
+        # A task that needs more than there is runs alone. Tasks of other pools use cores, too.
         self.free = (
             {resource: capacity.of(resource) - amount + _ROUNDING for resource, amount in in_use.items()}
-            if self._busy
+            if self._busy or any(in_use.values())
             else {}
         )
         self._capacity, self._load_s_per_byte = capacity, capacity.load_s_per_byte

@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
+from math import inf
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -15,6 +16,9 @@ from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, Wh
 from functions.encoding import JsonDecoder, Undecodable
 from infra.local.dispatch import CORES, SLOTS, Capacity, Need, Task, Waiting
 from infra.local.worker_handle import WorkerProcess
+
+if TYPE_CHECKING:
+    from functions.resources.settings import Resource
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
@@ -91,6 +95,8 @@ class SharedPool(Protocol):
     capacity: Capacity
     usual_cores: dict[str, float]
 
+    def serve(self, lane: "Lane") -> None: ...
+
     def prewarm(self, function: str) -> None: ...
 
     def waits(self, lane: "Lane") -> None: ...
@@ -110,6 +116,8 @@ class Lane:
 
     def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
         self._pool, self.name, self.weight, self.logs = pool, name, weight, pool.logs
+        self.resources: Mapping[str, Resource] = {}
+        """What its tasks may ask, by name."""
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()
@@ -132,6 +140,12 @@ class Lane:
     def prewarm(self, function: str) -> None:
         """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
         self._pool.prewarm(function)
+
+    def serve(self, resources: Mapping[str, "Resource"]) -> None:
+        """Lets its tasks ask these resources, by name, from now on."""
+        self.resources = resources
+        if resources:
+            self._pool.serve(self)
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """Queues the task; never waits.
@@ -163,6 +177,14 @@ class Lane:
         self.waiting.remove(task)
         return self._pending.pop(task.number)
 
+    def pending_tasks(self) -> Collection[Pending]:
+        """Those that wait, as they have come."""
+        return self._pending.values()
+
+    def waits_since(self) -> float:
+        """When the first of those that wait has come, by the monotonic clock; `inf` if none waits."""
+        return next((pending.asked_at for pending in self._pending.values()), inf)
+
     def again(self, pending: Pending) -> None:
         """A task that has begun waits again, and is served alone."""
         pending.alone = True
@@ -181,9 +203,8 @@ class Lane:
 
     def _late(self) -> bool:
         """Whether one of its running tasks takes far longer than was predicted."""
-        now = time.monotonic()
         return any(
-            worker.task is not None and now - worker.since > _LATE * worker.task.task.expected_s + _UNKNOWN_S
+            worker.task is not None and worker.clock.elapsed_s() > _LATE * worker.task.task.expected_s + _UNKNOWN_S
             for worker in self.running
         )
 

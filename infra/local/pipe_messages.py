@@ -24,7 +24,7 @@ Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, tag="call"):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
     `warm` only import it. What it says repeats the `token`."""
 
@@ -60,7 +60,44 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     token: int = 0
 
 
-def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """From the worker: its task asks `resource` the question in the frame's bytes, and waits for the answer.
+
+    `number`: larger than those of all questions that the worker has asked before. `key`: where the answer is kept; ''
+    for nowhere. What a resource is, and which task asks, the pool knows by itself.
+    """
+
+    resource: str
+    number: Annotated[int, msgspec.Meta(ge=0)]
+    key: str = ""
+    token: int = 0
+
+
+class Restart(msgspec.Struct, frozen=True, tag="restart"):
+    """From the worker of a resource: its action has only waited so far, for another process at the same question."""
+
+    token: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="told"):
+    """To the worker: its question `number` is answered by the frame's bytes, or failed with `error` (one line).
+
+    The other fields are those of `functions.resources.port.Outcome`. The `token` is that of the task that asked.
+    """
+
+    number: int
+    token: int
+    error: str = ""
+    paid: bool = False
+    queued_ms: float = 0.0
+    run_ms: float = 0.0
+    slot: int = 0
+
+
+Message = Call | Told | Ready | Ended | Ask | Restart
+
+
+def frame(header: Message, body: bytes = b"") -> bytes:
     """The bytes to write."""
     header_bytes = to_message_pack(header)
     return b"".join((_LENGTHS.pack(len(header_bytes), len(body)), header_bytes, body))

@@ -4,24 +4,22 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from secrets import randbits
 from typing import Generic, TypeVar
 
-from infra.local.own_process import stat_fields
 from infra.local.pipe_messages import Inbox, Ready
 from infra.local.processes.process_starters import Child, Starter
 from infra.local.processes.process_tree import has_ended
+from infra.local.processes.processor_use import ProcessorUse
 from infra.local.processes.worker_log import WorkerLog
+from infra.local.task_clock import TaskClock
 
 # So long a process that ends still has a state although its pipes are closed.
 _ENDING_S = 0.1
-# Over how long it is measured what a task keeps busy.
-_RECENT_S = 0.25
 # Bytes of recent objects that it is taken to have at hand.
 _AT_HAND = 32 << 20
-# /proc/PID/stat counts in these (proc(5), fields 14 and 15).
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 Pending = TypeVar("Pending")
 """The pool's record of a task."""
@@ -37,23 +35,23 @@ class WorkerProcess(Generic[Pending]):
         self.number = number
         self.serves: tuple[str, str] | None = None
         """The lane and the group of its tasks that it serves alone, because of code that is not ours; None: all."""
-        self.modules: set[str] = set()
+        self.modules, self.roots = set[str](), set[bytes]()
         self.at_hand: dict[str, int] = {}
         """Bytes of the objects that it has read or written lately, by their SHA-256."""
-        self.warming = ""
-        self.roots: set[bytes] = set()
+        self.warming, self.init_ms = "", 0.0
         self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
         self.task: Pending | None = None
         self.token = randbits(63)
         """What its messages repeat until its task has ended, so that what a task writes by itself is told apart."""
-        self.init_ms = self.since = self.allowed_s = self.expires = 0.0
         self.idle_since = time.monotonic()
-        # When its processor seconds were looked at, what they were, and how many cores it kept busy before that; None
-        # while its task is new.
-        self._looked = self._processor_s = 0.0
-        self._recent: float | None = None
-        self.outbox = bytearray()
-        self.blocked = False
+        self.clock = TaskClock()
+        self.processor = ProcessorUse(lambda: self._child.pid)
+        self.slot = 0
+        """Which of the slots of a pool that numbers them it takes with its task."""
+        self.questions: set[int] = set()
+        """Numbers of those whose answers its task waits for."""
+        self._last_question = -1
+        self.outbox, self.blocked = bytearray(), False
         self.log = WorkerLog(log)
         try:
             self._child = self._start(starter, int(memory_mb))
@@ -88,13 +86,46 @@ class WorkerProcess(Generic[Pending]):
     def has(self, module: str) -> bool:
         return module in self.modules or module == self.warming
 
-    def begin(self, task: Pending, module: str, root: bytes, timeout_s: float) -> None:
-        """The task, of the run with objects below `root`, is the worker's from now on."""
+    @property
+    def computes(self) -> bool:
+        """Whether it has a task that does not wait for an answer."""
+        return self.task is not None and not self.questions
+
+    def begin(self, task: Pending, module: str, root: bytes, timeout_s: float, cores: float) -> None:
+        """The task, of the run with objects below `root`, is the worker's from now on. It is expected to keep so many
+        `cores` busy."""
         self.task = task
         self.roots.add(root)
         self.init_ms = self.unpaid.pop(module, 0.0)
-        self._looked, self._processor_s, self._recent = time.monotonic(), self._processor_seconds(), None
-        self.allow(timeout_s)
+        self.processor.begin(cores)
+        self.clock.start(timeout_s)
+
+    def ask(self, number: int) -> bool:
+        """Its task asks, and its clock stands still until all that it has asked is answered; False for a number that no
+        question of it can have."""
+        if self.task is None or number <= self._last_question:
+            return False
+        self.clock.stop()
+        self._last_question = number
+        self.questions.add(number)
+        return True
+
+    def answer(self, number: int) -> None:
+        """The answer is on its way."""
+        self.questions.discard(number)
+        self._go_on()
+
+    def wrote(self) -> None:
+        """The worker takes in what it is sent: its task, or answers."""
+        if self.clock.expires == inf:
+            self._go_on()
+        else:
+            self.clock.start(self.clock.allowed_s)
+
+    def _go_on(self) -> None:
+        if self.task is not None and not self.questions and not self.outbox:
+            self.clock.go_on()
+            self.processor.renew()
 
     def ready(self, message: Ready, module: str | None) -> None:
         """A module was imported, for the current task, which is served by `module`, or ahead of one."""
@@ -119,6 +150,7 @@ class WorkerProcess(Generic[Pending]):
     def end(self) -> None:
         """The task has ended."""
         self.task, self.token, self.idle_since = None, randbits(63), time.monotonic()
+        self.questions.clear()
 
     def remember(self, *objects: Mapping[str, int]) -> None:
         """It has at hand what a task has read and written: bytes by SHA-256."""
@@ -133,39 +165,12 @@ class WorkerProcess(Generic[Pending]):
         """Bytes of the objects that it does not have at hand."""
         return sum(size for name, size in objects.items() if name not in self.at_hand)
 
-    def allow(self, seconds: float) -> None:
-        """Restarts the clock of the task."""
-        self.allowed_s = seconds
-        self.since = time.monotonic()
-        self.expires = self.since + seconds
-
-    def await_rest(self, pause_s: float) -> None:
-        """A part of an answer has arrived, which was finished in time; a task cannot gain more than its time again."""
-        self.expires = min(max(self.expires, time.monotonic() + pause_s), self.since + 2 * self.allowed_s + pause_s)
-
     def overdue(self) -> bool:
-        return self.task is not None and time.monotonic() >= self.expires
+        return self.task is not None and time.monotonic() >= self.clock.expires
 
     def metered(self, duration_ms: float) -> float:
         """The billed run time: capped, because clocks continue while a process is stopped."""
-        return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
-
-    def busy_cores(self, expected_cores: float) -> float:
-        """How many cores the process has kept busy lately; `expected_cores` until the task is old enough to tell."""
-        now = time.monotonic()
-        if now - self._looked >= _RECENT_S:
-            processor_s = self._processor_seconds()
-            self._recent = (processor_s - self._processor_s) / (now - self._looked)
-            self._looked, self._processor_s = now, processor_s
-        return expected_cores if self._recent is None else self._recent
-
-    def _processor_seconds(self) -> float:
-        """Of all its threads; 0 where the system does not say."""
-        try:
-            fields = stat_fields(self._child.pid)
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return min(max(duration_ms, 0.0), max(self.clock.allowed_s * 1000 - self.init_ms, 0.0))
 
     def has_exited(self) -> bool:
         """Whether it has ended by itself, given that its end of a pipe is closed: a task may have closed it."""
@@ -182,6 +187,11 @@ class WorkerProcess(Generic[Pending]):
         if status is None:
             return "ended"
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+    def leave(self) -> None:
+        """The process ends by itself after its task."""
+        self._close()
+        self.log.close()
 
     def _close(self) -> None:
         for descriptor in (self.requests, self.replies, self._lifeline):

@@ -1,8 +1,8 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
 A fork of `infra.local.processes.zygote`, or started by the pool as ``python -m infra.local.worker_main REQUESTS REPLIES
-LIFELINE STARTED MEMORY_MB``: three pipe descriptors, the pool's monotonic clock at the start, and how much the process
-may allocate (0: without limit).
+LIFELINE STARTED MEMORY_MB OUTLIVES_S``: three pipe descriptors, the pool's monotonic clock at the start, how much the
+process may allocate (0: without limit), and how many seconds it has to end what it is at when the pool is gone.
 """
 
 import importlib
@@ -11,19 +11,24 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 from functions.encoding import MessagePackDecoder
 from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_guard import spoilt, state_of_process
+from functions.resources.port import RESOURCES
 from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
-from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
+from infra.local.pipe_messages import Call, Ended, Inbox, Ready, Told, frame
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
+from infra.local.resources.upcalls import Upcalls
 
 Handler = Callable[[bytes, Blobs], bytes]
 
@@ -34,24 +39,38 @@ def main() -> None:
     requests, replies, lifeline = (int(text) for text in sys.argv[1:4])
     for descriptor in (requests, replies, lifeline):
         os.set_inheritable(descriptor, False)
-    serve(requests, replies, lifeline, float(sys.argv[4]), int(sys.argv[5]))
+    serve(requests, replies, lifeline, float(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
 
 
-def serve(requests: int, replies: int, lifeline: int, started_at: float, memory_mb: int) -> None:
+def serve(
+    requests: int, replies: int, lifeline: int, started_at: float, memory_mb: int, outlives_s: float = 0.0
+) -> None:
     """Serves the pool's calls until it has closed its ends. `started_at`: the monotonic clock at the process's
     start."""
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
-    end_with(lifeline)
+    end_with(lifeline, outlives_s)
     adopt_orphans()
     expendable()
     limit_memory(memory_mb)
     # A log is read after a crash, and takes whatever an environment prints. The zygote's streams are those of a file.
     sys.stdout, sys.stderr = (
-        open(number, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        TextIOWrapper(
+            BufferedWriter(_Log(number, "w", closefd=False)), "utf-8", "backslashreplace", line_buffering=True
+        )
         for number in (1, 2)
     )
-    Worker(requests, replies, started_at).serve()
+    with suppress(ConnectionError):  # the pool is gone
+        Worker(requests, replies, started_at).serve()
+
+
+class _Log(FileIO):
+    """A stream whose reader may be gone before the process is: what it prints then is lost, and no error of its."""
+
+    def write(self, data: Any, /) -> int:
+        with suppress(BrokenPipeError):
+            return super().write(data)
+        return memoryview(data).nbytes
 
 
 class Worker:
@@ -63,15 +82,18 @@ class Worker:
         self._started: float | None = started_at
         self._blobs: dict[bytes, Blobs] = {}
         self._handlers: dict[str, Handler] = {}
+        self._upcalls = RESOURCES.host = Upcalls(self._inbox, self._send)
+        RESOURCES.restart_clock = self._upcalls.restart_clock
         IMPORTS.expect()
         self._state = state_of_process()
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
-        decoder = MessagePackDecoder(Call)
+        decoder = MessagePackDecoder[Call | Told](Call | Told)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
-                self._answer(decoder.decode(header), body)
+                if isinstance(message := decoder.decode(header), Call):  # a task may end before what it asked
+                    self._answer(message, body)
 
     def _answer(self, call: Call, body: bytes) -> None:
         error = "" if call.module in self._handlers else self._import(call)
@@ -82,7 +104,8 @@ class Worker:
         if not error:
             try:
                 blobs = self._blobs.setdefault(call.root, FileStorage(Path(os.fsdecode(call.root))))
-                answer = self._handlers[call.module](body, blobs)
+                with self._upcalls.serving(call.token):
+                    answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
             except BaseException as problem:  # SystemExit too: the worker outlives its tasks

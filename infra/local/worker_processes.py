@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infra.local.dispatch import Slot
 from infra.local.lane import Pending
+from infra.local.pipe_messages import Call, frame
 from infra.local.processes.process_starters import Starter
 from infra.local.worker_handle import WorkerProcess
 
@@ -65,6 +66,24 @@ class Workers:
         self._workers.append(worker)
         return worker
 
+    def prewarm(self, module: str, most: int, may_start: bool) -> None:
+        """Imports the module ahead of its first task, in an idle worker, or in a new one (see `start`) if it
+        `may_start`."""
+        idle = [worker for worker in self if worker.task is None and not worker.serves]
+        free = [worker for worker in idle if not worker.warming and worker.alive()]
+        if any(worker.has(module) for worker in free) or not (free or may_start):
+            return
+        try:
+            worker = free[0] if free else self.start(most)
+        except OSError:  # the first task will report the same error
+            return
+        worker.warming = module
+        self.send(worker, frame(Call(module, warm=True, token=worker.token)))
+
+    def watch(self, descriptor: int) -> None:
+        """`fileno` is readable when the descriptor is, too."""
+        self._selector.register(descriptor, selectors.EVENT_READ)
+
     def send(self, worker: Worker, data: bytes) -> None:
         """Does not wait until the worker reads it."""
         worker.outbox += data
@@ -74,15 +93,15 @@ class Workers:
         """Writes what is to be sent and reads logs; yields the workers that have answered, or have ended, the first of
         them after at most `timeout_s`."""
         for key, events in self._selector.select(timeout_s):
-            worker: Worker = key.data
-            if worker not in self._workers:
+            worker: Worker | None = key.data
+            if worker is None or worker not in self._workers:
                 continue
             if key.fd == worker.log.descriptor:
                 if not worker.log.take():  # a task has closed its standard output
                     self._selector.unregister(key.fd)
             elif events & selectors.EVENT_WRITE:
                 self._flush(worker)
-                worker.allow(worker.allowed_s)
+                worker.wrote()
             else:
                 yield worker
 
@@ -96,10 +115,14 @@ class Workers:
             self._selector.unregister(worker.requests)
         return worker.kill()
 
-    def close(self) -> None:
-        """Kills and reaps all. Idempotent."""
+    def close(self, outlived: bool = False) -> None:
+        """Kills and reaps all, but leaves those alone that are at work if they outlive the pool. Idempotent."""
         for worker in self:
-            self.remove(worker)
+            if outlived and worker.task is not None:
+                self._workers.remove(worker)
+                worker.leave()
+            else:
+                self.remove(worker)
         self._starter.close()
         self._selector.close()
 
@@ -121,5 +144,5 @@ def _slot(worker: Worker, load_s_per_byte: float) -> Slot:
     if pending is None:
         return Slot(worker.number, modules, importing, held_hashes, worker.idle_since, 0.0, worker.serves)
     reads = pending.task.reads
-    free_at = worker.since + pending.task.expected_s + load_s_per_byte * worker.missing(reads)
+    free_at = worker.clock.since + pending.task.expected_s + load_s_per_byte * worker.missing(reads)
     return Slot(worker.number, modules, importing, held_hashes | reads.keys(), None, free_at, worker.serves)

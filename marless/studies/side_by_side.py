@@ -167,4 +167,5 @@ class SideBySide:
 def drive_separately(campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView) -> None:
     """Drives the campaign, each run with a worker of its own, so that none waits for another's; raises `StorageFault`
     as `SideBySide.drive` does."""
-    SideBySide(campaign, SeparatePools(FUNCTION_MODULES), stopping, at_once, view).drive()
+    with SeparatePools(FUNCTION_MODULES, campaign.folder / "resources") as pools:
+        SideBySide(campaign, pools, stopping, at_once, view).drive()

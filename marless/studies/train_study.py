@@ -67,7 +67,11 @@ def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyRe
         require_packages(run.config)
     size = study.file.pool
     capacity = Capacity(size.slots or cores(), size.cores or cores())
-    with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=size.memory_mb or 0.0) as pool:
+    # Processes of resources are workers, too: each gets its part of the memory.
+    resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
+    all_slots = capacity.slots + sum(resource.slots for _, resource in resources)
+    memory_mb = (size.memory_mb or 0.0) * capacity.slots / all_slots
+    with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=memory_mb) as pool:
         driver = SideBySide(study, pool, stopping, size.runs, view)
         try:
             view.start(study)

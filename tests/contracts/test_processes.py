@@ -356,7 +356,7 @@ client.close()
 
 
 def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_invokers, tmp_path):
-    pools = SeparatePools({"actor": "echo"})
+    pools = SeparatePools({"actor": "echo"}, tmp_path / "resources")
     with pools.lane("a", tmp_path / "a/objects") as one, pools.lane("b", tmp_path / "b/objects") as other:
         for number in range(3):
             begin(one, f"{number}", "pid", timeout_s=20.0)
@@ -376,7 +376,7 @@ def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_in
 
 
 def test_separate_pools_wait_until_a_process_says_something_and_no_longer(local_invokers, tmp_path):
-    pools = SeparatePools({"actor": "echo"})
+    pools = SeparatePools({"actor": "echo"}, tmp_path / "resources")
     with pools.lane("a", tmp_path / "a/objects") as lane:
         ask(lane, "echo", "x")
         began = time.monotonic()

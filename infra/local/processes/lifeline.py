@@ -9,28 +9,31 @@ import select
 import signal
 import sys
 import threading
+import time
 
 _F_SETSIG = 10  # not named by the standard library
 
 
-def end_with(lifeline: int) -> None:
+def end_with(lifeline: int, outlives_s: float = 0.0) -> None:
     """Kills this process group when the far end of the pipe `lifeline` closes, also after a kill -9 of its holder.
 
     Nothing is ever written into the pipe. On Linux the kernel sends the signal, so neither a running task nor code that
-    holds the GIL can delay it. Elsewhere a thread waits for the hang-up.
+    holds the GIL can delay it. Elsewhere, and where the process outlives the holder for `outlives_s` seconds to end its
+    task, a thread waits for the hang-up.
     """
-    if sys.platform == "linux":
+    if sys.platform == "linux" and not outlives_s:
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
         if _has_hung_up(lifeline, 0):  # closed before F_SETFL
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
-        threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
+        threading.Thread(target=_watch, args=(lifeline, outlives_s), daemon=True).start()
 
 
-def _watch(lifeline: int) -> None:
+def _watch(lifeline: int, outlives_s: float) -> None:
     _has_hung_up(lifeline, None)
+    time.sleep(outlives_s)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

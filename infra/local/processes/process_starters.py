@@ -52,7 +52,7 @@ class Starter(Protocol):
         ...
 
     def close(self) -> None:
-        """Starts no more; workers have ended before. Idempotent."""
+        """Starts no more. Workers have ended before, or end by themselves after what they are at. Idempotent."""
         ...
 
 
@@ -72,14 +72,14 @@ class Spawned:
 
 
 class Spawner:
-    """Starts an interpreter for each worker."""
+    """Starts an interpreter for each worker; `outlives_s` as in `Forker`."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
+    def __init__(self, environment: Mapping[str, str], outlives_s: float = 0.0) -> None:
+        self._environment, self._outlives_s = environment, outlives_s
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
-        arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb)]
+        arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb), str(self._outlives_s)]
         return Spawned(_interpreter("infra.local.worker_main", arguments, pipes, self._environment, log))
 
     def close(self) -> None:
@@ -110,11 +110,15 @@ class ForkedWorker:
 class Forker:
     """Starts workers as forks of a zygote (`infra.local.processes.zygote`), which is started for the first one.
 
+    With `outlives_s` workers that are at work when nobody holds their pipes any more have so many seconds to end that.
     Linux only.
     """
 
-    def __init__(self, environment: Mapping[str, str], modules: Iterable[str], log: Path) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], modules: Iterable[str], log: Path, outlives_s: float = 0.0
+    ) -> None:
         self._environment, self._modules, self._log = environment, list(dict.fromkeys(modules)), log
+        self._outlives_s = outlives_s
         self._zygote: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._decoder = MessagePackDecoder[Forked | Died](Forked | Died)
@@ -168,16 +172,17 @@ class Forker:
             end_process(self.pids[number], self._began[number])
 
     def close(self) -> None:
-        """Ends the zygote, which ends all that its workers have started."""
+        """Ends the zygote, which ends all that its workers have started. It is not waited for where workers of it are
+        still at work."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        if self._zygote is not None:
+        if self._zygote is not None and not (self._outlives_s and self.pids):
             with suppress(subprocess.TimeoutExpired):
                 self._zygote.wait(_LAST_S)
             self._zygote.kill()
             self._zygote.wait()
-            self._zygote = None
+        self._zygote = None
 
     def _hear(self, message: Forked | Died) -> None:
         if isinstance(message, Forked):
@@ -195,7 +200,7 @@ class Forker:
         if not self._started:  # a pipe that somebody put there would wait for a reader
             self._log.unlink(missing_ok=True)
         with far, self._log.open("ab") as log:
-            arguments = [str(far.fileno()), repr(time.monotonic()), *self._modules]
+            arguments = [str(far.fileno()), repr(time.monotonic()), str(self._outlives_s), *self._modules]
             self._zygote = _interpreter(
                 "infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
             )

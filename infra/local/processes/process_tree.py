@@ -14,6 +14,8 @@ from infra.local.own_process import stat_fields
 _PR_SET_CHILD_SUBREAPER = 36
 # Processes that start others faster than they can be ended are given up after this.
 _PATIENCE_S = 5.0
+# /proc/PID/stat counts in these (proc(5), fields 14 to 17).
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def adopt_orphans() -> None:
@@ -44,6 +46,19 @@ def _children() -> Iterator[int]:
 def start_time(pid: int) -> str:
     """When a process began, which tells it from a later one of its number; "" if it is gone."""
     return _field(pid, 19)
+
+
+def processor_s(pid: int) -> float:
+    """Processor seconds of a process and of all that it has started, as far as the system says so."""
+    seconds = 0.0
+    with suppress(OSError, IndexError):
+        seconds = sum(map(int, stat_fields(pid)[11:15])) / _TICKS_PER_S
+    with suppress(OSError):
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                children = Path(f"{thread.path}/children").read_text(encoding="ascii").split()
+                seconds += sum(processor_s(int(child)) for child in children)
+    return seconds
 
 
 def has_ended(pid: int) -> bool:

@@ -1,8 +1,9 @@
 """A process that has imported the functions' modules and forks workers, which share its memory until they write to it.
 
-Started by the pool as ``python -m infra.local.processes.zygote SOCKET STARTED MODULE...``: a socket of packets, the
-pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports nothing of a
-task's environment, because a fork copies neither threads nor connections. It ends when the pool closes the socket.
+Started by the pool as ``python -m infra.local.processes.zygote SOCKET STARTED OUTLIVES_S MODULE...``: a socket of
+packets, the pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports
+nothing of a task's environment, because a fork copies neither threads nor connections. It ends when the pool closes the
+socket, and kills its workers; with OUTLIVES_S it first gives them so many seconds to end what they are at.
 """
 
 import gc
@@ -55,24 +56,25 @@ def main() -> None:
     pool.set_inheritable(False)
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
-    for module in sys.argv[3:]:
+    for module in sys.argv[4:]:
         with suppress(BaseException):  # the worker that is asked for it reports why
             importlib.import_module(module)
     adopt_orphans()
     gc.collect()
     gc.freeze()  # or the collector would write to every object, and so copy it for each worker
     with suppress(ConnectionError):
-        Zygote(pool, time.monotonic() - float(sys.argv[2])).serve()
+        Zygote(pool, time.monotonic() - float(sys.argv[2]), float(sys.argv[3])).serve()
 
 
 class Zygote:
     """Ends what its workers have started when they end, and all of it when the pool is gone.
 
-    `start_s`: how long this process took to start and import; its workers report that as their own start.
+    `start_s`: how long this process took to start and import; its workers report that as their own start. For
+    `outlives_s` they go on without the pool, if they are at work then.
     """
 
-    def __init__(self, pool: socket.socket, start_s: float) -> None:
-        self._pool, self._start_s = pool, start_s
+    def __init__(self, pool: socket.socket, start_s: float, outlives_s: float = 0.0) -> None:
+        self._pool, self._start_s, self._outlives_s = pool, start_s, outlives_s
         self._workers: dict[int, int] = {}
         self._ended, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -94,9 +96,20 @@ class Zygote:
             if self._pool.fileno() in ready:
                 data, descriptors, _, _ = socket.recv_fds(self._pool, _MOST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
                 if not data:
-                    end_children()
+                    self._end()
                     return
                 self._fork(decoder.decode(data), descriptors)
+
+    def _end(self) -> None:
+        """The pool is gone: its workers end by themselves after what they are at, and all else that is left here."""
+        self._selector.unregister(self._pool)
+        until = time.monotonic() + self._outlives_s
+        while self._workers and (left_s := until - time.monotonic()) > 0:
+            if self._selector.select(left_s):
+                os.read(self._ended, _MOST)
+                self._bury()
+                _resume()
+        end_children()
 
     def _fork(self, order: Fork, descriptors: list[int]) -> None:
         try:
@@ -130,7 +143,8 @@ class Zygote:
             if "numpy" in sys.modules:
                 # The standard library does so for `random`: no two processes draw the same numbers by themselves.
                 sys.modules["numpy"].random.seed()
-            worker_main.serve(requests, replies, lifeline, time.monotonic() - self._start_s, order.memory_mb)
+            started = time.monotonic() - self._start_s
+            worker_main.serve(requests, replies, lifeline, started, order.memory_mb, self._outlives_s)
             exit_code = 0
         except BaseException:
             traceback.print_exc()
@@ -159,7 +173,9 @@ class Zygote:
                 self._say(Died(number, os.waitstatus_to_exitcode(status)))
 
     def _say(self, message: Forked | Died) -> None:
-        self._pool.send(to_message_pack(message))
+        """To nobody where the pool is gone, which its socket tells `serve`."""
+        with suppress(ConnectionError):
+            self._pool.send(to_message_pack(message))
 
 
 def _resume() -> None:

@@ -1,0 +1,102 @@
+"""The cores of this machine, which the pools of one process share."""
+
+import time
+from collections.abc import Iterable
+from math import inf
+from typing import Protocol
+
+from infra.local.processes.processor_use import ProcessorUse
+
+# How often it is looked at what tasks keep busy, while others wait for cores.
+_LOOK_S = 0.05
+
+
+class AtWork(Protocol):
+    """A worker as the account sees it."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether it has a task that does not wait for an answer."""
+        ...
+
+    @property
+    def processor(self) -> ProcessorUse: ...
+
+
+class Sharer(Protocol):
+    """A pool as the account sees it."""
+
+    @property
+    def slots(self) -> int:
+        """So many of its workers may be at work."""
+        ...
+
+    @property
+    def workers(self) -> Iterable[AtWork]: ...
+
+    def start_waiting(self, held_cores: float) -> float:
+        """Starts what waits, as long as there is room beside `held_cores`; the cores that the next task lacks."""
+        ...
+
+    def urgency(self) -> float:
+        """Pools with less of it start what waits first."""
+        ...
+
+    def looks_at(self) -> float:
+        """When it is to be asked again to start what waits, by the monotonic clock, although nothing ends; `inf`:
+        never."""
+        ...
+
+
+class CoreAccount:
+    """What the tasks of all pools that `join` keep busy of `total` cores.
+
+    It is predicted when a task begins and measured later; a task that waits for an answer keeps none. Where every slot
+    has a core it is not counted, unless `is_counted`.
+    """
+
+    def __init__(self, total: float) -> None:
+        self.total, self.is_counted = total, False
+        self._pools: list[Sharer] = []
+        # When it was measured, and what it is since then.
+        self._measured_at = self._busy = 0.0
+
+    def join(self, pool: Sharer) -> None:
+        """The pool's tasks count from now on."""
+        self._pools.append(pool)
+
+    def leave(self, pool: Sharer) -> None:
+        """The pool has no tasks any more. Idempotent."""
+        if pool in self._pools:
+            self._pools.remove(pool)
+
+    def busy(self) -> float:
+        """Cores that are busy; up to `_LOOK_S` old."""
+        if not self.is_counted and self.total >= sum(pool.slots for pool in self._pools):
+            return 0.0
+        at_work = [worker for pool in self._pools for worker in pool.workers if worker.computes]
+        if not at_work:
+            self._busy = 0.0
+        elif (now := time.monotonic()) >= self._measured_at + _LOOK_S:
+            self._measured_at, self._busy = now, sum(worker.processor.cores() for worker in at_work)
+        return self._busy
+
+    def change(self, cores: float) -> None:
+        """So many more are busy from now on; negative: fewer."""
+        self._busy = max(0.0, self._busy + cores)
+
+    def dispatch(self) -> None:
+        """Has every pool start what waits. What one lacks is held back from those that are less urgent, so that they do
+        not overtake it for ever."""
+        held_cores = 0.0
+        for pool in sorted(self._pools, key=lambda pool: pool.urgency()):
+            held_cores += pool.start_waiting(held_cores)
+
+    def looks_at(self) -> float:
+        """When `dispatch` is due, although no task has ended, by the monotonic clock; `inf`: it is not."""
+        return min((pool.looks_at() for pool in self._pools), default=inf)
+
+
+def soon() -> float:
+    """When to look again at what tasks keep busy."""
+    return time.monotonic() + _LOOK_S

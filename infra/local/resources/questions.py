@@ -1,0 +1,62 @@
+"""What tasks ask resources: a question from when it is asked until its outcome is told."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from functions.resources.port import Action, Outcome
+from functions.resources.settings import Resource
+from infra.local.lane import Lane
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """An action, in one attempt after the other."""
+
+    asker: Lane
+    """The lane of the task that asks."""
+    name: str
+    resource: Resource
+    action: Action
+    tell: Callable[[Outcome], None] | None
+    """None when the task that asked has ended."""
+    asked_at: float = field(default_factory=time.monotonic)
+    begun_at: float = 0.0
+    """When its first attempt began; 0 before."""
+    ended_at: float = 0.0
+    """When its outcome was there; 0 before."""
+    cores: int = 1
+    """Of its last attempt."""
+    slot: int = 0
+    """Of its last attempt."""
+    queued_ms: float = 0.0
+    attempts: list[Outcome] = field(default_factory=list)
+    """Those that have ended."""
+    attempt_id: str = ""
+    """Of the one that has not."""
+    is_served: bool = False
+    """Whether that has begun."""
+
+    def begin(self, slot: int, cores: int, queued_ms: float) -> None:
+        """An attempt begins."""
+        self.slot, self.cores, self.is_served = slot, cores, True
+        self.queued_ms += queued_ms
+        self.begun_at = self.begun_at or time.monotonic()
+
+    def attempt_ended(self, outcome: Outcome) -> None:
+        """An attempt has ended."""
+        self.attempts.append(outcome)
+        self.is_served = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no other attempt is made: one was answered, or all have failed, or nobody waits any more."""
+        return not self.attempts[-1].error or len(self.attempts) >= self.resource.attempts or self.tell is None
+
+    def end(self, outcome: Outcome) -> None:
+        """The outcome of all attempts is there."""
+        self.ended_at = time.monotonic()
+        if self.tell is not None:
+            self.tell(replace(outcome, queued_ms=self.queued_ms, slot=self.slot))

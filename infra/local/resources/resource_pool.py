@@ -1,0 +1,141 @@
+"""The pool of one resource: its processes, and a lane for each run that asks it."""
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from pathlib import Path
+
+from functions.encoding import to_message_pack
+from functions.resources.port import ActionCall
+from functions.resources.settings import Resource
+from infra.local.core_account import CoreAccount
+from infra.local.dispatch import Capacity
+from infra.local.elastic import ElasticCores
+from infra.local.lane import Lane, Pending
+from infra.local.pipe_messages import Ended
+from infra.local.rate_limit import RateLimit
+from infra.local.resources.questions import Question
+from infra.local.task_pool import TaskPool
+from infra.local.worker_processes import Worker
+
+_FUNCTION = "resource"
+_MODULES = {_FUNCTION: "functions.resources.answering"}
+# A service on another machine keeps so much of a core busy here until it is measured.
+_WAITING_CORES = 0.01
+
+
+@dataclass(slots=True)
+class PendingAction(Pending):
+    """One attempt at an action."""
+
+    question: Question | None = None
+
+
+class ActionLane(Lane):
+    """The actions of one run."""
+
+    _ids = count()
+
+    def ask(self, question: Question) -> str:
+        """Queues an attempt; the id of its report."""
+        id = f"action/{next(self._ids)}/{question.name}"
+        task = self._task(_FUNCTION, id, None, 0)
+        timeout_s = question.resource.timeout_s
+        now = time.monotonic()
+        self._add(
+            PendingAction(task, self, _FUNCTION, id, len(question.attempts), b"", timeout_s, now, question=question)
+        )
+        return id
+
+    def cancel(self, question: Question) -> None:
+        """Drops the action if it has not begun."""
+        for pending in [pending for pending in self.pending_tasks() if pending.id == question.attempt_id]:
+            self.pop(pending.task)
+
+
+class ResourcePool(TaskPool):
+    """Serves the actions of a resource, `resource.slots` of them at once.
+
+    Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin actions
+    no faster than `resource.rate`. Where the settings leave the cores of an action open, they get what speeds them up
+    most. Actions whose answers are kept outlive the run that asked.
+    """
+
+    def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
+        machine = max(1, math.floor(cores.total))
+        self._least, most = (min(each, machine) for each in resource.cores)
+        self._resource = resource
+        self._rate = RateLimit(resource.per_s)
+        self._elastic = ElasticCores(self._least, most) if most > self._least else None
+        # The cores of those that begin now.
+        self._plan: deque[int] = deque()
+        capacity = Capacity(resource.slots, cores.total)
+        outlives_s = resource.timeout_s if resource.keep else 0.0
+        super().__init__(capacity, _MODULES, logs, most, memory_mb * resource.slots, cores, outlives_s)
+        cores.is_counted = cores.is_counted or self._elastic is not None
+        self.usual_cores[name] = _WAITING_CORES if resource.http else float(self._least)
+
+    def learn(self, cores: int, seconds: float) -> None:
+        """An action took so long on so many cores."""
+        if self._elastic is not None:
+            self._elastic.add(cores, seconds)
+
+    def start_waiting(self, held_cores: float) -> float:
+        """See `Sharer`."""
+        if self._elastic is None:
+            return super().start_waiting(held_cores)
+        waiting, slots = self._waiting(), self._open_slots()
+        machine = max(1, math.floor(self.cores.total))
+        idle = max(0, math.floor(machine - self.cores.busy() - held_cores + 1e-9))
+        self._plan = deque(self._elastic.begin(waiting, slots, machine, idle, time.monotonic()))
+        if waiting and slots and not self._plan:
+            return float(self._least)
+        return super().start_waiting(held_cores)
+
+    def urgency(self) -> float:
+        """See `Sharer`."""
+        return min((lane.waits_since() for lane in self.lanes), default=inf)
+
+    def looks_at(self) -> float:
+        """See `Sharer`."""
+        now = time.monotonic()
+        looks_at = super().looks_at()
+        return now + wait_s if looks_at < inf and (wait_s := self._rate.wait_s(now)) else looks_at
+
+    def _may_begin(self) -> bool:
+        return self._open_slots() > 0 and (self._elastic is None or bool(self._plan))
+
+    def _open_slots(self) -> int:
+        """How many actions may begin now."""
+        free = self.slots - sum(worker.task is not None for worker in self.workers)
+        if not self._resource.rate:
+            return free
+        return 0 if self._rate.wait_s(time.monotonic()) else min(free, 1)
+
+    def _waiting(self) -> int:
+        return sum(len(lane.pending_tasks()) for lane in self.lanes)
+
+    def _most(self) -> int:
+        return self.slots
+
+    def _body(self, worker: Worker, pending: Pending) -> bytes:
+        assert isinstance(pending, PendingAction) and pending.question is not None
+        cores = self._least
+        if self._elastic is not None:
+            cores = self._plan.popleft()
+            worker.processor.grant(cores)
+        self._rate.begin(time.monotonic())
+        busy_slots = {other.slot for other in self.workers if other.task is not None and other is not worker}
+        worker.slot = next(slot for slot in count() if slot not in busy_slots)
+        question = pending.question
+        question.begin(worker.slot, cores, pending.queued_ms)
+        return to_message_pack(ActionCall(question.name, self._resource, question.action, cores))
+
+    def _restart_clock(self, worker: Worker) -> None:
+        worker.clock.start(worker.clock.allowed_s)
+
+    def _look_at_process(self, worker: Worker, pending: Pending, message: Ended) -> None:
+        """It serves all lanes, whatever its code has changed."""

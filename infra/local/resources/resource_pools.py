@@ -1,0 +1,189 @@
+"""The pools of resources: what tasks ask in the middle of their work, over all runs of one pool or of several."""
+
+import os
+import selectors
+import time
+from functools import partial
+from math import inf
+from pathlib import Path
+
+from functions.contract import Report
+from functions.encoding import MessagePackDecoder, Undecodable
+from functions.resources.attempts import after
+from functions.resources.port import Action, Outcome
+from functions.resources.settings import Resource
+from functions.system_errors import explain
+from infra.local.core_account import CoreAccount
+from infra.local.lane import Lane
+from infra.local.pipe_messages import Ask
+from infra.local.resources.questions import Question
+from infra.local.resources.resource_pool import ActionLane, ResourcePool
+from infra.local.resources.upcalls import answer_frame
+from infra.local.worker_processes import Worker, Workers
+
+_DECODER = MessagePackDecoder[Outcome](Outcome)
+
+
+class ResourcePools:
+    """A `ResourcePool` for each resource, made when it is asked first: for each name and each of its settings, which
+    are those of the lane that asks.
+
+    What processes print goes to ``<logs>/<name>/<n>.log``; each may allocate `memory_mb` (0: without limit). They use
+    the same `cores` as the pools whose tasks ask.
+    """
+
+    def __init__(self, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
+        self._logs, self._cores, self._memory_mb = logs, cores, memory_mb
+        self._pools: dict[tuple[str, Resource], ResourcePool] = {}
+        # Those of a lane whose tasks ask, by name.
+        self._lanes: dict[Lane, dict[str, tuple[ResourcePool, ActionLane]]] = {}
+        # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
+        self._questions: dict[str, Question] = {}
+        self._asked: dict[int, list[Question]] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def fileno(self) -> int:
+        """Readable when a process of a resource has something to say."""
+        return self._selector.fileno()
+
+    def due_at(self) -> float:
+        """When `listen` is due although none says anything, by the monotonic clock."""
+        return min((pool.due_at() for pool in self._pools.values()), default=inf)
+
+    def prewarm(self, lane: Lane) -> None:
+        """Starts a process for each of the lane's resources ahead of its first action."""
+        for name in lane.resources:
+            self._lane(lane, name)[1].prewarm("resource")
+
+    def ask(self, workers: Workers, worker: Worker, message: Ask, body: bytes) -> None:
+        """The task of a worker asks; raises `Undecodable` for what no worker can ask."""
+        pending = worker.task
+        computed = worker.computes
+        if pending is None or not worker.ask(message.number):
+            raise Undecodable("a task wrote this")
+        if computed:
+            self._cores.change(-worker.processor.expected)
+        tell = partial(self._tell, workers, worker, worker.token, message.number)
+        resource = pending.lane.resources.get(message.resource)
+        if resource is None:
+            tell(Outcome(error="the run has no such resource"))
+            return
+        action = Action(body, message.key if resource.keep else "", pending.id)
+        question = Question(pending.lane, message.resource, resource, action, tell)
+        self._asked.setdefault(worker.token, []).append(question)
+        try:
+            self._begin(question)
+        except OSError as error:
+            question.end(Outcome(error=f"no process can be started for it: {explain(error)}"))
+        self._cores.dispatch()
+
+    def listen(self) -> None:
+        """Takes in what processes of resources say, and tells those who wait for it."""
+        ready = {key.data for key, _ in self._selector.select(0)}
+        now = time.monotonic()
+        for pool in self._pools.values():
+            if pool in ready or pool.due_at() <= now:
+                pool.hear()
+        while reports := self._take():
+            for report in reports:
+                if (question := self._questions.pop(report.id, None)) is not None:
+                    self._attempt_ended(question, report)
+            self._cores.dispatch()
+
+    def forget(self, worker: Worker) -> None:
+        """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""
+        for question in self._asked.pop(worker.token, ()):
+            question.tell = None
+            if not question.is_served and self._questions.pop(question.attempt_id, None) is not None:
+                self._lanes[question.asker][question.name][1].cancel(question)
+
+    def weigh(self, lane: Lane) -> None:
+        """The lane's share has changed."""
+        for pool, actions in self._lanes.get(lane, {}).values():
+            pool.weigh(actions, lane.weight)
+
+    def drop(self, lane: Lane) -> None:
+        """The lane has ended: its actions whose answers are kept go on, and the processes at the others are killed."""
+        for _, actions in self._lanes.pop(lane, {}).values():
+            actions.close()
+        self._questions = {id: one for id, one in self._questions.items() if one.asker is not lane}
+        self._asked = {token: each for token, each in self._asked.items() if each[0].asker is not lane}
+
+    def has_others(self, lane: Lane) -> bool:
+        """Whether a resource is at work for another lane."""
+        its_lanes = {actions for _, actions in self._lanes.get(lane, {}).values()}
+        workers = (worker for pool in self._pools.values() for worker in pool.workers)
+        return any(worker.task is not None and worker.task.lane not in its_lanes for worker in workers)
+
+    def close(self) -> None:
+        """Kills and reaps all processes, but for those at actions whose answers are kept, which end after these.
+        Idempotent."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        self._lanes.clear()
+        self._questions.clear()
+        self._selector.close()
+
+    def _begin(self, question: Question) -> None:
+        """Queues an attempt; raises `OSError`."""
+        _, lane = self._lane(question.asker, question.name)
+        question.attempt_id = lane.ask(question)
+        self._questions[question.attempt_id] = question
+
+    def _attempt_ended(self, question: Question, report: Report) -> None:
+        outcome = _outcome(report)
+        question.attempt_ended(outcome)
+        if not question.is_over:
+            self._begin(question)
+            return
+        if outcome.paid and outcome.run_ms <= report.duration_ms and not outcome.error:  # it was not kept before
+            self._lane(question.asker, question.name)[0].learn(question.cores, outcome.run_ms / 1000)
+        question.end(after(question.attempts))
+
+    def _tell(self, workers: Workers, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
+        """Tells the task of the token, which goes on when it waits for nothing else."""
+        if worker in workers and worker.token == token:
+            workers.send(worker, answer_frame(number, token, outcome))
+            worker.answer(number)
+            if worker.computes:
+                self._cores.change(worker.processor.expected)
+
+    def _lane(self, asker: Lane, name: str) -> tuple[ResourcePool, ActionLane]:
+        """The lane in which the tasks of `asker` ask; raises `OSError`."""
+        lanes = self._lanes.setdefault(asker, {})
+        if name not in lanes:
+            resource = asker.resources[name]
+            pool = self._pools.get((name, resource))
+            if pool is None:
+                like = sum(name == other for other, _ in self._pools)
+                logs = self._logs / (f"{name}-{like + 1}" if like else name)
+                pool = self._pools[name, resource] = ResourcePool(name, resource, logs, self._cores, self._memory_mb)
+                self._selector.register(pool.fileno(), selectors.EVENT_READ, pool)
+            # Lanes of several pools may have one name, but no two runs have one folder.
+            folder = Path(os.fsdecode(asker.root))
+            lane = ActionLane(pool, str(folder), folder, asker.weight)
+            pool.open(lane)
+            lanes[name] = pool, lane
+        return lanes[name]
+
+    def _take(self) -> list[Report]:
+        """What has been reported since the last call."""
+        reports: list[Report] = []
+        for lanes in self._lanes.values():
+            for _, lane in lanes.values():
+                reports += lane.reports
+                lane.reports.clear()
+        return reports
+
+
+def _outcome(report: Report) -> Outcome:
+    """How an attempt ended."""
+    try:
+        return _DECODER.decode(report.body) if report.outcome == "answered" else _failed(report, report.detail)
+    except Undecodable as error:
+        return _failed(report, str(error))
+
+
+def _failed(report: Report, cause: str) -> Outcome:
+    return Outcome(error=cause, run_ms=report.duration_ms)

@@ -1,0 +1,375 @@
+"""Tasks that ask resources in the middle of their work, in pools of worker processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import questioning
+from asking import collect
+from pacing import calls, most_at_once
+from questioning import steps
+from test_processes import on_linux, pids, runs, vanish
+
+from functions.resources.kept_answers import kept_answer
+from functions.resources.settings import Resource
+from infra.local.dispatch import Capacity
+from infra.local.file_storage import FileStorage
+from infra.local.pool import Pool
+from infra.local.separate_pools import SeparatePools
+
+MODULES = {"actor": "questioning"}
+KEY = "0" * 64
+FOLDER = Path(questioning.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _where_calls_are_noted(tmp_path, shell):
+    shell.export(CALLS=str(tmp_path / "calls"))
+    shell.import_from(FOLDER)
+
+
+@pytest.fixture
+def pool(tmp_path):
+    with Pool(Capacity(4, 4), MODULES, tmp_path / "workers") as pool:
+        yield pool
+
+
+@pytest.fixture
+def lane(pool, tmp_path):
+    """Opens a lane whose tasks may ask `resources`, by name; `weight` is its share."""
+
+    def open_lane(name="run", weight=1.0, **resources):
+        lane = pool.lane(name, tmp_path / name, weight)
+        lane.serve(resources)
+        return lane
+
+    return open_lane
+
+
+def wait_judge(**settings):
+    return Resource(serve="pacing:wait", **settings)
+
+
+def begin(lane, id, *each, timeout_s=20.0):
+    lane.invoke("actor", id, 0, steps(*each), timeout_s)
+
+
+def said(report):
+    assert report.outcome == "answered", report.detail
+    return json.loads(report.body)
+
+
+def told(step):
+    """Answers and errors of one step."""
+    return [(answer, error) for answer, error, *_ in step["told"]]
+
+
+def asked(lane, *each, timeout_s=20.0):
+    """What one task was told in each of its steps."""
+    begin(lane, "task", *each, timeout_s=timeout_s)
+    return said(collect(lane, 1)["task"])
+
+
+def begun(count, wait):
+    """The process of the last action, once so many have begun; `wait` waits for so many seconds."""
+    until = time.monotonic() + 20
+    while len(events()) < count:
+        assert time.monotonic() < until, calls()
+        wait(0.01)
+    return calls()[-1].pid
+
+
+def events(what="begin"):
+    """The questions of the actions that have begun, or ended."""
+    return [note.question for note in calls() if note.what == what]
+
+
+def test_the_actions_of_a_batch_are_served_side_by_side_as_far_as_there_are_slots(lane):
+    run = lane(judge=wait_judge(slots=3))
+    (step,) = asked(run, ["ask", "judge", ["0.1"] * 6])
+    assert [error for _, error in told(step)] == [""] * 6
+    assert most_at_once(calls()) == 3
+    assert {slot for *_, slot in step["told"]} == {0, 1, 2}
+
+
+def test_the_slots_of_a_resource_are_those_of_all_runs_together(lane):
+    runs_ = [lane(name, judge=wait_judge(slots=2)) for name in "abc"]
+    for run in runs_:
+        begin(run, "task", ["ask", "judge", ["0.05"] * 4])
+    for run in runs_:
+        said(collect(run, 1)["task"])
+    assert most_at_once(calls()) == 2 and len(calls()) == 2 * 12
+
+
+def test_resources_of_one_name_with_other_settings_are_others(lane):
+    one, other = lane("a", judge=wait_judge()), lane("b", judge=wait_judge(timeout_s=9.0))
+    for run in (one, other):
+        begin(run, "task", ["ask", "judge", ["0.5"]])
+    for run in (one, other):
+        said(collect(run, 1)["task"])
+    assert most_at_once(calls()) == 2
+
+
+def test_one_process_serves_one_run_after_the_other_whatever_code_it_has_imported(lane):
+    processes = {
+        asked(run, ["ask", "judge", ["0"]])[0]["told"][0][0]
+        for run in (lane(name, judge=wait_judge()) for name in "ab")
+    }
+    assert len(processes) == 1
+
+
+def test_the_clock_of_a_task_stands_still_while_it_waits(lane):
+    run = lane(judge=wait_judge())
+    asked(run, ["pid"])  # a process has started
+    (step,) = asked(run, ["ask", "judge", ["1.0"]], timeout_s=0.7)
+    assert told(step)[0][1] == ""
+    begin(run, "late", ["ask", "judge", ["0.3"]], ["sleep", 60], timeout_s=0.7)
+    report = collect(run, 1)["late"]
+    assert report.outcome == "timeout"
+    assert report.duration_ms + report.init_ms >= 1000.0  # what it waited, and 0.7 s of its own
+
+
+def test_a_task_that_waits_keeps_its_slot_and_frees_its_core(tmp_path):
+    with Pool(Capacity(2, 1.0), MODULES, tmp_path / "workers") as pool:
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"judge": wait_judge(slots=2)})
+        begin(run, "asks", ["ask", "judge", ["1.0"]])
+        begun(1, pool.wait)
+        begin(run, "computes", ["compute", 0.1])
+        begin(run, "third", ["pid"])
+        reports = collect(run, 3)
+        (waited,), (computed,) = said(reports["asks"]), said(reports["computes"])
+        assert computed["ended"] < waited["ended"]
+
+
+def test_two_resources_asked_in_opposite_order_by_two_runs_do_not_lock(lane):
+    resources = {"first": wait_judge(), "second": wait_judge()}
+    one, other = lane("one", **resources), lane("other", **resources)
+    for number in range(2):
+        begin(one, f"{number}", ["ask", "first", ["0.05"]], ["ask", "second", ["0.05"]])
+        begin(other, f"{number}", ["ask", "second", ["0.05"]], ["ask", "first", ["0.05"]])
+    for run in (one, other):
+        for report in collect(run, 2, limit_s=20.0).values():
+            assert [told(step)[0][1] for step in said(report)] == ["", ""]
+
+
+def test_a_run_with_many_questions_does_not_keep_one_with_few_waiting(pool, lane):
+    many, few = lane("many", judge=wait_judge()), lane("few", judge=wait_judge())
+    asked(few, ["ask", "judge", ["0.05 few"]])  # how long an action takes is known
+    begin(many, "task", ["ask", "judge", ["0.05 many"] * 30])
+    begun(4, pool.wait)
+    asked(few, ["ask", "judge", ["0.05 few"]])
+    said(collect(many, 1)["task"])
+    order = [question.split()[1] for question in events()][1:]
+    assert order.index("few") < 10
+
+
+def test_actions_begin_no_faster_than_the_rate_says(lane):
+    run = lane(judge=wait_judge(slots=8, rate="20/s"))
+    (step,) = asked(run, ["ask", "judge", ["0"] * 6])
+    queued_ms = sorted(one[3] for one in step["told"])  # all are asked within a few milliseconds
+    assert all(later - earlier >= 45.0 for earlier, later in pairwise(queued_ms))
+
+
+def test_an_action_that_kills_its_process_is_tried_again(lane):
+    run = lane(judge=Resource(serve="pacing:die_at_first"))
+    assert told(asked(run, ["ask", "judge", ["0"]])[0]) == [("alive", "")]
+    assert len(calls()) == 2
+
+
+def test_an_action_that_hangs_is_tried_as_often_as_the_settings_say_and_frees_its_slot(lane):
+    run = lane(judge=Resource(serve="pacing:hang", timeout_s=0.3, attempts=2))
+    for count in (2, 4):
+        ((answer, error),) = told(asked(run, ["ask", "judge", ["0"]])[0])
+        assert answer == "" and error.startswith("no answer within 0.3 s") and "\n" not in error
+        assert len(calls()) == count
+
+
+def test_a_killed_process_of_a_resource_costs_an_attempt_alone(pool, lane):
+    run = lane(judge=wait_judge())
+    begin(run, "task", ["ask", "judge", ["0.5"]])
+    os.kill(begun(1, pool.wait), signal.SIGKILL)
+    assert told(said(collect(run, 1)["task"])[0])[0][1] == ""
+    assert [note.what for note in calls()] == ["begin", "begin", "end"]
+
+
+def test_an_action_whose_asker_is_killed_is_answered_to_nobody_and_no_other_of_its_begins(pool, lane, tmp_path):
+    run = lane(judge=wait_judge())
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0.5", "0.5", "0.5"]])
+    begun(1, pool.wait)
+    os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
+    assert collect(run, 1)["task"].outcome == "crash"
+    assert told(asked(run, ["ask", "judge", ["0"]])[0])[0][1] == ""
+    assert events("end") == ["0.5", "0"]
+
+
+def test_a_kept_answer_is_asked_once_though_its_asker_is_killed_and_paid_by_the_task_that_asked(pool, lane, tmp_path):
+    run = lane(judge=wait_judge(keep=True))
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0.5"], [KEY]])
+    begun(1, pool.wait)
+    os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
+    assert collect(run, 1)["task"].outcome == "crash"
+    ((answer, error, paid, *_),) = asked(run, ["ask", "judge", ["0.5"], [KEY]])[0]["told"]
+    assert error == "" and paid
+    begin(run, "other", ["ask", "judge", ["0.5"], [KEY]])
+    assert said(collect(run, 1)["other"])[0]["told"][0][:3] == [answer, "", False]
+    assert len(calls()) == 2
+
+
+@on_linux
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
+    run, other = lane("run", judge=wait_judge(keep=keep)), lane("other", judge=wait_judge(keep=keep))
+    begin(run, "task", ["ask", "judge", ["0.5"], [KEY]])
+    process = begun(1, pool.wait)
+    run.close()
+    assert runs(process) == keep
+    assert told(asked(other, ["ask", "judge", ["0"]])[0])[0][1] == ""
+    assert (kept_answer(FileStorage(tmp_path / "run"), KEY) is not None) == keep
+    assert most_at_once(calls()) == (1 if keep else 2)
+
+
+@on_linux
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_pool_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
+    run = lane(judge=wait_judge(keep=keep))
+    begin(run, "task", ["ask", "judge", ["0.5"], [KEY]])
+    process = begun(1, pool.wait)
+    pool.close()
+    assert runs(process) == keep
+    assert vanish([process])
+    assert (kept_answer(FileStorage(tmp_path / "run"), KEY) is not None) == keep
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from functions.resources.settings import Resource
+from infra.local.dispatch import Capacity
+from infra.local.pool import Pool
+from questioning import steps
+root = Path(sys.argv[1])
+with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
+    run = pool.lane("run", root / "run")
+    run.serve({"judge": Resource(serve="pacing:wait", keep=True, timeout_s=float(sys.argv[3]))})
+    run.invoke("actor", "task", 0, steps(["ask", "judge", [sys.argv[2]], ["0" * 64]]), 60.0)
+    while True:
+        run.wait(1.0)
+"""
+
+
+def killed_driver(root, question, timeout_s):
+    """The process of a resource whose driver is killed in the middle of its action."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parents[2])])}
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(root), question, str(timeout_s)], env=environment)
+    process = begun(1, time.sleep)
+    driver.kill()
+    driver.wait()
+    return process
+
+
+@on_linux
+def test_a_resource_ends_its_action_though_its_driver_is_killed_and_is_not_asked_again(lane, tmp_path):
+    process = killed_driver(tmp_path, "1.0", 20.0)
+    run = lane(judge=wait_judge(keep=True))
+    assert told(asked(run, ["ask", "judge", ["1.0"], [KEY]])[0])[0][1] == ""
+    assert [note.what for note in calls()] == ["begin", "end"]
+    assert vanish([process])
+
+
+@on_linux
+def test_a_resource_that_hangs_outlives_its_killed_driver_for_its_time_out_and_no_longer(tmp_path):
+    began = time.monotonic()
+    process = killed_driver(tmp_path, "60", 1.5)
+    assert runs(process)
+    assert vanish([process], limit_s=10.0)
+    assert time.monotonic() - began > 1.0
+
+
+@on_linux
+def test_a_question_that_another_process_is_at_does_not_use_up_the_time_of_an_action(lane, tmp_path):
+    killed_driver(tmp_path, "60 first", 1.0)  # it ends without an answer, 1 s later
+    run = lane(judge=wait_judge(keep=True, timeout_s=1.0, attempts=1))
+    ((_, error),) = told(asked(run, ["ask", "judge", ["0.7"], [KEY]])[0])
+    assert error == ""
+
+
+def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(lane):
+    run = lane(judge=wait_judge(slots=2))
+    said_ = asked(run, ["give up", "judge", "0.5 first", 0.2], ["ask", "judge", ["0.6 second", "0 third"]])
+    assert said_[0] == "given up"
+    assert [error for _, error in told(said_[1])] == ["", ""]
+    assert sorted(events("end")) == ["0 third", "0.5 first", "0.6 second"]
+
+
+def test_what_a_task_has_started_cannot_ask_and_says_so(lane):
+    run = lane(judge=wait_judge())
+    (step,) = asked(run, ["ask in a child", "judge"])
+    assert step == {"fault": "resource 'judge': a process that a task has started cannot ask; its task can"}
+
+
+def test_a_thread_that_outlives_its_task_cannot_ask_and_says_so(lane, tmp_path):
+    run, storage = lane(judge=wait_judge()), FileStorage(tmp_path / "run")
+    asked(run, ["ask later", "judge", 0.2])
+    until = time.monotonic() + 20
+    while not storage.list("later"):
+        assert time.monotonic() < until
+        run.wait(0.01)
+    assert json.loads(storage.get("later/told")) == {
+        "fault": "resource 'judge': the task has ended whose environment asks"
+    }
+
+
+def test_an_unknown_resource_is_an_error(lane):
+    ((_, error),) = told(asked(lane(judge=wait_judge()), ["ask", "engine", ["0"]])[0])
+    assert error == "the run has no such resource"
+
+
+@pytest.mark.parametrize("what", ["of another task", "asked before"])
+def test_a_task_that_writes_questions_by_itself_harms_itself_alone(lane, what):
+    one, other = lane("one", judge=wait_judge()), lane("other", judge=wait_judge())
+    begin(one, "task", ["ask", "judge", ["0"]], ["forge", what])
+    assert told(asked(other, ["ask", "judge", ["0.1"]])[0])[0][1] == ""
+    report = collect(one, 1)["task"]
+    assert report.outcome == "crash" and "wrote into the pipe" in report.detail
+
+
+def test_a_task_that_ends_before_its_answer_does_not_disturb_the_next(lane):
+    run = lane(judge=wait_judge())
+    asked(run, ["give up", "judge", "0.3", 0.1])
+    assert told(asked(run, ["ask", "judge", ["0 next"]])[0])[0][1] == ""
+
+
+def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_path):
+    with SeparatePools(MODULES, tmp_path / "resources") as pools:
+        runs_ = [pools.lane(name, tmp_path / name / "objects") for name in "ab"]
+        for run in runs_:
+            run.serve({"judge": wait_judge()})
+            begin(run, "task", ["ask", "judge", ["0.1"] * 3])
+        until = time.monotonic() + 20
+        while not all(run.reports for run in runs_):
+            assert time.monotonic() < until
+            pools.wait(1.0)
+        for run in runs_:
+            assert [error for _, error in told(said(run.reports[0])[0])] == [""] * 3
+    assert most_at_once(calls()) == 1
+
+
+@on_linux
+def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_busy(tmp_path):
+    """Else a busy engine behind an idle process would take no core."""
+    code = "import sys,time\nfor line in sys.stdin:\n t=time.monotonic()+1\n while time.monotonic()<t: pass\n print(1)"
+    engine = Resource(command=f'{sys.executable} -u -c "{code}"', slots=2)
+    with Pool(Capacity(3, 1.0), MODULES, tmp_path / "workers") as pool:
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"engine": engine})
+        began = time.monotonic()
+        ((step),) = asked(run, ["ask", "engine", ["a", "b"]])
+        assert [error for _, error in told(step)] == ["", ""]
+        assert time.monotonic() - began > 1.9  # one after the other on one core

@@ -1,0 +1,72 @@
+"""Resources that write down when they are asked and when they answer, into the file that CALLS names."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import somebodys_engine  # noqa: F401  # code that is not ours: its process serves all runs nevertheless
+
+
+class Note(NamedTuple):
+    """An action begins or ends."""
+
+    what: str
+    when: float
+    pid: int
+    question: str
+
+
+def wait(question):
+    """Answers after as many seconds as the question says in its first word."""
+    _note("begin", question)
+    time.sleep(float(question.split()[0]))
+    _note("end", question)
+    return b"%d" % os.getpid()
+
+
+def compute(question, *, cores):
+    """Keeps a core busy for as many seconds as the question says."""
+    _note("begin", question)
+    until = time.monotonic() + float(question.split()[0])
+    while time.monotonic() < until:
+        pass
+    _note("end", question)
+    return b"%d" % cores
+
+
+def die_at_first(question):
+    """Its process is killed when it is asked for the first time."""
+    is_first = not calls()
+    _note("begin", question)
+    if is_first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return b"alive"
+
+
+def hang(question):
+    _note("begin", question)
+    time.sleep(3600)
+
+
+def calls():
+    """What was noted so far."""
+    path = Path(os.environ["CALLS"])
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    fields = (line.split(" ", 3) for line in lines)
+    return [Note(what, float(when), int(pid), question) for what, when, pid, question in fields]
+
+
+def most_at_once(noted):
+    """The most actions at any instant; those that end then have ended."""
+    running = most = 0
+    for note in sorted(noted, key=lambda note: (note.when, note.what == "begin")):
+        running += 1 if note.what == "begin" else -1
+        most = max(most, running)
+    return most
+
+
+def _note(what, question):
+    with Path(os.environ["CALLS"]).open("a", encoding="utf-8") as file:
+        file.write(f"{what} {time.monotonic()!r} {os.getpid()} {question.decode()}\n")

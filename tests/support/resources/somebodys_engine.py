@@ -1,0 +1,1 @@
+"""Code of others that a resource imports."""
