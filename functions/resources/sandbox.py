@@ -112,8 +112,14 @@ def isolated(command: Sequence[str], memory_mb: int) -> Iterator[tuple[list[str]
 
 def require(kind: Kind) -> None:
     """Raises `SandboxError` unless this machine has what `kind` needs."""
-    if kind == "bubblewrap" and (problem := _problem()):
-        raise SandboxError(f"sandbox = 'bubblewrap': {problem}")
+    if kind == "none":
+        return
+    if shutil.which("bwrap") is None:
+        raise SandboxError(f"bubblewrap (bwrap) is not installed, or not on the PATH: {_INSTALL}")
+    if platform.machine() not in MACHINES:
+        raise SandboxError(f"processors of type {platform.machine()} are not supported, {' and '.join(MACHINES)} are")
+    if problem := _start_problem():
+        raise SandboxError(problem)
 
 
 def bubblewrap(rules: int, paths: Sequence[str]) -> list[str]:
@@ -210,14 +216,9 @@ def _with_last_line(error: str, text: bytes) -> str:
 
 
 @cache
-def _problem() -> str:
-    """Why there is no bubblewrap here, '' if there is. It is tried once: some systems forbid its name spaces."""
-    if shutil.which("bwrap") is None:
-        return f"there is no command 'bwrap' ({_INSTALL})"
-    if platform.machine() not in MACHINES:
-        return f"processors of type {platform.machine()} are not supported ({' and '.join(MACHINES)} are)"
+def _start_problem() -> str:
+    """Why bubblewrap does not start here, '' if it does. It is tried once: some systems forbid its name spaces."""
     with _filter_file() as rules:
-        boot = _boot(1 << 10, _UNBOUNDED, 0)
-        command = [*bubblewrap(rules.fileno(), []), *boot]
+        command = [*bubblewrap(rules.fileno(), []), *_boot(1 << 10, _UNBOUNDED, 0)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(rules.fileno(),))
-    return _with_last_line("bwrap does not start here", done.stderr) if done.returncode else ""
+    return _with_last_line("bubblewrap does not start here", done.stderr) if done.returncode else ""

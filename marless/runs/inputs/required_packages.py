@@ -37,8 +37,17 @@ def _require_resource(name: str, resource: Resource) -> None:
     words = shlex.split(resource.command)
     if words and shutil.which(words[0]) is None:
         raise UserError(f"resources.{name}.command: {words[0]!r} is not installed, or not on the PATH")
-    if resource.sandbox == "bubblewrap" and shutil.which("bwrap") is None:
-        raise UserError(f"resources.{name}.sandbox: bubblewrap (bwrap) is not installed, or not on the PATH")
+    if resource.sandbox != "none":
+        _require_sandbox(name, resource)
+
+
+def _require_sandbox(name: str, resource: Resource) -> None:
+    from functions.resources.sandbox import SandboxError, require
+
+    try:
+        require(resource.sandbox)
+    except SandboxError as error:
+        raise UserError(f"resources.{name}.sandbox: {error}") from error
 
 
 def _require_engine(algorithm: AlgorithmConfig) -> None:

@@ -1,0 +1,44 @@
+"""Mistakes about resources: one line that says what is wrong, where, and what to do; nothing of a run is lost."""
+
+from pathlib import Path
+
+import pytest
+from commands import Commands
+
+RUN = ("task.name=toy/signal", "task.judge=judge", "stop.rounds=1", "actors.num_envs=2", "algorithm.hidden=[8]")
+TOY = ("evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=1")
+
+
+@pytest.fixture
+def train(shell, tmp_path, capfd, no_processes):
+    shell.cd(tmp_path)
+    command = Commands(capfd)
+    return lambda *settings: command("train", *RUN, *TOY, *settings, "--run", "asked")
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (["resources.jury.serve=judges:grade"], "task.judge: there is no resource 'judge'; there are jury"),
+        ([], "task.judge: there is no resource 'judge'"),
+        (["resources.judge.serve=no_such_module:grade"], "resources.judge.serve: there is no module 'no_such_module'"),
+        (["resources.judge.serve=judges:grade", "resources.judge.slots=0"], "resources.judge.slots: 0 is not a whole"),
+        (["resources.judge.command=no-such-engine -x"], "resources.judge.command: 'no-such-engine' is not installed"),
+        (["resources.judge.serve=grade"], "'grade' names no function: write package.module:function"),
+        (["resources.judge.http=ftp://host"], "resources.judge: http: write it as https://host/path"),
+        (["resources.judge.slots=2"], "a resource has exactly one of serve, command and http; none is set"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_begins(train, settings, line):
+    said = train(*settings)
+    assert (said.code, said.out) == (2, [])
+    assert len(said.err) == 1 and line in said.err[0] and "Traceback" not in said.err[0]
+    assert not Path("runs/asked").exists()
+
+
+def test_without_bubblewrap_a_run_says_what_installs_it(train, shell, tmp_path):
+    shell.export(PATH=str(tmp_path))
+    said = train("resources.judge.serve=judges:grade", "resources.judge.sandbox=bubblewrap")
+    assert said.code == 2 and len(said.err) == 1
+    assert "resources.judge.sandbox: bubblewrap (bwrap) is not installed" in said.err[0]
+    assert "apt-get install bubblewrap" in said.err[0]
