@@ -3,7 +3,10 @@
 Functions have no time-out here; programs and services have theirs.
 """
 
+import time
 from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.answering import handle
@@ -25,7 +28,11 @@ class InProcess:
         """See `port.Host`."""
         if name not in self._resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
-        return [self._outcome(name, self._resources[name], action) for action in actions]
+        outcomes, asked = [], time.perf_counter()
+        for action in actions:
+            queued_ms = (time.perf_counter() - asked) * 1000
+            outcomes.append(replace(self._outcome(name, self._resources[name], action), queued_ms=queued_ms))
+        return outcomes
 
     def _outcome(self, name: str, resource: Resource, action: Action) -> Outcome:
         body = to_message_pack(ActionCall(name, resource, action, resource.cores[0]))

@@ -8,9 +8,10 @@ from coordinator.core.state import RoundLine
 from coordinator.pricing.bill import Bill, Meter, action_line
 from marless.reports.text import money, seconds
 
-HEADER = ("resource", "actions", "hits", "worked", "dollars", "mean", "p99")
+HEADER = ("resource", "actions", "hits", "billed", "dollars", "mean", "p99")
 NOTE = (
-    "actions: asked and paid; hits: questions whose kept answer another task had paid for; mean and p99: of the action "
+    "actions: asked and paid, for the seconds that are billed; hits: questions whose kept answer another task had paid "
+    "for; mean and p99: of the action "
     "completion time, from the question to the answer, p99 in the round where it was longest"
 )
 

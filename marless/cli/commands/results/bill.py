@@ -10,7 +10,7 @@ from coordinator.errors import FINISHED
 from coordinator.pricing.bill import Bill, Line
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
-from marless.output import note, say, say_json
+from marless.output import note, say, say_json, say_text
 from marless.reports import action_table
 from marless.reports.journal import read as read_lines
 from marless.reports.text import money, table
@@ -39,10 +39,10 @@ def run(options: Namespace) -> int:
     if options.json:
         say_json({"run": folder.name, "bill": msgspec.to_builtins(bill), "actions": msgspec.to_builtins(totals)})
         return FINISHED
-    say(table(("line", "quantity", "dollars", "share"), _rows(bill)))
+    say_text(table(("line", "quantity", "dollars", "share"), _rows(bill)))
     if totals:
         say("")
-        say(table(action_table.HEADER, action_table.rows(totals, read_lines(folder.path / METRICS))))
+        say_text(table(action_table.HEADER, action_table.rows(totals, read_lines(folder.path / METRICS))))
         note(action_table.NOTE)
     note(bill.note)
     return FINISHED
