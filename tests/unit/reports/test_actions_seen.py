@@ -88,7 +88,7 @@ def test_the_terminal_has_a_line_for_each_slot():
         "solver 2": "  █     ",
         "coordinator": "        ",
     }
-    assert [line.split("  ")[-1] for line in lines if line.startswith("solver")] == ["0.5 s", "0.5 s"]
+    assert [line.split()[-2:] for line in lines if line.startswith("solver")] == [["0.5", "s"]] * 2
 
 
 def test_a_resource_of_many_slots_has_one_line_in_the_terminal():

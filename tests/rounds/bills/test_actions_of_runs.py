@@ -1,0 +1,52 @@
+"""A run whose episodes are graded, in one process: the judge's own count, and everything that shows it."""
+
+import json
+
+import pytest
+from commands import SMALL, Commands
+
+JUDGE = """
+import json
+
+def grade(question):
+    with open("asked", "a") as file:
+        file.write(f"{len(question)}\\n")
+    return json.dumps(len(json.loads(question)["steps"])).encode()
+"""
+SETTINGS = ("task.judge=judge", "resources.judge.serve=counting_judge:grade", "evaluation.every=1")
+
+
+@pytest.fixture(params=["false", "true"], ids=["asked anew", "kept"])
+def graded(request, tmp_path, shell, capfd):
+    """A run, whether it keeps answers, and how often its judge was asked."""
+    shell.cd(tmp_path)
+    (tmp_path / "counting_judge.py").write_text(JUDGE)
+    marless = Commands(capfd)
+    kept = f"resources.judge.keep={request.param}"
+    said = marless("train", *SMALL, *SETTINGS, kept, "stop.rounds=2", "--backend", "inline", "--run", "r")
+    assert said.code == 0, said.err
+    return marless, tmp_path / "runs/r", request.param == "true", len((tmp_path / "asked").read_text().splitlines())
+
+
+def test_every_view_of_a_run_has_the_judges_own_count(graded):
+    marless, folder, kept, calls = graded
+    summary = json.loads((folder / "summary.json").read_text())
+    actions = summary["actions"]["judge"]
+    assert actions["count"] == calls and summary["dollars"]["actions"] == pytest.approx(actions["dollars"])
+    stored = list((folder / "objects/answers").iterdir()) if kept else []
+    assert len(stored) == (calls if kept else 0)
+    attempts = [json.loads(line) for line in (folder / "attempts.jsonl").read_text().splitlines()]
+    used = [each["usage"]["actions"]["judge"] for each in attempts if "actions" in each["usage"]]
+    assert sum(each.get("count", 0) for each in used) == calls
+    assert sum(len(each.get("actions", ())) for each in attempts) == calls
+    lines = [json.loads(line)["actions"]["judge"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert all(each["timed"] == each["count"] and each["mean_ms"] <= each["p99_ms"] * 1.01 for each in lines)
+    bill = json.loads(marless("bill", "r", "--json").out[0])
+    assert bill["actions"]["judge"]["count"] == calls
+    said = marless("bill", "r")
+    assert any(line.split()[:3] == ["judge", f"{calls:,}", f"{actions['hits']:,}"] for line in said.out)
+    assert all(len(line) <= 80 for line in said.out)
+    assert marless("timeline", "r").code == 0 and "judge" in (folder / "timeline.html").read_text()
+    assert marless("verify", "r").code == 0
+    # What tasks asked goes with the objects of their round.
+    assert not list(folder.rglob("*.actions.safetensors"))
