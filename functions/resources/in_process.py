@@ -28,9 +28,9 @@ class InProcess:
         """See `port.Host`."""
         if name not in self._resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
-        outcomes, asked = [], time.perf_counter()
+        outcomes, since = [], time.perf_counter()
         for action in actions:
-            queued_ms = (time.perf_counter() - asked) * 1000
+            queued_ms = (time.perf_counter() - since) * 1000
             outcomes.append(replace(self._outcome(name, self._resources[name], action), queued_ms=queued_ms))
         return outcomes
 
