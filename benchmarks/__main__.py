@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
 Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `pipeline`,
-`engines` and `adapters` take minutes, have tables of their own and run only when they are named.
+`engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -14,11 +14,13 @@ from pathlib import Path
 
 from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
+from benchmarks.gpu import measure as gpu
 from benchmarks.pipeline import measure as pipeline
 from benchmarks.pool import halving_savings, neighbours
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
+from functions.contract import BadRequest
 from marless.reports.provenance import written_by
 
 SIZES = "sizes"
@@ -70,6 +72,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "halving": lambda: markdown(halving_savings.rows()),
         "pipeline": lambda: pipeline.table(max(2, effort.repetitions - 2), is_record=effort is FULL),
         "engines": lambda: engines.table(effort.repetitions),
+        "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),
         SIZES: lambda: table_of_sizes(out),
     }
@@ -98,4 +101,8 @@ def machine() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BadRequest as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -15,7 +15,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from functions.algorithms.engine import Descent, OptimiserSettings, engine_of
-from functions.algorithms.minibatches import Minibatch
+from functions.algorithms.minibatches import Independent, Minibatches, Order
 from functions.algorithms.ppo import ippo
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.contract import Team
@@ -131,7 +131,8 @@ def _step(rows: int, width: int, engine: str, device: str) -> Callable[[], Any]:
     tensors = recurrent.to_tensors(network, recurrent.initialise(network, rng, 0.01), "policy")
     config = IppoConfig(engine=engine, device=device)  # type: ignore[arg-type]
     descent: Descent = engine_of(config).descent(tensors, "policy", SETTINGS)
-    part = Minibatch(np.arange(rows), rng.standard_normal((rows, INPUTS), dtype=np.float32))
+    order = Order(np.arange(rows), (0, rows))
+    part = Minibatches(Independent(rng.standard_normal((rows, INPUTS), dtype=np.float32)), [order])
     known = (
         rng.integers(ACTIONS, size=rows),
         np.full(rows, -np.log(ACTIONS), np.float32),
@@ -141,4 +142,4 @@ def _step(rows: int, width: int, engine: str, device: str) -> Callable[[], Any]:
     def loss(outputs: Array, log_std: Array | None, chosen: Array) -> PolicyLoss:
         return clipped_policy_loss(outputs, *known, 0.2, 0.01)
 
-    return lambda: descent.step(part, loss)
+    return lambda: list(descent.learn(part, loss))

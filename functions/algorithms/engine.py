@@ -8,11 +8,11 @@ parameters. `numpy` has closed forms for perceptrons and GRUs, and is the faster
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functions.algorithms.minibatches import Minibatch, RowIndices
+from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
 from functions.nn.layers import Array
@@ -62,6 +62,14 @@ class Moments(NamedTuple):
     steps: int
 
 
+class OptimiserStep(NamedTuple, Generic[L]):
+    """An optimiser step: the loss before it, the gradient's norm before clipping, and the indices of its rows."""
+
+    loss: L
+    norm: float
+    rows: RowIndices
+
+
 class LossGradient(Protocol):
     """The gradient of a loss by a network's parameters."""
 
@@ -90,8 +98,8 @@ class Descent(Protocol):
     def to_tensors(self) -> dict[str, Array]:
         """The network by the names of its tensors."""
 
-    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
-        """One step on the loss of a minibatch: the loss before it, and the gradient's norm before clipping."""
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
+        """One step on the loss of each minibatch, taken when it is asked for."""
 
     def along(self, trace: Any, grad_output: Array) -> float:
         """One step along d loss / d outputs of a `trace` of `weights`; returns the gradient's norm before clipping."""

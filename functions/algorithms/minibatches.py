@@ -22,18 +22,11 @@ from functions.nn.networks import Weights
 RowIndices = NDArray[np.int64]
 
 
-class Minibatch(NamedTuple):
-    """The indices `rows` ``[B]`` of a minibatch's rows, and the network inputs for them.
-
-    For feed-forward networks `inputs` is ``[B, F]``. For recurrent ones it is ``[L, M, F]``, `starts` ``[L, M]`` marks
-    first steps of episodes, `first` ``[M, H]`` is the hidden state before them, and `at` ``[L, M]`` marks the steps
-    that are rows.
-    """
+class Places(NamedTuple):
+    """The indices `rows` ``[B]`` of a minibatch's rows; for recurrent networks `at` ``[L, M]`` marks the steps that are
+    rows."""
 
     rows: RowIndices
-    inputs: Array
-    starts: NDArray[np.bool_] | None = None
-    first: Array | None = None
     at: NDArray[np.bool_] | None = None
 
     def select(self, outputs: Array) -> Array:
@@ -49,11 +42,53 @@ class Minibatch(NamedTuple):
         return wide
 
 
+class Minibatch(NamedTuple):
+    """A minibatch's rows, see `Places`, and the network inputs for them.
+
+    For feed-forward networks `inputs` is ``[B, F]``. For recurrent ones it is ``[L, M, F]``, `starts` ``[L, M]`` marks
+    first steps of episodes, and `first` ``[M, H]`` is the hidden state before them.
+    """
+
+    rows: RowIndices
+    inputs: Array
+    starts: NDArray[np.bool_] | None = None
+    first: Array | None = None
+    at: NDArray[np.bool_] | None = None
+
+    @property
+    def places(self) -> Places:
+        """Which outputs are rows."""
+        return Places(self.rows, self.at)
+
+    def select(self, outputs: Array) -> Array:
+        """The outputs ``[B, out]`` of the rows."""
+        return self.places.select(outputs)
+
+    def scatter(self, grad_output: Array) -> Array:
+        """See `Places.scatter`."""
+        return self.places.scatter(grad_output)
+
+
+class NetworkInputs(NamedTuple):
+    """The network inputs of n pieces as in `Minibatch`: `inputs` ``[n, F]`` or ``[L, n, F]``, `starts` ``[L, n]``,
+    `first` ``[n, H]``."""
+
+    inputs: Array
+    starts: NDArray[np.bool_] | None = None
+    first: Array | None = None
+
+
 class Samples(Protocol):
     """The pieces that are shuffled into minibatches."""
 
     def __len__(self) -> int:
         """The number of pieces."""
+
+    def network_inputs(self) -> NetworkInputs:
+        """The inputs of all pieces, not copied."""
+
+    def places(self, pieces: RowIndices) -> Places:
+        """The rows of these pieces."""
 
     def part(self, pieces: RowIndices) -> Minibatch:
         """The minibatch of these pieces."""
@@ -74,6 +109,12 @@ class Independent(Samples):
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.inputs)
+
+    def network_inputs(self) -> NetworkInputs:
+        return NetworkInputs(self.inputs)
+
+    def places(self, pieces: RowIndices) -> Places:
+        return Places(pieces)
 
     def part(self, pieces: RowIndices) -> Minibatch:
         return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
@@ -101,10 +142,18 @@ class Chunks(Samples):
         """The number of chunks."""
         return len(self.first)
 
-    def part(self, pieces: RowIndices) -> Minibatch:
-        inputs, starts, rows = (np.take(array, pieces, axis=1) for array in (self.inputs, self.starts, self.rows))
+    def network_inputs(self) -> NetworkInputs:
+        return NetworkInputs(self.inputs, self.starts, self.first)
+
+    def places(self, pieces: RowIndices) -> Places:
+        rows = np.take(self.rows, pieces, axis=1)
         at = rows >= 0
-        return Minibatch(rows[at], inputs, starts, self.first[pieces], at)
+        return Places(rows[at], at)
+
+    def part(self, pieces: RowIndices) -> Minibatch:
+        inputs, starts = (np.take(array, pieces, axis=1) for array in (self.inputs, self.starts))
+        rows, at = self.places(pieces)
+        return Minibatch(rows, inputs, starts, self.first[pieces], at)
 
     def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
         return (self.part(pieces[start:end]) for start, end in itertools.pairwise(bounds))
@@ -119,6 +168,29 @@ class Chunks(Samples):
             return self
         inputs, starts, rows = (np.take(array, live_columns, axis=1) for array in (self.inputs, self.starts, self.rows))
         return Chunks(inputs, starts, self.first[live_columns], rows)
+
+
+class Order(NamedTuple):
+    """The order of `pieces` in a pass, and the `bounds` between its minibatches."""
+
+    pieces: RowIndices
+    bounds: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """The minibatches of passes over samples, to be iterated over once.
+
+    An engine that computes elsewhere may keep the samples there, so that for a minibatch only indices travel.
+    """
+
+    samples: Samples
+    orders: Iterable[Order]
+
+    def __iter__(self) -> Iterator[Minibatch]:
+        """Minibatch by minibatch, in this process's memory."""
+        for order in self.orders:
+            yield from self.samples.parts(*order)
 
 
 def training_samples(
@@ -144,12 +216,11 @@ def training_samples(
     return _chunks(weights, inputs, begins, numbers, min(length or steps, steps))
 
 
-def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Minibatch]:
+def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Minibatches:
     """`count` minibatches per epoch that together hold every piece once; fewer if there are fewer pieces."""
     count = min(count, len(pieces))  # an empty minibatch would have a mean of NaN
     bounds: list[int] = np.linspace(0, len(pieces), count + 1).astype(int).tolist()
-    for _ in range(epochs):
-        yield from pieces.parts(rng.permutation(len(pieces)), bounds)
+    return Minibatches(pieces, (Order(rng.permutation(len(pieces)), bounds) for _ in range(epochs)))
 
 
 def _numbers(mask: Mask) -> RowIndices:

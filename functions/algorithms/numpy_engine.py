@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Descent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
-from functions.algorithms.minibatches import Minibatch
+from functions.algorithms.engine import Descent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings, OptimiserStep
+from functions.algorithms.minibatches import Minibatch, Minibatches
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
@@ -75,9 +75,10 @@ class NumpyDescent(Descent):
     def to_tensors(self) -> dict[str, Array]:
         return self.weights.to_tensors()
 
-    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
-        loss, gradient = self._loss_gradient.of(part, loss_of)
-        return loss, self._optimiser.step(gradient)
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
+        for part in minibatches:
+            loss, gradient = self._loss_gradient.of(part, loss_of)
+            yield OptimiserStep(loss, self._optimiser.step(gradient), part.rows)
 
     def along(self, trace: Trace, grad_output: Array) -> float:
         return self._optimiser.step(self._loss_gradient.at(trace, grad_output))

@@ -4,156 +4,65 @@ One thread, deterministic kernels and full single precision, so that a machine t
 stage runs. These are settings of the whole process.
 """
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 from torch.utils import deterministic
 
-from functions.algorithms.engine import Descent, Engine, L, Loss, LossesOf, LossOf, Moments, OptimiserSettings
-from functions.algorithms.minibatches import Minibatch
+from functions.algorithms.engine import (
+    Descent,
+    Engine,
+    L,
+    Loss,
+    LossesOf,
+    LossOf,
+    Moments,
+    OptimiserSettings,
+    OptimiserStep,
+)
+from functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
-from functions.nn import recurrent, torch_layers, torch_modules
+from functions.nn import torch_modules
 from functions.nn.adam import BETA_FIRST, BETA_SECOND
-from functions.nn.gru import Flags
 from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
-from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape, tensor_names
-
-LOG_STD = "log_std"
-
-
-@dataclass(frozen=True)
-class TorchTrace(Trace):
-    """A forward pass; `graph` are the outputs with the graph behind them."""
-
-    graph: Tensor
-    states: tuple[Tensor, Tensor] | None
-
-    @cached_property
-    def outputs(self) -> Array:
-        return _array(self.graph)
-
-    @property
-    def before(self) -> Array:
-        return _array(self._states[0])
-
-    @property
-    def hidden(self) -> Array:
-        return _array(self._states[1])
-
-    @property
-    def _states(self) -> tuple[Tensor, Tensor]:
-        if self.states is None:
-            raise ValueError("a network without a GRU has no hidden state")
-        return self.states
+from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from functions.nn.torch_weights import (
+    LOG_STD,
+    InputTensors,
+    LayerWeights,
+    ModuleWeights,
+    TorchTrace,
+    TorchWeights,
+    array_of,
+)
 
 
-class TorchWeights(Weights):
-    """A network's parameters as views into the flat vector `flat` ``[parameters]``, which they follow when it changes.
+class TorchMinibatch(NamedTuple):
+    """A minibatch whose inputs are on a device."""
 
-    `log_std` is a parameter on which outputs do not depend.
-    """
-
-    hidden_size = 0
-
-    def __init__(self, parameters: Mapping[str, Array], buffers: Mapping[str, Array], device: torch.device) -> None:
-        self.flat = torch.tensor(np.concatenate([array.ravel() for array in parameters.values()]), device=device)
-        self.shapes = {name: array.shape for name, array in parameters.items()}
-        self.parameters = {name: view.detach().requires_grad_() for name, view in self.views(self.flat).items()}
-        self._fixed = dict(buffers)
-
-    @property
-    def log_std(self) -> Array | None:
-        return _array(self.parameters[LOG_STD]) if LOG_STD in self.parameters else None
-
-    @property
-    def clips_actions(self) -> bool:
-        return CLIPPED in self._fixed
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(str(self.flat.dtype).removeprefix("torch."))
-
-    def to_tensors(self) -> dict[str, Array]:
-        return {**{name: _array(tensor) for name, tensor in self.parameters.items()}, **self._fixed}
-
-    def forward(
-        self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
-    ) -> TorchTrace:
-        return self.trace(self.tensor(inputs), starts, first, burn_in)
-
-    def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
-        values = self.tensor(inputs).requires_grad_()
-        (gradient,) = torch.autograd.grad(self.trace(values, None, first, 0).graph, values, self.tensor(grad_output))
-        return _array(gradient)
-
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
-        """A forward pass."""
-        raise NotImplementedError
-
-    def tensor(self, array: Array) -> Tensor:
-        """A copy of the array, in the precision and on the device of the weights."""
-        return torch.tensor(array, dtype=self.flat.dtype, device=self.flat.device)
-
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Views with the shapes of the parameters into a flat vector."""
-        parts = torch.split(flat, [int(np.prod(shape)) for shape in self.shapes.values()])
-        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
+    places: Places
+    inputs: InputTensors
 
 
-class LayerWeights(TorchWeights):
-    """A perceptron, or one with a GRU."""
+class ResidentSamples:
+    """Samples whose inputs are copied to the device once: for each pass indices follow, for each minibatch nothing."""
 
-    def __init__(self, tensors: Tensors, prefix: str, device: torch.device) -> None:
-        weights = recurrent.weights_of(tensors, prefix)
-        arrays = weights.to_tensors()
-        marks = {name: arrays.pop(name) for name in weights.marks}
-        super().__init__(arrays, marks, device)
-        self.hidden_size = weights.hidden_size
-        names = zip(weights.kinds, tensor_names(weights.kinds), strict=True)
-        self._layers = [(kind, [self.parameters[name] for name in of_layer]) for kind, of_layer in names]
+    def __init__(self, samples: Samples, weights: TorchWeights) -> None:
+        self._samples, self._device = samples, weights.flat.device
+        self._inputs = weights.tensors(*samples.network_inputs())
 
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
-        begins = None if starts is None else torch.tensor(starts, device=self.flat.device)
-        state = None if first is None else self.tensor(first)
-        return TorchTrace(*torch_layers.forward(self._layers, inputs, begins, state, burn_in))
-
-
-class ModuleWeights(TorchWeights):
-    """A module of a factory, see `functions.nn.shape`."""
-
-    def __init__(self, tensors: Tensors, prefix: str, shape: NetworkShape, device: torch.device) -> None:
-        whole = {name: array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
-        arrays = {name.removeprefix(f"{prefix}/"): array for name, array in whole.items()}
-        self._shape = shape
-        parameters = {name: arrays[name] for name in sorted(arrays) if name.startswith(PARAMETERS) or name == LOG_STD}
-        super().__init__(parameters, {name: arrays[name] for name in arrays.keys() - parameters.keys()}, device)
-        self._module = torch_modules.stateless(self._shape).to(device)
-
-    def trace(self, inputs: Tensor, starts: Flags | None, first: Array | None, burn_in: int) -> TorchTrace:
-        shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
-        # Modules of users may not take a batch without rows: `x.view(x.shape[0], -1)` fails.
-        batch = rows if len(rows) else rows.new_zeros(1, rows.shape[1])
-        parts = batch[:, : shape.width].reshape(-1, *shape.observation), batch[:, shape.width :]
-        parameters = {
-            name.removeprefix(PARAMETERS): tensor for name, tensor in self.parameters.items() if name != LOG_STD
-        }
-        outputs = torch.func.functional_call(self._module, parameters, parts)
-        if not isinstance(outputs, Tensor) or outputs.shape != (len(batch), shape.outputs):
-            result = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise BadRequest(
-                f"algorithm.network={shape.factory} gives {result} for {len(batch)} rows, and must give"
-                f" {[len(batch), shape.outputs]}"
-            )
-        return TorchTrace(outputs[: len(rows)].reshape(*inputs.shape[:-1], shape.outputs), None)
+    def parts(self, order: Order) -> Iterator[TorchMinibatch]:
+        """The minibatches of a pass, each picked when it is asked for."""
+        indices = torch.tensor(order.pieces, device=self._device)
+        for start, end in itertools.pairwise(order.bounds):
+            inputs = self._inputs.of(indices[start:end])
+            yield TorchMinibatch(self._samples.places(order.pieces[start:end]), inputs)
 
 
 class TorchLossGradient:
@@ -165,25 +74,29 @@ class TorchLossGradient:
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
-        return self.write(part, loss_of), _array(self.gradient)
+        return self.write(self._on_device(part), loss_of), array_of(self.gradient)
 
     def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
         """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
         overwrites."""
-        trace = self.weights.forward(part.inputs, part.starts, part.first)
+        trace = self.weights.trace(*self._on_device(part).inputs, burn_in=0)
         for loss in losses_of(part.select(trace.outputs), self.weights.log_std, part.rows):
-            self._write(loss, part, trace, goes_on=True)
-            yield loss, _array(self.gradient)
+            self._write(loss, part.places, trace, goes_on=True)
+            yield loss, array_of(self.gradient)
 
-    def write(self, part: Minibatch, loss_of: LossOf[L]) -> L:
+    def write(self, part: TorchMinibatch, loss_of: LossOf[L]) -> L:
         """The loss of a minibatch; writes its gradient."""
-        trace = self.weights.forward(part.inputs, part.starts, part.first)
-        loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
-        self._write(loss, part, trace)
+        trace = self.weights.trace(*part.inputs, burn_in=0)
+        loss = loss_of(part.places.select(trace.outputs), self.weights.log_std, part.places.rows)
+        self._write(loss, part.places, trace)
         return loss
 
-    def _write(self, loss: Loss, part: Minibatch, trace: TorchTrace, goes_on: bool = False) -> None:
-        self.write_along(trace, part.scatter(loss.grad_output), goes_on)
+    def _on_device(self, part: Minibatch) -> TorchMinibatch:
+        inputs = self.weights.tensors(part.inputs, part.starts, part.first)
+        return TorchMinibatch(part.places, inputs)
+
+    def _write(self, loss: Loss, places: Places, trace: TorchTrace, goes_on: bool = False) -> None:
+        self.write_along(trace, places.scatter(loss.grad_output), goes_on)
         if loss.grad_log_std is not None:
             self._views[LOG_STD].copy_(self.weights.tensor(loss.grad_log_std))
 
@@ -219,13 +132,16 @@ class TorchDescent(Descent):
     @property
     def moments(self) -> Moments:
         state = self._adam.state[self._weights.flat]
-        return Moments(_array(state["exp_avg"]), _array(state["exp_avg_sq"]), int(state["step"]))
+        return Moments(array_of(state["exp_avg"]), array_of(state["exp_avg_sq"]), int(state["step"]))
 
     def to_tensors(self) -> dict[str, Array]:
         return self._weights.to_tensors()
 
-    def step(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, float]:
-        return self._loss_gradient.write(part, loss_of), self._descend()
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
+        samples = ResidentSamples(minibatches.samples, self._weights)
+        for part in itertools.chain.from_iterable(map(samples.parts, minibatches.orders)):
+            loss = self._loss_gradient.write(part, loss_of)
+            yield OptimiserStep(loss, self._descend(), part.places.rows)
 
     def along(self, trace: TorchTrace, grad_output: Array) -> float:
         self._loss_gradient.write_along(trace, grad_output)
@@ -262,7 +178,7 @@ class TorchEngine(Engine):
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         module = torch_modules.build(shape, int(rng.integers(2**63)))
-        tensors: dict[str, Array] = {PARAMETERS + name: _array(tensor) for name, tensor in module.named_parameters()}
+        tensors: dict[str, Array] = {PARAMETERS + name: array_of(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()
         if acts:
             from functions.nn.onnx_export import export
@@ -288,11 +204,8 @@ def engine(device: str, network: str) -> Engine:
             raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
+    torch.backends.cudnn.allow_tf32 = False
     # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return TorchEngine(torch.device(device), network)
-
-
-def _array(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array

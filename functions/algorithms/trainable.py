@@ -1,12 +1,21 @@
 """Training of a network: an engine's descent, and its optimiser's moments by name."""
 
 from collections.abc import Iterable
-from typing import Generic, NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
-from functions.algorithms.engine import Descent, EngineConfig, L, LossOf, Moments, OptimiserSettings, engine_of
-from functions.algorithms.minibatches import Minibatch, RowIndices, Samples, shuffled_minibatches
+from functions.algorithms.engine import (
+    Descent,
+    EngineConfig,
+    L,
+    LossOf,
+    Moments,
+    OptimiserSettings,
+    OptimiserStep,
+    engine_of,
+)
+from functions.algorithms.minibatches import Minibatches, Samples, shuffled_minibatches
 from functions.algorithms.stage import Context
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
@@ -34,14 +43,6 @@ class EpochConfig(Protocol):
 
     @property
     def num_minibatches(self) -> int: ...
-
-
-class OptimiserStep(NamedTuple, Generic[L]):
-    """An optimiser step: the loss before it, the gradient's norm before clipping, and the indices of its rows."""
-
-    loss: L
-    norm: float
-    rows: RowIndices
 
 
 class Trainable:
@@ -78,9 +79,9 @@ class Trainable:
         """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
         return self._descent.apply(gradient)
 
-    def learn(self, minibatches: Iterable[Minibatch], loss_of: LossOf[L]) -> list[OptimiserStep[L]]:
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> list[OptimiserStep[L]]:
         """One step per minibatch."""
-        return [OptimiserStep(*self._descent.step(part, loss_of), part.rows) for part in minibatches]
+        return list(self._descent.learn(minibatches, loss_of))
 
     def network(self, part: str, name: str) -> dict[str, Array]:
         """The network by name."""
@@ -97,7 +98,7 @@ class Trainable:
         }
 
 
-def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, group: int) -> Iterable[Minibatch]:
+def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, group: int) -> Minibatches:
     """The minibatches of all epochs, shuffled at the random address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
     return shuffled_minibatches(pieces, rng, context.config.epochs, context.config.num_minibatches)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.agent_inputs import observation_shape
+from functions.algorithms.engine import OptimiserStep
 from functions.algorithms.group_inputs import learned_from, observations, pooling
 from functions.algorithms.groups import members
 from functions.algorithms.imitation.specs import BcConfig, policy_network
@@ -20,7 +21,7 @@ from functions.algorithms.metrics import ByAgent
 from functions.algorithms.minibatches import RowIndices, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, mean_of_steps, minibatches
+from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name

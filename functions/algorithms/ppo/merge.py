@@ -17,7 +17,7 @@ from functions.algorithms.agent_inputs import CriticView
 from functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
 from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import members
-from functions.algorithms.minibatches import RowIndices, Samples, training_samples
+from functions.algorithms.minibatches import Minibatches, Order, RowIndices, Samples, training_samples
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import Ppo, learning_signal
 from functions.algorithms.ppo.specs import PpoConfig
@@ -72,7 +72,7 @@ class Distillation:
 
     def train(self, student: Trainable, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
         """Trains the network on the rows."""
-        student.learn((pieces.part(batch) for batch in self._batches), loss_of)
+        student.learn(Minibatches(pieces, (Order(batch, (0, len(batch))) for batch in self._batches)), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
         """The members' legal actions ``[rows, actions]``."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, next_values
 from functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
-from functions.algorithms.engine import weights_of
+from functions.algorithms.engine import OptimiserStep, weights_of
 from functions.algorithms.group_inputs import (
     after_cuts,
     learned_from,
@@ -41,7 +41,7 @@ from functions.algorithms.ppo.correction import (
 )
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, mean_of_steps, minibatches
+from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec

@@ -3,84 +3,21 @@
 import numpy as np
 import pytest
 import synthetic
+from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
-from functions.actor.rollout import collect
 from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.contract import BadRequest, MissingExtra, Past
-from functions.data import batch
-from functions.data.past_rounds import newest_rounds
-from functions.data.replay_buffer import ReplayBuffer, rollout_keys
-from functions.data.trajectory import rollout_prefix, tensors_below
+from functions.contract import BadRequest, MissingExtra
 from functions.learner import stages
-from functions.policies import Policy
 from marless.testing.algorithms.conformance import check
-from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
+from marless.testing.algorithms.random_tasks import TASKS
 
-ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16
-CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"
-# A task for each algorithm.
-SETTINGS = {
-    "ippo": "several choices beside numbers",
-    "mappo": CHOICES,
-    "happo": CHOICES,
-    "iql": CHOICES,
-    "vdn": CHOICES,
-    "qmix": CHOICES,
-    "qplex": CHOICES,
-    "iddpg": NUMBERS,
-    "maddpg": NUMBERS,
-    "isac": NUMBERS,
-    "masac": CHOICES,
-    "bc": "several choices beside numbers",
-}
-# The first gradients of soft policies are small, and Adam divides by their size: an epsilon above them. Which of two
-# critics has the lesser value may turn on a last bit: few updates.
-_SOFT = {"adam_eps": 1e-3, "updates_per_round": 8}
-COMPARABLE = {"isac": _SOFT, "masac": _SOFT, "bc": {"adam_eps": 1e-3}}
 # The differences that rounding makes: some hundred products of some ten numbers, of the order of one.
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-10}
-
-
-def as_precise(tensors, precision):
-    return {name: array.astype(precision) if array.dtype.kind == "f" else array for name, array in tensors.items()}
-
-
-def trained(name, precision, task="", **settings):
-    """The tensors after a round of small networks that begins after some rounds, and its metrics."""
-    spec = TASKS[task or SETTINGS[name]]
-    team, algorithm = teams(spec)[1], algorithms.algorithm(name)
-    few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
-    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
-    algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
-    groups = sorted(set(team.groups))
-    state = {}
-    for group in groups:
-        state |= code.initialise(spec, team, config, 1, group)
-    policy, played = Policy(spec, team, {k: v for k, v in state.items() if k.startswith("policy/")}), {}
-    for rollout in range(ROLLOUTS):
-        behaviour = config.behaviour(0)
-        played |= collect(RandomTask(spec, NUM_ENVS), policy, 10, 1, ROUND, rollout, behaviour).tensors
-    played = as_precise(played, precision)
-    replay = None
-    if config.replayed_steps:
-        replay = ReplayBuffer(spec)
-        rounds = [Past(round=ROUND, rollouts=ROLLOUTS, trajectories=())]
-        replay.load(
-            rollout_keys(newest_rounds(rounds, NUM_ENVS * 10, config.replayed_steps)),
-            lambda keys: {key: tensors_below(played, f"{rollout_prefix(key.rollout)}/") for key in keys},
-        )
-    context = Context(
-        spec=spec, team=team, config=config, seed=1, round=ROUND,
-        batch=batch.join(spec, played, range(ROLLOUTS)), tensors=as_precise(state, precision), replay_buffer=replay,
-    )  # fmt: skip
-    share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
-    return stages.run(algorithm, code, context, share, algorithm.summaries)
 
 
 @pytest.mark.one_in(7)
@@ -104,7 +41,9 @@ def test_a_round_is_the_same_with_either_engine(name, recurrent, layer_norm, pre
     [("isac", CHOICES, {}), ("masac", NUMBERS, {"recurrent": True}), ("maddpg", NUMBERS, {"twin_critics": True})],
 )
 def test_a_round_of_other_actions_or_critics_is_the_same_with_either_engine(name, task, settings):
-    plain, other = (trained(name, np.float64, task, engine=library, **settings) for library in ("numpy", "torch"))
+    plain, other = (
+        trained(name, np.float64, TASKS[task], engine=library, **settings) for library in ("numpy", "torch")
+    )
     assert plain.tensors.keys() == other.tensors.keys()
     for key, array in plain.tensors.items():
         np.testing.assert_allclose(other.tensors[key], array, rtol=1e-10, atol=1e-10, err_msg=key)

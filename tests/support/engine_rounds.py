@@ -1,0 +1,72 @@
+"""A round of every algorithm on a random task, from small networks, with the engine that its settings name."""
+
+from functions.actor.rollout import collect
+from functions.algorithms import registry as algorithms
+from functions.algorithms.specification import Share
+from functions.algorithms.stage import Context
+from functions.contract import Past
+from functions.data import batch
+from functions.data.past_rounds import newest_rounds
+from functions.data.replay_buffer import ReplayBuffer, rollout_keys
+from functions.data.trajectory import rollout_prefix, tensors_below
+from functions.learner import stages
+from functions.policies import Policy
+from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
+
+ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16
+CHOICES, NUMBERS = "unequal agents with masks and a state", "numbers"
+# A task for each algorithm.
+SETTINGS = {
+    "ippo": "several choices beside numbers",
+    "mappo": CHOICES,
+    "happo": CHOICES,
+    "iql": CHOICES,
+    "vdn": CHOICES,
+    "qmix": CHOICES,
+    "qplex": CHOICES,
+    "iddpg": NUMBERS,
+    "maddpg": NUMBERS,
+    "isac": NUMBERS,
+    "masac": CHOICES,
+    "bc": "several choices beside numbers",
+}
+# The first gradients of soft policies are small, and Adam divides by their size: an epsilon above them. Which of two
+# critics has the lesser value may turn on a last bit: few updates.
+_SOFT = {"adam_eps": 1e-3, "updates_per_round": 8}
+COMPARABLE = {"isac": _SOFT, "masac": _SOFT, "bc": {"adam_eps": 1e-3}}
+
+
+def as_precise(tensors, precision):
+    return {name: array.astype(precision) if array.dtype.kind == "f" else array for name, array in tensors.items()}
+
+
+def trained(name, precision, task=None, **settings):
+    """The tensors after a round of small networks that begins after some rounds, and its metrics."""
+    spec = TASKS[SETTINGS[name]] if task is None else task
+    team, algorithm = teams(spec)[1], algorithms.algorithm(name)
+    few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
+    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
+    algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
+    groups = sorted(set(team.groups))
+    state = {}
+    for group in groups:
+        state |= code.initialise(spec, team, config, 1, group)
+    policy, played = Policy(spec, team, {k: v for k, v in state.items() if k.startswith("policy/")}), {}
+    for rollout in range(ROLLOUTS):
+        behaviour = config.behaviour(0)
+        played |= collect(RandomTask(spec, NUM_ENVS), policy, 10, 1, ROUND, rollout, behaviour).tensors
+    played = as_precise(played, precision)
+    replay = None
+    if config.replayed_steps:
+        replay = ReplayBuffer(spec)
+        rounds = [Past(round=ROUND, rollouts=ROLLOUTS, trajectories=())]
+        replay.load(
+            rollout_keys(newest_rounds(rounds, NUM_ENVS * 10, config.replayed_steps)),
+            lambda keys: {key: tensors_below(played, f"{rollout_prefix(key.rollout)}/") for key in keys},
+        )
+    context = Context(
+        spec=spec, team=team, config=config, seed=1, round=ROUND,
+        batch=batch.join(spec, played, range(ROLLOUTS)), tensors=as_precise(state, precision), replay_buffer=replay,
+    )  # fmt: skip
+    share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
+    return stages.run(algorithm, code, context, share, algorithm.summaries)
