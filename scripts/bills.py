@@ -18,7 +18,7 @@ from aws_emulator import account
 from aws_emulator.middleware.request_counter import PATH
 from aws_emulator.settings import AccountSettings
 from benchmarks.launch import environment
-from functions import cpu_kernels
+from functions import kernel_variables
 from marless.cloud.emulated_account import account_folder
 from marless.reports.provenance import written_by
 from marless.reports.text import markdown_table
@@ -75,7 +75,7 @@ def _rows(home: Path) -> list[tuple[str, ...]]:
     _marless(home, "train", "stop.rounds=2", "--run", "recorded")
     _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "-o", "data")
     # Only an account for tests counts requests. Functions take over what selects processor instructions.
-    settings = AccountSettings(processes=20, inherited_variables=cpu_kernels.VARIABLES, faults=True, code=(home,))
+    settings = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True, code=(home,))
     (home / account_folder()).parent.mkdir(exist_ok=True)
     running = account.start(home / account_folder(), settings)
     try:

@@ -28,6 +28,7 @@ from functions.algorithms.engine import (
 from functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
+from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
 from functions.nn import torch_modules
 from functions.nn.adam import BETA_FIRST, BETA_SECOND
 from functions.nn.layers import Array
@@ -198,8 +199,7 @@ class TorchEngine(Engine):
 def engine(device: str, network: str) -> Engine:
     """The engine on this device for networks of this factory; raises `BadRequest` if there is no such device."""
     if device == "cuda":
-        # cuBLAS repeats a product bit by bit only with this (docs of torch.use_deterministic_algorithms).
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        os.environ.setdefault(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)
         if not torch.cuda.is_available():
             raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
     torch.set_num_threads(1)

@@ -45,7 +45,7 @@ LOAD_S_PER_BYTE = 1.0e-9
 """Reading, checking (SHA-256) and decoding an object whose file is in memory: 0.7 to 1.6 ns a byte on one core of a
 cloud server (2026-11-24; medians of nine, objects of 0.1 to 50 MB)."""
 
-SLOTS, CORES = "slots", "cores"
+SLOTS, CORES, GPUS = "slots", "cores", "gpus"
 Need = Mapping[str, float]
 """How much of each resource a task occupies, by the resource's name; nothing of those that are not in it."""
 
@@ -108,7 +108,7 @@ class Capacity:
     load_s_per_byte: float = LOAD_S_PER_BYTE
     """What it takes a worker to load an object that it does not hold."""
     others: Need = field(default_factory=dict)
-    """How much there is of each other resource, above 0; no pool of today has others."""
+    """How much there is of each other resource, above 0."""
 
     def of(self, resource: str) -> float:
         """How much there is of the resource; raises `KeyError` for one that the machine does not have."""

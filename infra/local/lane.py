@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
-from functions.contract import Ref, RegroupTask, Report, Request, SampleTask, WholeTask
+from functions.contract import LearnTask, Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
-from infra.local.dispatch import CORES, SLOTS, Capacity, Need, Task, Waiting
+from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
 from infra.local.worker_handle import WorkerProcess
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Lane:
         def update(task: Task) -> Task:
             pending = self._pending[task.number]
             if pending.kind == kind:
-                pending.task = replace(task, need=_need(max(cores, _LEAST_CORES)))
+                pending.task = replace(task, need=_need(max(cores, _LEAST_CORES), task.need.get(GPUS, 0.0)))
             return pending.task
 
         self.waiting.change(update)
@@ -239,13 +239,20 @@ class Lane:
             reads = {}
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
-        return Task(next(self._numbers), module, max(seconds, 1e-4), _need(cores), reads, group, group in self.foreign)
+        need = _need(cores, float(GPUS in self._pool.capacity.others and _computes_on_gpu(request)))
+        return Task(next(self._numbers), module, max(seconds, 1e-4), need, reads, group, group in self.foreign)
 
 
 @lru_cache(maxsize=64)
-def _need(cores: float) -> Need:
+def _need(cores: float, gpus: float) -> Need:
     """Cached, so that the dispatcher tells by the object that tasks need the same."""
-    return {SLOTS: 1.0, CORES: cores}
+    return {SLOTS: 1.0, CORES: cores} | ({GPUS: gpus} if gpus else {})
+
+
+def _computes_on_gpu(request: Request | None) -> bool:
+    if not isinstance(request, LearnTask | WholeTask | RegroupTask):
+        return False
+    return request.learning.hyperparameters.get("device") == "cuda"
 
 
 def _work(id: str) -> str:

@@ -9,7 +9,7 @@ from aws_emulator.account_folder import Lock, Whereabouts
 from aws_emulator.settings import AccountSettings
 from coordinator.drive.ledger_items import load_state
 from coordinator.errors import UserError
-from functions import cpu_kernels
+from functions import kernel_variables
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.aws.detached_ports import Deployed
@@ -95,7 +95,7 @@ def start(region: str | None) -> Account:
                 concurrency=concurrency or AccountSettings.concurrency,
                 runtime=package_build.RUNTIME,
                 architecture=package_build.ARCHITECTURE,
-                inherited_variables=cpu_kernels.VARIABLES,
+                inherited_variables=kernel_variables.VARIABLES,
             )
             running = accounts.start(folder, settings)
         except AccountFault as fault:

@@ -1,4 +1,4 @@
-"""The program that made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
+"""The program that made a run, and what else its bytes depend on: interpreter, numpy, processor, GPU, environment."""
 
 import hashlib
 import os
@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from functions import cpu_kernels
+from functions import kernel_variables
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
 from functions.environments.task_names import ENVIRONMENTS
 from functions.plug_in_registry import plug_ins
+from marless.reports import gpus
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     """What the bytes of a run depend on besides its program and configuration.
 
     `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks;
-    `torch` is its version here, for runs that compute with it.
+    `torch` is its version here, for runs that compute with it; `gpu` what they compute on, if that is one.
     """
 
     python: str
@@ -41,6 +42,7 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     environment: str | None
     algorithm: str | None = None
     torch: str | None = None
+    gpu: str | None = None
 
 
 @cache
@@ -53,8 +55,10 @@ def code_sha256(root: Path = ROOT) -> str:
     return _sha256(root, (path for path in files if path.suffix in (".py", ".toml")))
 
 
-def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy") -> EnvironmentFingerprint:
-    """The fingerprint of a run of `task` with `algorithm` and the engine that this process would start."""
+def environment_fingerprint(
+    task: EnvTask, algorithm: str, engine: str = "numpy", device: str = "cpu"
+) -> EnvironmentFingerprint:
+    """The fingerprint of a run of `task` with `algorithm` and the engine and device that this process would start."""
     kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(
         python=platform.python_version(),
@@ -63,6 +67,7 @@ def environment_fingerprint(task: EnvTask, algorithm: str, engine: str = "numpy"
         environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
         algorithm=None if algorithm in ALGORITHMS.built_in else _package(_plug_in(ALGORITHMS.group, algorithm)),
         torch=_version_of("torch") if engine == "torch" else None,
+        gpu=gpus.identity() if device == "cuda" else None,
     )
 
 
@@ -102,7 +107,7 @@ def _version_of(package: str) -> str | None:
 
 def _machine() -> str:
     """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
-    variables = [f"{name}={os.environ[name]}" for name in cpu_kernels.VARIABLES if name in os.environ]
+    variables = [f"{name}={os.environ[name]}" for name in kernel_variables.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:

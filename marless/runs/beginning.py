@@ -42,7 +42,7 @@ def begin_run(
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
         environment_fingerprint=provenance.environment_fingerprint(
-            config.task, config.algorithm.name, config.algorithm.engine
+            config.task, config.algorithm.name, config.algorithm.engine, config.algorithm.device
         ),
         created=now(),
         configs=(sha256(text),),

@@ -180,7 +180,8 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
 
 
 def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
-    return provenance.environment_fingerprint(config.task, config.algorithm.name, config.algorithm.engine)
+    algorithm = config.algorithm
+    return provenance.environment_fingerprint(config.task, algorithm.name, algorithm.engine, algorithm.device)
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:

@@ -28,6 +28,8 @@ class PoolSize(_Section, frozen=True, kw_only=True):
     """Worker processes at most; default: one for each core of this machine."""
     cores: Annotated[float, Meta(gt=0, le=MOST_PROCESSES)] | None = None
     """So many cores are kept busy at once; a task that waits keeps a slot, not a core. Default: this machine's."""
+    gpus: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    """So many learners with algorithm.device=cuda compute at once. Default: the GPUs that torch sees here."""
     runs: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 64
     """Runs at work at once; more wait until one ends, so that memory does not grow with a study."""
     memory_mb: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
-from infra.local.dispatch import Capacity
+from infra.local.dispatch import GPUS, Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
 from marless.backends.base import FUNCTION_MODULES
+from marless.reports import gpus
 from marless.runs.inputs.required_packages import require_packages
 from marless.runs.session import Stopping
 from marless.studies import decisions
@@ -60,13 +61,20 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
     return study
 
 
+def _capacity(study: Study) -> Capacity:
+    size = study.file.pool
+    computes = any(run.config.algorithm.device == "cuda" for run in study.runs)
+    others = {GPUS: float(size.gpus or len(gpus.names()))} if computes else {}
+    return Capacity(size.slots or cores(), size.cores or cores(), others=others)
+
+
 def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyResult:
     """Trains the study's runs until all are over or `stopping`; raises `StorageFault`, and `UserError` without the
     packages that they need."""
     for run in study.runs:
         require_packages(run.config)
     size = study.file.pool
-    capacity = Capacity(size.slots or cores(), size.cores or cores())
+    capacity = _capacity(study)
     # Processes of resources are workers, too: each gets its part of the memory.
     resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
     all_slots = capacity.slots + sum(resource.slots for _, resource in resources)

@@ -14,7 +14,7 @@ from emulated_runs import summary
 from aws_emulator import account
 from aws_emulator.middleware.faults import PATH
 from aws_emulator.settings import AccountSettings
-from functions import cpu_kernels
+from functions import kernel_variables
 from infra.aws.detached_ports import Deployed
 from infra.aws.function_settings import Settings
 from infra.deployment import deploy
@@ -22,7 +22,7 @@ from marless.cloud.emulated_account import account_folder, cloud_at
 from marless.reports import provenance
 
 # Functions inherit what selects CPU instructions, as in accounts that a command starts.
-SETTINGS = AccountSettings(processes=20, inherited_variables=cpu_kernels.VARIABLES, faults=True)
+SETTINGS = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True)
 
 
 class Place:

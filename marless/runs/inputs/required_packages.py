@@ -1,6 +1,5 @@
 """Packages that a run needs on this machine: asked for before there is a folder, let alone a bill."""
 
-import importlib
 import shlex
 import shutil
 import sys
@@ -13,17 +12,20 @@ from functions.algorithms.specification import AlgorithmConfig
 from functions.resources.settings import Resource
 from marless import extras
 from marless.loggers import registry as loggers
+from marless.reports import gpus
 
 
 def require_packages(config: RunConfig, functions_here: bool = True) -> None:
     """Raises `UserError` unless loggers are known and installed and, where functions run on this machine
-    (`functions_here`), so is what computes networks and what answers for resources. What a task needs is found by the
-    function that describes it, before the run costs anything."""
+    (`functions_here`), so is what computes networks and what answers for resources; elsewhere there is no GPU. What a
+    task needs is found by the function that describes it, before the run costs anything."""
     loggers.require(config.log.to)
     if functions_here:
         _require_engine(config.algorithm)
         for name, resource in config.resources.items():
             _require_resource(name, resource)
+    elif config.algorithm.device == "cuda":
+        raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
 
 
 def _require_resource(name: str, resource: Resource) -> None:
@@ -55,5 +57,5 @@ def _require_engine(algorithm: AlgorithmConfig) -> None:
         extras.require("networks", f"algorithm.network={algorithm.network}")
     if algorithm.engine == "torch":
         extras.require("learner", "algorithm.device=cuda" if algorithm.device == "cuda" else "algorithm.engine=torch")
-    if algorithm.device == "cuda" and not importlib.import_module("torch").cuda.is_available():
+    if algorithm.device == "cuda" and not gpus.names():
         raise UserError("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from functions import cpu_kernels
+from functions import kernel_variables
 from functions.environments.base import EnvTask
 from marless.reports import provenance
 
@@ -42,7 +42,7 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
 
 
 def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
-    shell.unset(*cpu_kernels.VARIABLES)
+    shell.unset(*kernel_variables.VARIABLES)
     task, found = EnvTask(name="toy/signal"), []
     for setting in (None, "Haswell", "Zen"):
         if setting:

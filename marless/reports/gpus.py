@@ -1,0 +1,54 @@
+"""The GPUs of this machine, as torch sees them and as a run's identity names them.
+
+They are asked for in a process of its own: a process that has initialised CUDA can fork none that uses it, and this one
+may have no need of torch at all.
+"""
+
+import os
+import subprocess
+import sys
+from functools import cache
+
+from functions.encoding import JsonDecoder, Undecodable
+from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
+
+# Both take seconds where the driver starts up.
+_MOST_S = 120.0
+_NAMES = (
+    "import json, torch;"
+    "print(json.dumps([torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]))"
+)
+_DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+_decoder = JsonDecoder[list[str]](list[str])
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The GPUs that torch sees, the one that a run computes on first; none where torch is missing or has no CUDA."""
+    try:
+        return tuple(_decoder.decode(_answer((sys.executable, "-c", _NAMES)).encode()))
+    except Undecodable:
+        return ()
+
+
+def identity() -> str | None:
+    """What the bytes of a run on the first GPU depend on: its name, its driver and cuBLAS's workspace; None without."""
+    if not names():
+        return None
+    workspace = os.environ.get(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)
+    return f"{names()[0]}, driver {_driver()}, {CUBLAS_WORKSPACE}={workspace}"
+
+
+@cache
+def _driver() -> str:
+    lines = _answer(_DRIVER).split()
+    return lines[0] if lines else "unknown"
+
+
+def _answer(command: tuple[str, ...]) -> str:
+    """What the command prints; '' where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=_MOST_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
