@@ -23,6 +23,7 @@ from marless.cloud.watching import Watch
 from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
+from marless.runs.inputs.required_packages import refuse_gpu
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
@@ -101,8 +102,10 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
     """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
 
     Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
-    when the tenant has runs of these names already.
+    when the tenant has runs of these names already, and for runs that need a GPU.
     """
+    for run in study.runs:
+        refuse_gpu(run.config)
     beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}
     owners_by_name = {name: study.owner(name) for name in owners.values()}

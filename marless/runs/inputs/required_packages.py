@@ -24,7 +24,13 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         _require_engine(config.algorithm)
         for name, resource in config.resources.items():
             _require_resource(name, resource)
-    elif config.algorithm.device == "cuda":
+    else:
+        refuse_gpu(config)
+
+
+def refuse_gpu(config: RunConfig) -> None:
+    """Raises `UserError` if the run needs a GPU, for back-ends without one."""
+    if config.algorithm.device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
 
 

@@ -4,28 +4,43 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import synthetic
 from task_fields import make_task
 
-from functions.contract import SampleTask, Team
+from functions.contract import LearnTask, SampleTask, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvTask
-from infra.local.dispatch import Capacity
+from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity
 from infra.local.lane import Lane
 
 
-@pytest.fixture
-def lane(tmp_path):
-    """A lane of a pool that serves nothing by itself."""
+def lane_of(capacity, tmp_path):
     pool = SimpleNamespace(
-        modules={"actor": "actor"},
+        modules={"actor": "actor", "learner": "learner"},
         logs=Path(tmp_path),
-        capacity=Capacity(2, 2.0),
+        capacity=capacity,
         usual_cores={},
         waits=lambda lane: None,
         dispatch=lambda: None,
         drop=lambda lane: None,
     )
     return Lane(pool, "run", tmp_path, 1.0)
+
+
+@pytest.fixture
+def lane(tmp_path):
+    """A lane of a pool that serves nothing by itself."""
+    return lane_of(Capacity(2, 2.0), tmp_path)
+
+
+def learn(lane, device):
+    """Asks for the training of a group on this device."""
+    task = make_task(
+        LearnTask, id="run/000000/learn/0", run="run", round=0, output="o", timeout_s=60.0, seed=1,
+        team=Team(groups=(0, 0, 0)), spec=synthetic.spec("one choice"), algorithm="ippo", stages=("policy",),
+        groups=(0,), hyperparameters={"device": device}, rollouts=(0,), trajectories=(), state=(),
+    )  # fmt: skip
+    lane.invoke("learner", "run/000000/learn/0", 0, to_json(task), 60.0)
 
 
 def sample(lane, round_, rollouts):
@@ -65,3 +80,18 @@ def test_of_tasks_with_several_rollouts_that_with_most_is_the_longest(lane):
     sample(lane, 1, (2, 3, 4))
     expected = [task.expected_s for task in lane.waiting.first()]
     assert expected == [6.0, 4.0]
+
+
+def test_a_learner_on_a_gpu_takes_one_of_the_pools_whatever_cores_it_keeps_busy(tmp_path):
+    lane = lane_of(Capacity(4, 4.0, others={GPUS: 1.0}), tmp_path)
+    learn(lane, "cuda")
+    lane.expect("learn", 0.5)
+    assert lane.pop(lane.waiting.first()[0]).task.need == {SLOTS: 1.0, CORES: 0.5, GPUS: 1.0}
+
+
+@pytest.mark.parametrize("capacity", [Capacity(4, 4.0, others={GPUS: 1.0}), Capacity(4, 4.0)])
+def test_what_computes_elsewhere_takes_no_gpu_nor_one_that_is_not_counted(capacity, tmp_path):
+    lane = lane_of(capacity, tmp_path)
+    learn(lane, "cpu" if capacity.others else "cuda")
+    sample(lane, 0, (0,))
+    assert [task.need for task in lane.waiting.first()] == 2 * [{SLOTS: 1.0, CORES: 1.0}]

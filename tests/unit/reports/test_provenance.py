@@ -1,5 +1,6 @@
 """The program version that made a run."""
 
+import os
 import shutil
 import subprocess
 import tomllib
@@ -8,7 +9,13 @@ import pytest
 
 from functions import kernel_variables
 from functions.environments.base import EnvTask
-from marless.reports import provenance
+from marless.reports import gpus, provenance
+
+TORCH = """
+class cuda:
+    device_count = staticmethod(lambda: 2)
+    get_device_name = staticmethod(lambda number: "{name}")
+"""
 
 
 @pytest.fixture
@@ -49,6 +56,43 @@ def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(shell):
             shell.export(OPENBLAS_CORETYPE=setting)
         found.append(provenance.environment_fingerprint(task, "ippo").machine)
     assert len({*found}) == 3
+
+
+@pytest.fixture
+def gpu_of(tmp_path, shell):
+    """Makes other processes see two GPUs of this name, and a driver."""
+
+    def see(name, driver):
+        (tmp_path / "torch.py").write_text(TORCH.replace("{name}", name))
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\necho {driver}\necho {driver}\n")
+        program.chmod(0o755)
+        gpus.names.cache_clear()
+        gpus._driver.cache_clear()
+
+    shell.export(PYTHONPATH=str(tmp_path), PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    shell.unset(kernel_variables.CUBLAS_WORKSPACE)
+    yield see
+    gpus.names.cache_clear()
+    gpus._driver.cache_clear()
+
+
+def test_a_run_on_a_gpu_depends_on_its_model_its_driver_and_the_workspace_of_cublas(gpu_of, shell):
+    def fingerprint(device="cuda"):
+        return provenance.environment_fingerprint(EnvTask(name="toy/signal"), "ippo", "torch", device)
+
+    gpu_of("H100", "580.1")
+    first = fingerprint()
+    assert first.gpu == "H100, driver 580.1, CUBLAS_WORKSPACE_CONFIG=:4096:8"
+    shell.export(CUBLAS_WORKSPACE_CONFIG=":16:8")
+    changed = "H100, driver 580.1, CUBLAS_WORKSPACE_CONFIG=:16:8"
+    assert provenance.changes(first, fingerprint()) == f"gpu was {first.gpu} and is {changed}"
+    shell.unset(kernel_variables.CUBLAS_WORKSPACE)
+    gpu_of("A100", "580.1")
+    assert fingerprint().gpu.startswith("A100, driver 580.1,")
+    gpu_of("H100", "590.2")
+    assert fingerprint().gpu.startswith("H100, driver 590.2,")
+    assert fingerprint("cpu").gpu is None
 
 
 def test_a_folder_within_another_checkout_has_no_commit(checkout):
