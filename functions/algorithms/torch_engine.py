@@ -6,6 +6,7 @@ stage runs. These are settings of the whole process.
 
 import itertools
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -202,6 +203,8 @@ def engine(device: str, network: str) -> Engine:
         os.environ.setdefault(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)
         if not torch.cuda.is_available():
             raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
+        # The thread that computes gradients has no context before its first product, which then sets one: no news.
+        warnings.filterwarnings("ignore", "Attempting to run cuBLAS")
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
