@@ -203,8 +203,7 @@ def engine(device: str, network: str) -> Engine:
         os.environ.setdefault(CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT)
         if not torch.cuda.is_available():
             raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
-        # The thread that computes gradients has no context before its first product, which then sets one: no news.
-        warnings.filterwarnings("ignore", "Attempting to run cuBLAS")
+        _begin_gradients(torch.device(device))
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
@@ -212,3 +211,12 @@ def engine(device: str, network: str) -> Engine:
     # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return TorchEngine(torch.device(device), network)
+
+
+def _begin_gradients(device: torch.device) -> None:
+    """Lets the thread that computes gradients on the device begin: the first product there warns that it sets up its
+    context."""
+    number = torch.ones(1, 1, device=device, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.autograd.grad((number @ number).sum(), [number])
