@@ -70,7 +70,8 @@ def gpu_of(tmp_path, shell):
         gpus.names.cache_clear()
         gpus._driver.cache_clear()
 
-    shell.export(PYTHONPATH=str(tmp_path), PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    shell.export(PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1", PATH=path)
     shell.unset(kernel_variables.CUBLAS_WORKSPACE)
     yield see
     gpus.names.cache_clear()
