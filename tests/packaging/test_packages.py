@@ -62,7 +62,7 @@ LEARNING = {
 TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.torch_modules",
     "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
-    "functions.nn.torch_weights",
+    "functions.nn.torch_weights", "functions.kernel_variables",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
 MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS} | {COORDINATOR: {"onnx", "threadpoolctl", "torch"}}
