@@ -14,6 +14,7 @@ _.prices_date
 _.storage_class
 _.env_steps_per_second  # summary.json
 _.dead_letters  # of a deployment
+_.gpu  # plan.json
 
 # Names that libraries call or read.
 __dir__  # dir(marless), completion in notebooks
@@ -76,6 +77,7 @@ _.restore
 
 # Options of torch and of ONNX Runtime's sessions, which their own code reads.
 deterministic.fill_uninitialized_memory
+_.allow_tf32
 options.intra_op_num_threads
 options.inter_op_num_threads
 options.use_deterministic_compute
