@@ -89,7 +89,7 @@ def test_what_workers_are_forked_from_has_imported_no_torch():
     program = (
         "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]];print('torch' in sys.modules)"
     )
-    modules = {*FUNCTION_MODULES.values(), "infra.local.zygote"}
+    modules = {*FUNCTION_MODULES.values(), "infra.local.processes.zygote"}
     done = subprocess.run([sys.executable, "-c", program, *modules], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
