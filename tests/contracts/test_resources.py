@@ -244,3 +244,16 @@ def test_another_resource_with_the_same_question_is_another_question(call, calls
     call([b"a"], serve="judges:counted", keep=True, slots=4, timeout_s=9.0)
     call([b"a"], name="grader", serve="judges:counted", keep=True)
     assert len(calls()) == 2
+
+
+@pytest.mark.parametrize(
+    ("serve", "cause"),
+    [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")],
+)
+def test_a_function_that_takes_its_process_along_is_a_fault_of_one_line(tmp_path, shell, serve, cause):
+    shell.export(CALLS=str(tmp_path / "calls"))
+    for name, serve_apart in APART.items():
+        resources = {"judge": Resource(serve=serve, timeout_s=0.5, attempts=2)}
+        fault = pytest.raises(ResourceFault, match=rf"^resource 'judge': {cause}.*\(2 attempts\)$")
+        with serve_apart(resources, tmp_path / name / "objects") as host, fault:
+            asking(resources, tmp_path / name / "objects", host).call("judge", [b"question"])

@@ -23,6 +23,8 @@ from infra.local.worker_processes import Worker
 
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "functions.resources.answering"}
+# Programs and services have the time-out themselves, and say more of what happened; a process that fails to is ended.
+_GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
 
@@ -43,8 +45,7 @@ class ActionLane(Lane):
         """Queues an attempt; the id of its report."""
         id = f"action/{next(self._ids)}/{question.name}"
         task = self._task(_FUNCTION, id, None, 0)
-        timeout_s = question.resource.timeout_s
-        now = time.monotonic()
+        timeout_s, now = _timeout_s(question.resource), time.monotonic()
         self._add(
             PendingAction(task, self, _FUNCTION, id, len(question.attempts), b"", timeout_s, now, question=question)
         )
@@ -73,7 +74,7 @@ class ResourcePool(TaskPool):
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
         capacity = Capacity(resource.slots, cores.total)
-        outlives_s = resource.timeout_s if resource.keep else 0.0
+        outlives_s = _timeout_s(resource) if resource.keep else 0.0
         super().__init__(capacity, _MODULES, logs, most, memory_mb * resource.slots, cores, outlives_s)
         cores.is_counted = cores.is_counted or self._elastic is not None
         self.usual_cores[name] = _WAITING_CORES if resource.http else float(self._least)
@@ -139,3 +140,8 @@ class ResourcePool(TaskPool):
 
     def _look_at_process(self, worker: Worker, pending: Pending, message: Ended) -> None:
         """It serves all lanes, whatever its code has changed."""
+
+
+def _timeout_s(resource: Resource) -> float:
+    """How long a process may be at an attempt."""
+    return resource.timeout_s + (0.0 if resource.serve else _GRACE_S)

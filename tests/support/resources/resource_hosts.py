@@ -1,16 +1,19 @@
 """Hosts of resources by name, for the suite that all of them pass (`tests/contracts/test_resources.py`)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from functions.contract import ResourceRef
+from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.action_meter import ActionMeter
 from functions.resources.asking import Asking
 from functions.resources.in_process import InProcess
-from functions.resources.port import Host
+from functions.resources.port import Action, Host, Outcome
 from functions.resources.settings import Resource, identity
 from infra.local.file_storage import FileStorage
+from infra.local.lane import Lane
+from infra.local.single_run_pool import WorkerPool
 
 Serve = Callable[[Mapping[str, Resource], Path], AbstractContextManager[Host]]
 """A host of resources, whose kept answers are below a folder."""
@@ -21,9 +24,34 @@ def in_process(resources: Mapping[str, Resource], folder: Path) -> Iterator[Host
     yield InProcess(resources, FileStorage(folder))
 
 
+_OUTCOMES = MessagePackDecoder[list[Outcome]](list[Outcome])
+
+
+class _AskingTasks:
+    """A host whose actions are asked by tasks of a pool, one after the other."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+        self._lane.invoke("actor", "run/000000/sample/0", 0, to_message_pack((name, list(actions))), 120.0)
+        while not (reports := self._lane.wait(10.0)):
+            pass
+        assert reports[0].outcome == "answered", reports[0].detail
+        return _OUTCOMES.decode(reports[0].body)
+
+
+@contextmanager
+def in_a_pool(resources: Mapping[str, Resource], folder: Path) -> Iterator[Host]:
+    """Processes of the resources, asked by tasks in a process of a run."""
+    with WorkerPool(1, folder, {"actor": "asking_tasks"}) as lane:
+        lane.serve(resources)
+        yield _AskingTasks(lane)
+
+
 HOSTS: dict[str, Serve] = {"in process": in_process}
 # These serve actions in other processes, so that a function that hangs or dies harms nobody.
-APART: dict[str, Serve] = {}
+APART: dict[str, Serve] = {"in a pool": in_a_pool}
 
 
 def asking(

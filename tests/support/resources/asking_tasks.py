@@ -1,0 +1,10 @@
+"""A function whose tasks ask the host of their process, and answer with the outcomes."""
+
+from functions.encoding import MessagePackDecoder, to_message_pack
+from functions.resources.port import RESOURCES, Action
+
+_DECODER = MessagePackDecoder[tuple[str, list[Action]]](tuple[str, list[Action]])
+
+
+def handle(body, blobs):
+    return to_message_pack(RESOURCES.host.ask(*_DECODER.decode(body)))
