@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import driver
@@ -20,6 +21,8 @@ OPTIONS = (
     "evaluation.final_episodes=4",
 )
 DRIVER = Path(driver.__file__)
+# Of modules that runs name.
+FOLDERS = [str(DRIVER.parents[2]), str(DRIVER.parent / "resources")]
 
 
 class Process:
@@ -31,7 +34,7 @@ class Process:
             [sys.executable, str(DRIVER), str(folder), "2", *options],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **hold_setting, "PYTHONPATH": str(DRIVER.parents[2])},
+            env={**os.environ, **hold_setting, "PYTHONPATH": os.pathsep.join(FOLDERS)},
         )
         if hold is not None:
             while (line := self._process.stdout.readline()) != "holding\n":
@@ -58,6 +61,21 @@ class Process:
         """The process ids of its workers."""
         return [pid for pid, parent, _ in processes() if parent == self._process.pid]
 
+    def below(self):
+        """All processes that it and its processes have started: (pid, whether it serves a resource)."""
+        rows, below = processes(), [self._process.pid]
+        for parent in below:
+            below += [pid for pid, other, _ in rows if other == parent]
+        return [(pid, serves_resource(pid)) for pid in below[1:]]
+
+
+def serves_resource(pid):
+    """Whether the process, or what has forked it, was started for a resource."""
+    try:
+        return b"functions.resources" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
 
 def kill_in_turn(folder, kills, draw, options_of):
     """Kills the run's driver that often, each time about a round later, and at every second time a worker before it, as
@@ -74,6 +92,25 @@ def kill_in_turn(folder, kills, draw, options_of):
         process.send(signal.SIGKILL)
         if (last := process.end()).startswith("round "):
             round_ = int(last.split()[1])
+
+
+def kill_at_random(folder, kills, draw, options, spares_resources=False):
+    """Kills the run's driver that often, each time a moment after its next round has begun, and mostly another process
+    of the run before it, as `draw` says; processes of resources only if it `spares_resources` not."""
+    round_ = 0
+    for _ in range(kills):
+        process = Process(folder, hold=round_ + 1, options=options)
+        round_ += 1
+        process.send(signal.SIGCONT)
+        for _ in range(draw.choice((0, 1, 1, 2))):
+            time.sleep(draw.uniform(0.0, 0.2))
+            if victims := [pid for pid, serves in process.below() if not (serves and spares_resources)]:
+                with suppress(ProcessLookupError):
+                    os.kill(draw.choice(victims), signal.SIGKILL)
+        time.sleep(draw.uniform(0.0, 0.2))
+        process.send(signal.SIGKILL)
+        if (last := process.end()).startswith("round "):
+            round_ = max(round_, int(last.split()[1]))
 
 
 def processes():

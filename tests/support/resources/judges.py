@@ -1,5 +1,6 @@
 """What resources do: functions of one question, good and bad. Those that count append a line to the file of CALLS."""
 
+import hashlib
 import os
 import random
 import time
@@ -83,3 +84,21 @@ def asks(question):
 def _count(question):
     with Path(os.environ["CALLS"]).open("a") as file:
         file.write(f"{question[:80]!r}\n")
+
+
+def strict(question):
+    """A grade that depends on every byte of the question, after a moment."""
+    _moment(question)
+    return b"%d" % (sum(question) % 10)
+
+
+def moody(question):
+    """Another grade every time, after a moment."""
+    _moment(question)
+    return b"%d" % random.Random().randrange(1000)
+
+
+def _moment(question):
+    with Path(os.environ["CALLS"]).open("a", encoding="utf-8") as file:
+        file.write(f"{hashlib.sha256(question).hexdigest()}\n")
+    time.sleep(0.02)

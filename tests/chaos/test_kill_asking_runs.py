@@ -1,0 +1,76 @@
+"""Runs whose episodes a judge grades, killed on their way: no question is asked twice, and no byte is another."""
+
+import os
+import random
+from collections import Counter
+
+import pytest
+from driver import train
+from killed_runs import kill_at_random
+
+from infra.local.file_storage import FileStorage
+
+# Every run draws new moments; set this to repeat those of a failure.
+SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+OPTIONS = (
+    "task.name=pettingzoo:examples.resources.program_writers:make",
+    "task.judge=judge",
+    "resources.judge.slots=2",
+    "resources.judge.keep=true",
+    "algorithm.name=mappo",
+    "algorithm.hidden=[8]",
+    "actors.num_envs=8",
+    "scaling.rollouts=2",
+    "checkpoint_every=4",
+    "evaluation.every=12",
+    "evaluation.episodes=4",
+    "evaluation.final_episodes=4",
+)
+
+
+@pytest.fixture
+def calls(tmp_path, shell):
+    """What the judge was asked so far."""
+    path = tmp_path / "calls"
+    shell.export(CALLS=str(path))
+    return lambda: path.read_text().splitlines() if path.exists() else []
+
+
+def answers(folder):
+    """How many answers are kept."""
+    return len(FileStorage(folder / "objects").list("answers/"))
+
+
+@pytest.mark.parametrize(
+    ("kills", "rounds"), [(3, 12), pytest.param(100, 600, marks=pytest.mark.conformance)], ids=["3 kills", "100 kills"]
+)
+def test_a_judge_who_answers_at_random_is_asked_each_question_once_whatever_is_killed(tmp_path, calls, kills, rounds):
+    print(f"CHAOS_SEED={SEED}")
+    options = (*OPTIONS, f"stop.rounds={rounds}", "resources.judge.serve=judges:moody")
+    folder = tmp_path / "killed"
+    kill_at_random(folder, kills, random.Random(SEED), options, spares_resources=True)
+    killed = train(folder, options, workers=2)
+    questions = calls()
+    assert killed.state.status == "finished"
+    assert [question for question, count in Counter(questions).items() if count > 1] == []
+    assert answers(folder) == len(questions) == killed.state.meter.actions["judge"].count
+
+    (tmp_path / "repeated/objects").mkdir(parents=True)
+    (folder / "objects/answers").rename(tmp_path / "repeated/objects/answers")
+    repeated = train(tmp_path / "repeated", options, workers=2)
+    assert repeated.sha256 == killed.sha256
+    assert calls() == questions
+
+
+@pytest.mark.conformance
+def test_hundred_kills_of_drivers_workers_and_resources_change_no_byte(tmp_path, calls):
+    print(f"CHAOS_SEED={SEED}")
+    options = (*OPTIONS, "stop.rounds=600", "resources.judge.serve=judges:strict")
+    expected = train(tmp_path / "undisturbed", options, workers=2)
+    assert answers(tmp_path / "undisturbed") == len(calls()) == expected.state.meter.actions["judge"].count
+    folder = tmp_path / "killed"
+    kill_at_random(folder, 100, random.Random(SEED), options)
+    killed = train(folder, options, workers=3)
+    assert killed.sha256 == expected.sha256
+    assert killed.state.final == expected.state.final
+    assert answers(folder) == answers(tmp_path / "undisturbed") == killed.state.meter.actions["judge"].count
