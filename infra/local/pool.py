@@ -1,7 +1,7 @@
 """A pool of warm worker processes that run the functions of one run or of many on this machine."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from functions.encoding import Undecodable
 from infra.local.lane import Lane, Pending
@@ -80,6 +80,12 @@ class Pool(TaskPool):
         super()._hear_all(timeout_s)
         if self.resources is not None:
             self.resources.listen()
+
+    def _unbilled(self, worker: Worker) -> dict[str, Any]:
+        if self.resources is None:
+            return {}
+        use, times = self.resources.unbilled(worker)
+        return {"action_use": use, "actions": times}
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
         if self.resources is not None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Mapping
 from math import inf
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from functions.encoding import MessagePackDecoder, Undecodable
 from functions.system_errors import explain
@@ -344,6 +344,7 @@ class TaskPool:
 
     def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
         worker.log.take()
+        unbilled = self._unbilled(worker) if message.error else {}
         cores = worker.processor.mean(message.processor_ms / max(message.duration_ms, 1.0))
         self._release(worker, pending, cores)
         worker.remember(pending.task.reads, outputs(body))
@@ -356,6 +357,7 @@ class TaskPool:
                 # Memory of a process that other runs use too tells nothing of this one.
                 peak_mb=message.peak_mb if worker.roots == {pending.lane.root} else 0.0,
                 detail=message.error,
+                **unbilled,
             )
         )
         self._look_at_process(worker, pending, message)
@@ -369,6 +371,10 @@ class TaskPool:
             pending.lane.foreign.add(pending.task.group)
         if message.spoilt:
             self._workers.remove(worker)
+
+    def _unbilled(self, worker: Worker) -> dict[str, Any]:
+        """What the report says of a task that gives no answer, beside how long it took."""
+        return {}
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
         """The worker's task has ended; `cores` is how many it kept busy, `besides_s` what its end costs."""
@@ -392,6 +398,7 @@ class TaskPool:
     ) -> None:
         """`ended_by_itself`: nobody here has ended it; `reason`: why it is ended here."""
         duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
+        unbilled = self._unbilled(worker)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.processor.mean(), self._start_s)
@@ -403,7 +410,7 @@ class TaskPool:
         elif pending is not None:
             why = f"no answer within {worker.clock.allowed_s:g} s" if outcome == "timeout" else reason or end
             detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"
-            report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail)
+            report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail, **unbilled)
             pending.lane.reports.append(report)
         self.dispatch()
 

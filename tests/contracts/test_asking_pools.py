@@ -373,3 +373,24 @@ def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_bus
         ((step),) = asked(run, ["ask", "engine", ["a", "b"]])
         assert [error for _, error in told(step)] == ["", ""]
         assert time.monotonic() - began > 1.9  # one after the other on one core
+
+
+def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_kept(pool, lane, tmp_path):
+    run = lane(judge=wait_judge(slots=2), keeper=wait_judge(keep=True))
+    begin(
+        run,
+        "task",
+        ["mark", "pids"],
+        ["ask", "keeper", ["0 kept"], [KEY]],
+        ["ask", "judge", ["0.1 first"]],
+        ["ask", "judge", ["2 second"] * 3],
+    )
+    begun(4, pool.wait)  # the last one waits for a slot
+    os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
+    report = collect(run, 1)["task"]
+    assert list(report.action_use) == ["judge"]
+    use = report.action_use["judge"]
+    assert (use.count, use.hits) == (3, 0) and use.ms >= 100
+    assert [time.resource for time in report.actions] == ["keeper", "judge", "judge", "judge"]
+    assert all(time.asked_ms <= time.begun_ms <= time.ended_ms for time in report.actions)
+    assert {time.slot for time in report.actions[-2:]} == {0, 1}

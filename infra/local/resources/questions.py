@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from functions.contract import ActionTime
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
 from infra.local.lane import Lane
@@ -38,12 +39,15 @@ class Question:
     """Of the one that has not."""
     is_served: bool = False
     """Whether that has begun."""
+    served_at: float = 0.0
+    """When it has."""
 
     def begin(self, slot: int, cores: int, queued_ms: float) -> None:
         """An attempt begins."""
         self.slot, self.cores, self.is_served = slot, cores, True
         self.queued_ms += queued_ms
-        self.begun_at = self.begun_at or time.monotonic()
+        self.served_at = time.monotonic()
+        self.begun_at = self.begun_at or self.served_at
 
     def attempt_ended(self, outcome: Outcome) -> None:
         """An attempt has ended."""
@@ -54,6 +58,16 @@ class Question:
     def is_over(self) -> bool:
         """Whether no other attempt is made: one was answered, or all have failed, or nobody waits any more."""
         return not self.attempts[-1].error or len(self.attempts) >= self.resource.attempts or self.tell is None
+
+    def run_ms(self) -> float:
+        """Milliseconds that it was served so far."""
+        served_ms = (time.monotonic() - self.served_at) * 1000 if self.is_served else 0.0
+        return sum(attempt.run_ms for attempt in self.attempts) + served_ms
+
+    def time(self, since: float) -> ActionTime:
+        """When it was asked and served so far, in milliseconds `since` then; it has begun."""
+        points = (self.asked_at, self.begun_at, self.ended_at or time.monotonic())
+        return ActionTime(self.name, self.slot, *(round(max(0.0, point - since) * 1000, 3) for point in points))
 
     def end(self, outcome: Outcome) -> None:
         """The outcome of all attempts is there."""

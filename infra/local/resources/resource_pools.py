@@ -4,11 +4,12 @@ import os
 import selectors
 import time
 from functools import partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 
-from functions.contract import Report
+from functions.contract import ActionTime, ActionUse, Report, sums_by_name
 from functions.encoding import MessagePackDecoder, Undecodable
+from functions.resources.action_meter import MOST_TIMES
 from functions.resources.attempts import after
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
@@ -89,6 +90,16 @@ class ResourcePools:
                 if (question := self._questions.pop(report.id, None)) is not None:
                     self._attempt_ended(question, report)
             self._cores.dispatch()
+
+    def unbilled(self, worker: Worker) -> tuple[dict[str, ActionUse], tuple[ActionTime, ...]]:
+        """What the worker's task has used of resources, which gives no answer that would say so, and when. Kept answers
+        are not counted: they are, once, for the attempt that gives one."""
+        questions = [question for question in self._asked.get(worker.token, ()) if question.begun_at]
+        use: dict[str, ActionUse] = {}
+        for question in questions:
+            if not question.resource.keep:
+                use = sums_by_name(use, {question.name: ActionUse(count=1, ms=ceil(question.run_ms()))})
+        return use, tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
 
     def forget(self, worker: Worker) -> None:
         """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""
