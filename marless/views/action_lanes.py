@@ -55,19 +55,18 @@ def lanes_of(bars: Mapping[str, Sequence[ActionBar]]) -> dict[str, int]:
     return {name: 1 + max(bar.lane for bar in each) for name, each in bars.items()}
 
 
-# Clocks of two processes; a worker hears of the end of an action a little later than its pool begins the next.
-_TOLERANCE_S = 0.002
+# Attempts are reported a little after they have ended, so their actions are drawn too late by different times.
+_TOLERANCE = 0.2
 
 
 def _overlap(bars: Sequence[ActionBar]) -> bool:
+    """Whether more than a share of the time on lanes is taken twice."""
     by_lane: dict[int, list[ActionBar]] = {}
     for bar in bars:
         by_lane.setdefault(bar.lane, []).append(bar)
-    return any(
-        later.begun_at < earlier.ended_at - _TOLERANCE_S
-        for each in by_lane.values()
-        for earlier, later in pairwise(each)
-    )
+    neighbours = [pair for each in by_lane.values() for pair in pairwise(each)]
+    twice_s = sum(max(0.0, min(one.ended_at, other.ended_at) - other.begun_at) for one, other in neighbours)
+    return twice_s > _TOLERANCE * sum(bar.ended_at - bar.begun_at for bar in bars)
 
 
 def _spread(bars: Sequence[ActionBar]) -> list[ActionBar]:
