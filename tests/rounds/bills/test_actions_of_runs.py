@@ -47,6 +47,16 @@ def test_every_view_of_a_run_has_the_judges_own_count(graded):
     assert any(line.split()[:3] == ["judge", f"{calls:,}", f"{actions['hits']:,}"] for line in said.out)
     assert all(len(line) <= 80 for line in said.out)
     assert marless("timeline", "r").code == 0 and "judge" in (folder / "timeline.html").read_text()
-    assert marless("verify", "r").code == 0
+    verified = json.loads(marless("verify", "r", "--json").out[0])
+    assert (verified["ok"], verified["answers"]) == (True, len(stored))
     # What tasks asked goes with the objects of their round.
     assert not list(folder.rglob("*.actions.safetensors"))
+
+
+@pytest.mark.parametrize("graded", ["true"], indirect=True)
+def test_a_kept_answer_that_cannot_be_read_is_found(graded):
+    marless, folder, _, _ = graded
+    damaged = next((folder / "objects/answers").iterdir())
+    damaged.write_bytes(b"\xc1")
+    said = marless("verify", "r")
+    assert said.code == 1 and f"answers/{damaged.name}" in said.out[0]

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from coordinator.core.state import State
 from coordinator.errors import FINISHED, UNFINISHED
 from coordinator.file_reading import UnreadableFile, read_file
-from functions import codec
+from functions import codec, keys
 from functions.contract import CorruptObject, NoSuchObject, Ref
+from functions.resources.kept_answers import kept_answer
 from marless.cli import arguments as common
 from marless.output import say, say_json
+from marless.reports.text import counted
 from marless.reports.weights import weights_sha256
 from marless.runs import summary
 from marless.runs.folder import BEST_POLICIES, POLICIES, RunFolder
@@ -26,6 +28,7 @@ class Verified:
     problems: list[str]
     round: int
     objects: int
+    answers: int
     weights_sha256: str
     behind: str
     not_covered: list[str]
@@ -47,6 +50,8 @@ def run(options: Namespace) -> int:
         problems = [problem for ref in refs if (problem := _object(stored_run, ref))]
         weights = "" if problems or not last_state.objects else weights_sha256(last_state, stored_run.storage)
         problems += [stored_run.lost] if stored_run.lost else []
+        answers, damaged_answers = _answers(stored_run)
+        problems += damaged_answers
         problems += _summary(folder, stored_run, weights) + ([] if problems else _policies(folder, stored_run))
         changes, not_covered = changed(
             stored_run.ledger, folder, stored_run.identity, stored_run.state, stored_run.driven
@@ -54,7 +59,8 @@ def run(options: Namespace) -> int:
         problems += changes + (
             ["config.toml was edited after the run began"] if folder.edited(stored_run.identity) else []
         )
-    result = Verified(problems, last_state.round, len(refs), weights, _behind(folder, stored_run.state), not_covered)
+    behind = _behind(folder, stored_run.state)
+    result = Verified(problems, last_state.round, len(refs), answers, weights, behind, not_covered)
     _show(options, folder, result)
     return UNFINISHED if problems else FINISHED
 
@@ -64,8 +70,10 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
         fields = {"run": folder.name, "ok": not result.problems, **dataclasses.asdict(result)}
         say_json(fields)
         return
+    answers_text = f", {counted(result.answers, 'kept answer')}" if result.answers else ""
     findings = result.problems or [
-        f"OK, round {result.round}, {result.objects} objects, weights_sha256 {result.weights_sha256 or 'not yet'}"
+        f"OK, round {result.round}, {result.objects} objects{answers_text}, "
+        f"weights_sha256 {result.weights_sha256 or 'not yet'}"
     ]
     files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
     say(f"{folder.name}: {'; '.join([*findings, *filter(None, (result.behind, files_text))])}")
@@ -87,6 +95,19 @@ def _object(stored_run: Stored, ref: Ref) -> str:
     except (CorruptObject, NoSuchObject) as error:
         return str(error)
     return ""
+
+
+def _answers(stored_run: Stored) -> tuple[int, list[str]]:
+    """How many answers of resources the run has kept, and which of them cannot be read."""
+    if not any(resource.keep for resource in stored_run.plan.config.resources.values()):
+        return 0, []
+    problems, stored_keys = [], stored_run.storage.list(keys.ANSWERS)
+    for key in stored_keys:
+        try:
+            kept_answer(stored_run.storage, key.removeprefix(keys.ANSWERS))
+        except CorruptObject as error:
+            problems.append(str(error))
+    return len(stored_keys), problems
 
 
 def _summary(folder: RunFolder, stored_run: Stored, weights: str) -> list[str]:
