@@ -1,0 +1,122 @@
+"""The functions of external resources: one for each in a tenant's stack, beside those that train.
+
+The stack's parameter `ExternalResources` has them as JSON, so that later deployments know them. The template has their
+role and their log group; their functions are added to it here. An actor, learner or evaluator has their versions in its
+environment, so a run that keeps the versions that it began with keeps theirs.
+"""
+
+import re
+from collections.abc import Mapping
+from math import ceil
+
+import msgspec
+
+from functions.encoding import JsonDecoder, Undecodable, to_json_text
+from functions.resources.settings import Resource
+from infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
+
+PARAMETER = "ExternalResources"
+ASKED = "MARLESS_ASKED"
+"""The variable with what a worker may ask: by name `AskedFunction` as JSON."""
+SERVED = "MARLESS_SERVED"
+"""The variable with what the function of a resource serves: name and `Resource` as JSON."""
+
+# What lets a function end by itself, and say why, before Lambda ends it; and Lambda's longest time-out (developer guide,
+# "Lambda quotas").
+_MARGIN_S, _LONGEST_S = 5, 900
+_WORKER = re.compile(r"          POWERTOOLS_SERVICE_NAME: (actor|learner|evaluator)")
+_FUNCTION = """\
+  {logical}:
+    Type: AWS::Serverless::Function
+    DependsOn: NetworkPolicy
+    Properties:
+      FunctionName: !Sub ${{AWS::StackName}}_{name}
+      Description: Answers what environments ask {name}
+      Runtime: python3.12
+      Handler: infra.entry.resource.handler
+      CodeUri: .
+      MemorySize: {memory_mb}
+      Timeout: {timeout_s}
+      ReservedConcurrentExecutions: {slots}
+      AutoPublishCodeSha256: !Ref Release
+      Role: !GetAtt ResourceRole.Arn
+      Environment:
+        Variables:
+          POWERTOOLS_SERVICE_NAME: {service}
+          {variable}: {served}
+      LoggingConfig:
+        LogGroup: !Ref ResourceLogs
+"""
+_OUTPUT = """\
+  {logical}Version:
+    Value: !Ref {logical}.Version
+"""
+
+_PARAMETERS = JsonDecoder[dict[str, Resource]](dict[str, Resource])
+
+
+def to_parameter(resources: Mapping[str, Resource]) -> str:
+    """The value of the stack's parameter; '' without a resource."""
+    return to_json_text(dict(sorted(resources.items()))) if resources else ""
+
+
+def of_parameter(text: str) -> dict[str, Resource]:
+    """The resources of a stack by name; raises `DeploymentFault` where another version of this program wrote them."""
+    try:
+        return _PARAMETERS.decode(text.encode()) if text else {}
+    except Undecodable as error:
+        raise DeploymentFault(f"the stack's parameter {PARAMETER} cannot be read: {error}") from error
+
+
+def logical_id(name: str) -> str:
+    """The name of a resource's function in the template, which takes letters and digits alone. No two are alike,
+    because a resource's name has no capitals."""
+    return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}"
+
+
+def with_functions(template: str, resources: Mapping[str, Resource]) -> str:
+    """The template with a function for each resource, whose versions workers find in their environment."""
+    if not resources:
+        return template
+    functions = "".join(_function(name, resource) for name, resource in sorted(resources.items()))
+    outputs = "".join(_OUTPUT.format(logical=logical_id(name)) for name in sorted(resources))
+    template = _WORKER.sub(rf"\g<0>\n          {ASKED}: {_asked(resources)}", template)
+    before, outputs_line, after = template.partition("\nOutputs:\n")
+    return f"{before}\n{functions}{outputs_line}{outputs}{after}"
+
+
+def require_names(stack: str, resources: Mapping[str, Resource]) -> None:
+    """Raises `DeploymentFault` for a name that is too long for a function of the stack."""
+    for name in resources:
+        if (length := len(resource_function(stack, name))) > _LONGEST_NAME:
+            raise DeploymentFault(
+                f"resource {name}: its function would be {resource_function(stack, name)}, which has {length} characters;"
+                f" Lambda takes {_LONGEST_NAME}"
+            )
+
+
+# API_CreateFunction, FunctionName.
+_LONGEST_NAME = 64
+
+
+def _function(name: str, resource: Resource) -> str:
+    return _FUNCTION.format(
+        logical=logical_id(name),
+        name=name,
+        memory_mb=resource.memory_mb,
+        timeout_s=min(_LONGEST_S, ceil(resource.timeout_s) + _MARGIN_S),
+        slots=resource.slots,
+        service=RESOURCE,
+        variable=SERVED,
+        # A JSON text is YAML too.
+        served=to_json_text(to_json_text({"name": name, "resource": resource})),
+    )
+
+
+def _asked(resources: Mapping[str, Resource]) -> str:
+    """As YAML, in which CloudFormation fills in the ARNs of the versions."""
+    asked = {
+        name: {"function": f"${{{logical_id(name)}.Version}}", "slots": each.slots, "memory_mb": each.memory_mb}
+        for name, each in sorted(resources.items())
+    }
+    return f"!Sub {to_json_text(to_json_text(asked))}".replace("\\", "\\\\")
