@@ -68,7 +68,7 @@ class EmulatedAccount:
         )
         app: App = LogsApi(Atomic(MotoServices()), logs)
         packages = Packages(settings.runtime, settings.architecture)
-        app = CloudFormation(app, Stacks(resource_kinds, region, ACCOUNT_NUMBER, packages), region)
+        app = CloudFormation(app, Stacks(resource_kinds, region, ACCOUNT_NUMBER, packages), region, self._object)
         app = BucketPolicyApi(LambdaApi(app, self._lambdas), rules)
         app = self._authorization = IamAuthorization(app, key, rules, ACCOUNT_NUMBER)
         self._server.app = Faults(RequestCounter(app), network) if settings.faults else app
@@ -90,6 +90,10 @@ class EmulatedAccount:
     def _credentials(self, role: str, function: str) -> tuple[str, str, str]:
         arn = f"arn:aws:lambda:{self.whereabouts.region}:{ACCOUNT_NUMBER}:function:{function}"
         return self._authorization.issue(role, function, function=arn)
+
+    def _object(self, bucket: str, key: str) -> bytes:
+        body: bytes = self._client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        return body
 
     def _bury(self, letter: DeadLetter) -> None:
         queues = self._client("sqs")

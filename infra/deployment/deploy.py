@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors
 from infra.deployment.description import Deployment, describe_stack
-from infra.deployment.package_upload import Packages, addresses, keep_image, upload
+from infra.deployment.package_upload import Packages, addresses, keep_image, upload, upload_template
+from infra.deployment.resource_functions import PARAMETER, of_parameter, require_names
 from infra.deployment.stack import (
     BROKEN,
-    ROLES,
     TENANT_TAG,
     WHOLE,
     Change,
@@ -24,8 +24,8 @@ from infra.deployment.stack import (
 from infra.deployment.teardown import remove_kept, remove_stack
 from infra.deployment.template import fill_in, text, with_defaults
 
-# API_CreateStack, TemplateBody.
-_LONGEST_TEMPLATE = 51_200
+# API_CreateStack, TemplateBody and TemplateURL.
+_LONGEST_TEMPLATE, _LONGEST_FILE = 51_200, 1_000_000
 # Another process may deploy at the same time; its stack is then updated.
 _ATTEMPTS = 3
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -53,7 +53,7 @@ def deploy(
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("deploy", f"stack {name}"):
         code = upload(cloud, *_place(cloud), tenant, packages or Packages(), say)
-        request = _request(stacks, tenant, parameters, code, template, tags, service_role)
+        request = _request(cloud, stacks, tenant, parameters, code, template, tags, service_role)
         stack = _put(cloud, stacks, name, request, say)
         stacks.protect(stack, True)
         keep_image(cloud, tenant, code["learner"])
@@ -69,14 +69,15 @@ def preview(
     service_role: str | None = None,
     wait: Wait = time.sleep,
 ) -> Sequence[Change]:
-    """What `deploy` with the same arguments would change, by a change set that is deleted; uploads nothing.
+    """What `deploy` with the same arguments would change, by a change set that is deleted; uploads nothing but a
+    template that is too long for a request.
 
     Raises `DeploymentFault` if the stack cannot be changed now, `StorageFault` if AWS refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("preview", f"stack {name}"):
         code = addresses(cloud, *_place(cloud), tenant, packages or Packages())
-        request = _request(stacks, tenant, parameters, code, None, tags, service_role)
+        request = _request(cloud, stacks, tenant, parameters, code, None, tags, service_role)
         stack = stacks.find(name)
         if stack is not None and stack.status not in WHOLE:
             raise DeploymentFault(f"stack {name} is {stack.status}; `marless deploy` says what to do")
@@ -97,9 +98,9 @@ def filled_in(
     name = stack_name(tenant)
     with storage_errors("prepare", f"stack {name}"):
         code = upload(cloud, *_place(cloud), tenant, packages or Packages(), say)
-        request = _request(Stacks(cloud), tenant, parameters, code, None, {}, None)
         keep_image(cloud, tenant, code["learner"])
-        return with_defaults(request.template, request.parameters)
+        parameters_ = {**parameters, "Tenant": tenant}
+        return with_defaults(fill_in(text(), code, parameters_), parameters_)
 
 
 def _place(cloud: Cloud) -> tuple[str, str]:
@@ -109,6 +110,7 @@ def _place(cloud: Cloud) -> tuple[str, str]:
 
 
 def _request(
+    cloud: Cloud,
     stacks: Stacks,
     tenant: str,
     parameters: Mapping[str, str],
@@ -120,10 +122,14 @@ def _request(
     parameters_ = {**parameters, "Tenant": tenant}
     stack = stacks.find(stack_name(tenant)) if tags is None else None
     tags_ = {**(tags or {}), **(stack.tags if stack else {}), TENANT_TAG: tenant}
+    require_names(stack_name(tenant), of_parameter(parameters.get(PARAMETER, "")))
     body = fill_in(text() if template is None else template, code, parameters_)
-    if len(body.encode()) > _LONGEST_TEMPLATE:
-        raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-    return Request(body, parameters_, tags_, service_role)
+    size, url = len(body.encode()), ""
+    if size > _LONGEST_FILE:
+        raise DeploymentFault(f"the template has {size:,} bytes, CloudFormation takes {_LONGEST_FILE:,}")
+    if size > _LONGEST_TEMPLATE:
+        url = upload_template(cloud, *_place(cloud), tenant, body)
+    return Request(body, parameters_, tags_, service_role, url)
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) -> Stack:
@@ -181,11 +187,11 @@ def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
     a stack's outputs change only when an update succeeds.
     """
     client = cloud.client("lambda")
-    for role in ROLES:
+    for output in (name for name in stack.outputs if name.endswith("Version")):
         # The output is an ARN: arn:aws:lambda:REGION:ACCOUNT:function:NAME:VERSION.
-        function, live = stack.outputs[f"{role.capitalize()}Version"].split(":")[-2:]
+        function, live = stack.outputs[output].split(":")[-2:]
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         for version in pages.search("Versions[].Version"):
             if version != "$LATEST" and int(version) > int(live):
-                say(f"deleting version {version} of {role}, which the failed update left")
+                say(f"deleting version {version} of {function}, which the failed update left")
                 client.delete_function(FunctionName=function, Qualifier=version)

@@ -1,10 +1,12 @@
 """Describes a deployment from its stack."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from functions.resources.settings import Resource
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors
+from infra.deployment.resource_functions import PARAMETER, of_parameter
 from infra.deployment.stack import ROLES, Stack, Stacks
 
 
@@ -14,7 +16,8 @@ class Deployment:
 
     By role ('actor', 'learner', 'evaluator', 'coordinator'): `functions` are the ARNs of the published versions,
     `memory_mb` and `timeout_s` their settings. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program;
-    `concurrency` is reserved for each worker function, None if they share the account's.
+    `concurrency` is reserved for each worker function, None if they share the account's. `resources` are the external
+    resources by name, each of which has a function.
     """
 
     stack: str
@@ -29,6 +32,7 @@ class Deployment:
     timeout_s: Mapping[str, int]
     code: str
     concurrency: int | None
+    resources: Mapping[str, Resource] = field(default_factory=dict)
 
 
 def describe(cloud: Cloud, stack: str) -> Deployment | None:
@@ -58,4 +62,5 @@ def describe_stack(stack: Stack) -> Deployment:
         timeout_s={role: int(outputs[f"{role.capitalize()}Timeout"]) for role in ROLES},
         code=outputs["Code"],
         concurrency=int(outputs["Concurrency"]) or None,
+        resources=of_parameter(stack.parameters.get(PARAMETER, "")),
     )

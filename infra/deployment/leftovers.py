@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 from infra.aws.clients import Cloud
 from infra.deployment import bucket
-from infra.deployment.stack import ROLES, Part, Say, artifacts_bucket, function_names, repository
+from infra.deployment.stack import (
+    RESOURCE,
+    ROLES,
+    Part,
+    Say,
+    artifacts_bucket,
+    function_names,
+    repository,
+    resource_function,
+)
 
 
 class Listing(NamedTuple):
@@ -39,7 +48,7 @@ LISTINGS: dict[str, Listing] = {
 }
 
 LOGICAL_IDS = (
-    *(f"{role.capitalize()}Role" for role in ROLES),
+    *(f"{role.capitalize()}Role" for role in (*ROLES, RESOURCE)),
     "AlarmTopic",
     "BusyCoordinator",
     "Concurrency",
@@ -67,7 +76,7 @@ class Owned:
         self._known |= {("AWS::Lambda::Function", name) for name in function_names(stack)}
         # Lambda creates a group of that name by itself if its role permits.
         self._known |= {("AWS::Logs::LogGroup", f"/aws/lambda/{name}") for name in function_names(stack)}
-        self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
+        self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in (*ROLES, RESOURCE)}
         self._known |= {
             ("AWS::CloudWatch::Dashboard", stack),
             ("AWS::S3::Bucket", artifacts_bucket(account, region, tenant)),
@@ -78,6 +87,10 @@ class Owned:
         generated_name = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
         self._made = re.compile(generated_name, re.IGNORECASE)
         self._stack, self.account = stack, account
+        self._resources = {
+            "AWS::Lambda::Function": resource_function(stack, ""),
+            "AWS::Logs::LogGroup": f"/aws/lambda/{resource_function(stack, '')}",
+        }
 
     @property
     def prefix(self) -> str:
@@ -85,7 +98,7 @@ class Owned:
 
     def __contains__(self, resource: tuple[str, str]) -> bool:
         type_, name = resource
-        if resource in self._known:
+        if resource in self._known or (type_ in self._resources and name.startswith(self._resources[type_])):
             return True
         if type_ == "AWS::Budgets::Budget":  # STACK to ADDRESS
             return name.startswith(f"{self._stack} to ")

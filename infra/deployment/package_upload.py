@@ -13,7 +13,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.deployment.stack import ROLES, DeploymentFault, Say, artifacts_bucket, repository
+from infra.deployment.stack import RESOURCE, ROLES, DeploymentFault, Say, artifacts_bucket, repository
 from infra.packaging import containers
 
 # Images of failed deployments expire; those that a function uses have a second tag and stay: a version keeps using its
@@ -52,7 +52,8 @@ class Image:
 
 @dataclass(frozen=True)
 class Packages:
-    """The files of a deployment: zip archives by role, and the learner's image if it is one.
+    """The files of a deployment: zip archives by role, one for all external resources, and the learner's image if it is
+    one.
 
     Roles without either are not uploaded: in an emulated account the program runs from its folders.
     """
@@ -64,7 +65,7 @@ class Packages:
 def addresses(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages) -> Mapping[str, str]:
     """Where `upload` puts the packages, by role; sends nothing."""
     bucket = artifacts_bucket(account, region, tenant)
-    code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
+    code = _unpacked(bucket)
     code |= {role: f"s3://{bucket}/{_key(role, archive.read_bytes())}" for role, archive in packages.archives.items()}
     if packages.image:
         host = cloud.client("ecr").meta.endpoint_url.partition("api.")[2].partition(f".{region}.")
@@ -79,7 +80,7 @@ def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packa
     Raises `ClientError`, `ContainerFault` and `DeploymentFault`.
     """
     bucket = artifacts_bucket(account, region, tenant)
-    code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
+    code = _unpacked(bucket)
     if packages.archives:
         _make_bucket(cloud, bucket, account, region)
     for role, archive in packages.archives.items():
@@ -87,6 +88,20 @@ def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packa
     if packages.image:
         code["learner"] = _push(cloud, tenant, packages.image, say)
     return code
+
+
+def upload_template(cloud: Cloud, account: str, region: str, tenant: str, template: str) -> str:
+    """Uploads the template, and returns its address; raises `ClientError`."""
+    bucket, body, client = artifacts_bucket(account, region, tenant), template.encode(), cloud.client("s3")
+    _make_bucket(cloud, bucket, account, region)
+    key = f"template/{hashlib.sha256(body).hexdigest()}.yaml"
+    client.put_object(Bucket=bucket, Key=key, Body=body, ExpectedBucketOwner=account)
+    return f"{client.meta.endpoint_url}/{bucket}/{key}"
+
+
+def _unpacked(bucket: str) -> dict[str, str]:
+    """Addresses for functions without a package, by role."""
+    return {role: f"s3://{bucket}/{role}.zip" for role in (*ROLES, RESOURCE)}
 
 
 def keep_image(cloud: Cloud, tenant: str, address: str) -> None:

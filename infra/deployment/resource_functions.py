@@ -9,21 +9,18 @@ import re
 from collections.abc import Mapping
 from math import ceil
 
-import msgspec
-
 from functions.encoding import JsonDecoder, Undecodable, to_json_text
 from functions.resources.settings import Resource
+from infra.aws.resource_settings import ASKABLE, SERVES, AskableFunction, OwnResource
 from infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
 
 PARAMETER = "ExternalResources"
-ASKED = "MARLESS_ASKED"
-"""The variable with what a worker may ask: by name `AskedFunction` as JSON."""
-SERVED = "MARLESS_SERVED"
-"""The variable with what the function of a resource serves: name and `Resource` as JSON."""
 
 # What lets a function end by itself, and say why, before Lambda ends it; and Lambda's longest time-out (developer guide,
 # "Lambda quotas").
 _MARGIN_S, _LONGEST_S = 5, 900
+# API_CreateFunction, FunctionName.
+_LONGEST_NAME = 64
 _WORKER = re.compile(r"          POWERTOOLS_SERVICE_NAME: (actor|learner|evaluator)")
 _FUNCTION = """\
   {logical}:
@@ -80,9 +77,9 @@ def with_functions(template: str, resources: Mapping[str, Resource]) -> str:
         return template
     functions = "".join(_function(name, resource) for name, resource in sorted(resources.items()))
     outputs = "".join(_OUTPUT.format(logical=logical_id(name)) for name in sorted(resources))
-    template = _WORKER.sub(rf"\g<0>\n          {ASKED}: {_asked(resources)}", template)
-    before, outputs_line, after = template.partition("\nOutputs:\n")
-    return f"{before}\n{functions}{outputs_line}{outputs}{after}"
+    template = _WORKER.sub(lambda match: f"{match[0]}\n          {ASKABLE}: {_askable(resources)}", template)
+    before, separator, after = template.partition("\nOutputs:\n")
+    return f"{before}\n{functions}{separator}{outputs}{after}"
 
 
 def require_names(stack: str, resources: Mapping[str, Resource]) -> None:
@@ -95,10 +92,6 @@ def require_names(stack: str, resources: Mapping[str, Resource]) -> None:
             )
 
 
-# API_CreateFunction, FunctionName.
-_LONGEST_NAME = 64
-
-
 def _function(name: str, resource: Resource) -> str:
     return _FUNCTION.format(
         logical=logical_id(name),
@@ -107,16 +100,20 @@ def _function(name: str, resource: Resource) -> str:
         timeout_s=min(_LONGEST_S, ceil(resource.timeout_s) + _MARGIN_S),
         slots=resource.slots,
         service=RESOURCE,
-        variable=SERVED,
-        # A JSON text is YAML too.
-        served=to_json_text(to_json_text({"name": name, "resource": resource})),
+        variable=SERVES,
+        served=_quoted(OwnResource(name, resource)),
     )
 
 
-def _asked(resources: Mapping[str, Resource]) -> str:
+def _askable(resources: Mapping[str, Resource]) -> str:
     """As YAML, in which CloudFormation fills in the ARNs of the versions."""
-    asked = {
-        name: {"function": f"${{{logical_id(name)}.Version}}", "slots": each.slots, "memory_mb": each.memory_mb}
-        for name, each in sorted(resources.items())
+    askable = {
+        name: AskableFunction(f"${{{logical_id(name)}.Version}}", resource.slots)
+        for name, resource in sorted(resources.items())
     }
-    return f"!Sub {to_json_text(to_json_text(asked))}".replace("\\", "\\\\")
+    return f"!Sub {_quoted(askable)}"
+
+
+def _quoted(value: object) -> str:
+    """The value's JSON as a text in YAML, of which JSON is a part."""
+    return to_json_text(to_json_text(value))

@@ -39,6 +39,8 @@ ROLES = DEPLOYED
 TENANT_TAG = "marless:tenant"
 IMAGE_SUFFIX = "-image"
 """Ends the name of a function that is a container image."""
+RESOURCE = "resource"
+"""What the functions of external resources share: a package, a role, a log group."""
 
 # The template's parameter `Tenant`.
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -81,19 +83,20 @@ class Part:
 class Request:
     """What a stack is to be: filled-in template, parameters, tags.
 
-    CloudFormation acts as `service_role` (ARN); without one, as it did before, which at first is as the caller.
+    A template that is too long for a request lies at `template_url` in S3. CloudFormation acts as `service_role` (ARN); without one, as it did before, which at first is as the caller.
     """
 
     template: str
     parameters: Mapping[str, str]
     tags: Mapping[str, str]
     service_role: str | None = None
+    template_url: str = ""
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of CreateStack, UpdateStack and CreateChangeSet beside the stack's name."""
         role = {"RoleARN": self.service_role} if self.service_role else {}
         return {
-            "TemplateBody": self.template,
+            **({"TemplateURL": self.template_url} if self.template_url else {"TemplateBody": self.template}),
             "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in self.parameters.items()],
             "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
@@ -282,6 +285,11 @@ def stack_name(tenant: str) -> str:
 def function_names(stack: str) -> list[str]:
     """The names that functions of the stack may have, as in the template; see `infra.deployment.template.fill_in`."""
     return [f"{stack}-{role}{suffix}" for role in ROLES for suffix in ("", IMAGE_SUFFIX)]
+
+
+def resource_function(stack: str, resource: str) -> str:
+    """The name of a resource's function. No tenant's name has an underscore, so no other stack has such functions."""
+    return f"{stack}_{resource}"
 
 
 def artifacts_bucket(account: str, region: str, tenant: str) -> str:

@@ -2,17 +2,20 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from functions.encoding import to_json, to_json_text
-from infra.deployment.stack import IMAGE_SUFFIX, DeploymentFault
+from infra.aws.resource_settings import ASKABLE
+from infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
+from infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
 
 _HERE = Path(__file__).resolve().parent
 _RESOURCE = re.compile(r"  (\w+):")
 _CODE = re.compile(r"(      CodeUri: )\S+")
 _RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
 _DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
+_BODY_INDENT = " " * 8
 _PATTERN = re.compile(r"    AllowedPattern: \"(.*)\"")
 _VALUES = re.compile(r"    AllowedValues: \[(.*)\]")
 # Parameters of every function, beside those named after it.
@@ -41,8 +44,8 @@ def text() -> str:
 
 
 def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
-    """The template without comment lines, with the addresses of the functions' packages, `code` by logical id in lower
-    case.
+    """The template without comment lines, with a function for each external resource among the `parameters`, and with
+    the addresses of the functions' packages, `code` by logical id in lower case; that of all resources is ``resource``.
 
     A function whose address is not in S3 becomes a container image of that address.
 
@@ -57,22 +60,41 @@ def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str
     for name, address in code.items():
         if not address.startswith("s3://"):
             template = _with_image(template, name.capitalize(), address)
-    lines, resource = [], ""
-    blocks, values = _blocks(template), {**defaults(template), **parameters}
-    for line in template.splitlines():
-        if line.lstrip().startswith("#"):
-            continue  # CloudFormation limits a template's bytes
+    values = {**defaults(template), **parameters}
+    resources = of_parameter(values.get(PARAMETER, ""))
+    external = dict.fromkeys(map(logical_id, resources), RESOURCE)
+    template = with_functions(template, resources)
+    blocks, lines, logical = _blocks(template), list[str](), ""
+    # Who may ask resources holds the versions of their functions, and changes with them.
+    askable = [*(blocks[name] for name in external), *(code[RESOURCE] for _ in external)]
+    for line in _compact(template):
         if match := _RESOURCE.match(line):
-            resource = match[1]
+            logical = match[1]
+        package = external.get(logical, logical.lower())
         if match := _CODE.fullmatch(line):
-            line = match[1] + code[resource.lower()]
+            line = match[1] + code[package]
         elif match := _RELEASE.fullmatch(line):
-            variables = [name.format(resource) for name in _OF_ONE_FUNCTION]
+            variables = [name.format(logical) for name in _OF_ONE_FUNCTION]
             settings = [(name, values.get(name, "")) for name in (*_OF_EVERY_FUNCTION, *variables)]
-            parts = [blocks.get("Function", ""), blocks[resource], code.get(resource.lower(), ""), settings]
+            parts = [blocks.get("Function", ""), blocks[logical], code.get(package, ""), settings]
+            parts += askable if ASKABLE in blocks[logical] else []
             line = match[1] + hashlib.sha256(to_json(parts)).hexdigest()
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _compact(template: str) -> Iterator[str]:
+    """The lines without comments, blank ones, and the inner indentation of the dashboard's JSON, because CloudFormation
+    limits a template's bytes."""
+    body = ""
+    for line in template.splitlines():
+        if not line or line.lstrip().startswith("#"):
+            continue
+        if body and line.startswith(body):
+            line = body + line.lstrip()
+        else:
+            body = _BODY_INDENT if line.endswith("DashboardBody: !Sub |") else ""
+        yield line
 
 
 def _with_image(template: str, function: str, address: str) -> str:

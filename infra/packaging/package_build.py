@@ -30,6 +30,8 @@ RUNTIME, ARCHITECTURE = f"python{PYTHON}", "arm64"
 LIMIT = 262_144_000  # bytes of an unzipped package
 
 ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS} | {COORDINATOR: "coordinator.drive.handler"}
+RESOURCE_ENTRY = {"resource": "infra.entry.resource"}
+"""That of the functions of external resources, of which a deployment may have none."""
 _DATA = {COORDINATOR: ("coordinator/pricing/prices",)}
 
 # Amazon Linux 2023, the system of the runtime, has glibc 2.34.
@@ -106,6 +108,15 @@ def require_size(function: str, folder: Path) -> None:
     )
 
 
+def require_modules(folder: Path, serves: Mapping[str, str]) -> None:
+    """Raises `PackageFault` for an external resource, by name with its ``module:function``, whose module the package in
+    `folder` does not have; one without is no function of ours."""
+    for name, path in serves.items():
+        top = path.partition(":")[0].partition(".")[0]
+        if top and not any(folder.glob(f"{top}/")) and not any(folder.glob(f"{top}.*")):
+            raise PackageFault(f"resource {name}: no plug-in has the module {top}; name it, such as --plugin ./{top}.py")
+
+
 def _mb(size: int) -> str:
     return f"{size / 1e6:.0f} MB"
 
@@ -160,7 +171,7 @@ def _prune(target: Path) -> None:
 
 def _copy(function: str, target: Path) -> None:
     """Copies our own code that the function's entry module needs."""
-    for file in [*sources(ROOT, ENTRIES[function]).files, *_data(function)]:
+    for file in [*sources(ROOT, (ENTRIES | RESOURCE_ENTRY)[function]).files, *_data(function)]:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, target / file)
 

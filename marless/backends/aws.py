@@ -11,8 +11,9 @@ from marless.output import say_text
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from functions.resources.settings import Resource
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached_ports import Deployed
@@ -78,6 +79,7 @@ class AwsBackend(RemoteBackend):
         """Looks for all that can be known to be wrong before anything is made."""
         from infra.aws.clients import Cloud
         from infra.deployment import deploy, describe, stack_name
+        from infra.deployment.resource_functions import PARAMETER, of_parameter
         from infra.packaging import containers
         from infra.packaging.package_build import torch_users_among
         from marless.cloud import deploy_messages
@@ -91,13 +93,14 @@ class AwsBackend(RemoteBackend):
         who = caller(cloud)
         torch = torch_users_among(request.plugins)
         before, free = describe(cloud, stack), account_concurrency(cloud)
-        parameters = merged_parameters(cloud, request.tenant, request.parameters)
-        _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
+        parameters = merged_parameters(cloud, request.tenant, request.parameters, request.resources)
+        resources = of_parameter(parameters[PARAMETER])
+        _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), resources, before, free)
         say_text(deploy_messages.before(who, region, stack, before, parameters, free, torch))
         if torch.names:
             containers.engine()
         request.confirm("update it?" if before else "create it?")
-        with pack_functions(request.plugins, torch, request.report) as packages:
+        with pack_functions(request.plugins, torch, resources, request.report) as packages:
             request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
             return deploy(
                 cloud,
@@ -146,20 +149,29 @@ class AwsBackend(RemoteBackend):
 def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
     """The account, the stack's parameters, and packages that are removed when the block ends."""
     from infra.aws.clients import Cloud
+    from infra.deployment.resource_functions import PARAMETER, of_parameter
     from infra.packaging.package_build import torch_users_among
     from marless.cloud.accounts import region_of
     from marless.cloud.packing import pack_functions
     from marless.cloud.stack_parameters import merged_parameters
 
     cloud = Cloud(region_of(request.region))
-    parameters = merged_parameters(cloud, request.tenant, request.parameters)
-    with pack_functions(request.plugins, torch_users_among(request.plugins), request.report) as packages:
+    parameters = merged_parameters(cloud, request.tenant, request.parameters, request.resources)
+    resources, torch = of_parameter(parameters[PARAMETER]), torch_users_among(request.plugins)
+    with pack_functions(request.plugins, torch, resources, request.report) as packages:
         yield cloud, parameters, packages
 
 
-def _check_concurrency(concurrency: int, before: "Deployment | None", free: int) -> None:
-    """Raises `UserError` when Lambda would refuse to reserve so much."""
+def _check_concurrency(
+    concurrency: int, resources: "Mapping[str, Resource]", before: "Deployment | None", free: int
+) -> None:
+    """Raises `UserError` when Lambda would refuse to reserve so much, for workers and the slots of `resources`."""
+    from marless.cloud.resource_options import require_room
+
     reserved_now = _WORKERS * (before.concurrency or 0) if before else 0
+    require_room(resources, before, free + reserved_now - _WORKERS * concurrency, _UNRESERVED)
+    free += sum(each.slots for each in before.resources.values()) if before else 0
+    free -= sum(each.slots for each in resources.values())
     most = max(0, (free + reserved_now - _UNRESERVED) // _WORKERS)
     if concurrency > most:
         raise UserError(

@@ -6,7 +6,7 @@ Commands ask the back-end and never name it. A back-end is one object in a modul
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -211,3 +211,5 @@ class DeployRequest:
     """Of the stack and what is in it; None keeps those of the last deployment."""
     service_role: str | None = None
     """The ARN of the role as which CloudFormation acts."""
+    resources: "Mapping[str, Resource | None]" = field(default_factory=dict)
+    """External resources to deploy, by name; None removes one."""

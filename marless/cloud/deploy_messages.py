@@ -6,7 +6,9 @@ from coordinator.pricing.bill import total
 from coordinator.pricing.idle_cost import Deployment as Standing
 from coordinator.pricing.idle_cost import idle_month
 from coordinator.pricing.prices import Prices, load_prices, priced_as
+from functions.resources.settings import Resource
 from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
+from infra.deployment.resource_functions import PARAMETER, of_parameter
 from infra.packaging.torch_users import TorchUsers
 from marless.cloud.accounts import Caller
 from marless.program import program_name
@@ -29,6 +31,8 @@ def before(
     torch: TorchUsers,
 ) -> str:
     """What will be created or updated, where, and what it costs per month while idle."""
+    resources = of_parameter(parameters.get(PARAMETER, ""))
+    there = deployment.resources if deployment else {}
     standing, prices = standing_of(parameters, image=bool(torch.names)), load_prices(priced_as(region))
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
@@ -39,6 +43,8 @@ def before(
         ),
         ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
         ("learner", _learner(deployment, torch)),
+        *((name, _resource_text(resource)) for name, resource in resources.items()),
+        *((name, "removed; runs in progress that ask it cannot go on") for name in there if name not in resources),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
         ("idle cost", f"{_idle(standing, prices)}; training is extra ({program_name()} estimate)"),
     ]
@@ -62,7 +68,15 @@ def after(deployment: Deployment) -> str:
         ("table", deployment.table),
         *functions,
     ]
+    rows += [(name, _resource_text(resource)) for name, resource in deployment.resources.items()]
     return "\n".join(f"{label:<13}{text}" for label, text in rows)
+
+
+def _resource_text(resource: Resource) -> str:
+    return (
+        f"{resource.serve or resource.http}, {resource.slots:,} at once, {resource.memory_mb:,} MB,"
+        f" {resource.timeout_s:g} s"
+    )
 
 
 def _few(free: int) -> str:

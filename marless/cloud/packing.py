@@ -3,15 +3,17 @@
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
+from functions.resources.settings import Resource
 from infra.deployment import Image, Packages
+from infra.deployment.stack import RESOURCE
 from infra.packaging import plugins
 from infra.packaging.archives import pack
-from infra.packaging.package_build import ENTRIES, PYTHON, ROOT, build
+from infra.packaging.package_build import ENTRIES, PYTHON, ROOT, build, require_modules
 from infra.packaging.torch_users import TorchUsers
 
 # The folders that the image's Dockerfile copies.
@@ -19,17 +21,22 @@ _CONTEXT = ("functions", "infra", "marless")
 
 
 @contextmanager
-def pack_functions(plug_ins: Sequence[str], torch: TorchUsers, say: Callable[[str], None]) -> Iterator[Packages]:
-    """Archives of the functions with the plug-ins `plug_ins`, removed when the block ends.
+def pack_functions(
+    plug_ins: Sequence[str], torch: TorchUsers, resources: Mapping[str, Resource], say: Callable[[str], None]
+) -> Iterator[Packages]:
+    """Archives of the functions with the plug-ins `plug_ins`, of external `resources` too if there are any, removed
+    when the block ends.
 
     The learner is an image if any of them needs torch. Raises `PackageFault`.
     """
     with tempfile.TemporaryDirectory(prefix="marless-packages-") as temporary:
         folder = Path(temporary)
         zip_functions = [name for name in ENTRIES if not (torch.names and name == "learner")]
+        zip_functions += [RESOURCE] if resources else []
         say(f"building the packages of {', '.join(zip_functions[:-1])} and {zip_functions[-1]}")
         if not build({name: folder / name for name in zip_functions}, plug_ins):
             say(f"Python {PYTHON} is not installed, so functions are deployed without byte code and start slower")
+        require_modules(folder / RESOURCE, {name: resource.serve for name, resource in resources.items()})
         archives = {name: folder / f"{name}.zip" for name in zip_functions}
         for name, archive in archives.items():
             pack(folder / name, archive)

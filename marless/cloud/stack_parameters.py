@@ -4,22 +4,33 @@ from collections.abc import Mapping
 
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors
+from functions.resources.settings import Resource
 from infra.deployment import stack_name, template
+from infra.deployment.resource_functions import PARAMETER, of_parameter, to_parameter
 from infra.deployment.stack import Stacks
+from marless.cloud import resource_options
 
 # Set by every deployment, not by the user.
 _OURS = ("Tenant", "Code", "Release")
 
 
-def merged_parameters(cloud: Cloud, tenant: str, user_parameters: Mapping[str, str]) -> dict[str, str]:
+def merged_parameters(
+    cloud: Cloud,
+    tenant: str,
+    user_parameters: Mapping[str, str],
+    resources: Mapping[str, Resource | None] | None = None,
+) -> dict[str, str]:
     """All parameters of a deployment: those `user_parameters`, else those of the tenant's last deployment, else
-    defaults.
+    defaults. External `resources` are added to those of the last deployment; None removes one.
 
-    They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`.
+    They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`, and `UserError` for a
+    resource that is not there.
     """
     name, usual = stack_name(tenant), template.defaults(template.text())
     with storage_errors("look for", f"stack {name}"):
         stack = Stacks(cloud).find(name)
     # A newer template may have dropped one.
     before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}
-    return {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(user_parameters)
+    after = {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(user_parameters)
+    all_resources = resource_options.merged(of_parameter(after[PARAMETER]), resources or {})
+    return after | {PARAMETER: to_parameter(all_resources)}

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 from xml.sax.saxutils import escape
 
 from aws_emulator.cloudformation.change_sets import Change
@@ -19,17 +19,20 @@ from aws_emulator.iam.authorization import JUDGE
 from aws_emulator.wsgi import App, Environ, Start, body, reply, service
 
 _NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
-# API_CreateStack, TemplateBody.
-LONGEST_TEMPLATE = 51_200
+# API_CreateStack, TemplateBody and TemplateURL.
+LONGEST_TEMPLATE, LONGEST_FILE = 51_200, 1_000_000
 
 Fields = Mapping[str, str]
 
 
 class CloudFormation:
-    """Answers CloudFormation's requests from `stacks`; `app` gets all other requests."""
+    """Answers CloudFormation's requests from `stacks`; `app` gets all other requests.
 
-    def __init__(self, app: App, stacks: Stacks, region: str) -> None:
-        self._app, self._stacks, self._region = app, stacks, region
+    `fetch` returns the object of a bucket's key, for templates that a request only points at.
+    """
+
+    def __init__(self, app: App, stacks: Stacks, region: str, fetch: Callable[[str, str], bytes]) -> None:
+        self._app, self._stacks, self._region, self._fetch = app, stacks, region, fetch
         self._calls: dict[str, Callable[[Fields, Judge], Any]] = {
             "CreateStack": self._create,
             "UpdateStack": self._update,
@@ -76,7 +79,7 @@ class CloudFormation:
         return {"StackId": stack.id}
 
     def _update(self, fields: Fields, judge: Judge) -> Any:
-        uses_transform, tags = has_transform(fields["TemplateBody"]), _tags(fields)
+        uses_transform, tags = has_transform(self._text(fields)), _tags(fields)
         template, parameters = self._template_and_parameters(fields)
         stack = self._stacks.update(
             fields["StackName"], template, parameters, tags=tags, uses_transform=uses_transform, judge=judge
@@ -115,16 +118,27 @@ class CloudFormation:
         return {}
 
     def _template_and_parameters(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
-        text, parameters = fields["TemplateBody"], _parameters(fields)
+        text, parameters = self._text(fields), _parameters(fields)
+        if "CAPABILITY_AUTO_EXPAND" not in fields.values():
+            raise Invalid("Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
+        template = translate(text, parameters, self._region)
+        return template, values(template.get("Parameters", {}), parameters)
+
+    def _text(self, fields: Fields) -> str:
+        """The template; raises `Invalid` where it is too long."""
+        if url := fields.get("TemplateURL"):
+            bucket, _, key = urlsplit(url).path.lstrip("/").partition("/")
+            text = self._fetch(bucket, key).decode()
+            if len(text.encode()) > LONGEST_FILE:
+                raise Invalid(f"Template may not exceed {LONGEST_FILE} bytes in size.")
+            return text
+        text = fields["TemplateBody"]
         if len(text.encode()) > LONGEST_TEMPLATE:
             raise Invalid(
                 "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
                 f"Member must have length less than or equal to {LONGEST_TEMPLATE}"
             )
-        if "CAPABILITY_AUTO_EXPAND" not in fields.values():
-            raise Invalid("Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
-        template = translate(text, parameters, self._region)
-        return template, values(template.get("Parameters", {}), parameters)
+        return text
 
     def _delete(self, fields: Fields, judge: Judge) -> Any:
         self._stacks.delete(fields["StackName"], judge)

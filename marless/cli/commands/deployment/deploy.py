@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, N
 from collections.abc import Callable
 
 from coordinator.errors import FINISHED, UserError
+from functions.resources.settings import Resource
 from infra.deployment import ROLES, DeploymentFault, template
 from infra.deployment.stack import TENANT_TAG
 from infra.packaging.containers import ContainerFault
@@ -13,7 +14,7 @@ from marless.backends import registry
 from marless.backends.base import DeployRequest
 from marless.cli import arguments as common
 from marless.cli.console import confirm
-from marless.cloud import deploy_messages
+from marless.cloud import deploy_messages, resource_options
 from marless.cloud.deployments import options_of
 from marless.output import note, say, say_text
 from marless.program import program_name
@@ -23,6 +24,7 @@ EXAMPLES = """examples:
   marless deploy                               shows resources and costs, then asks for confirmation
   marless deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
   marless deploy --plugin ./my_tasks --actor-memory 3008
+  marless deploy --plugin ./my_judge.py --resource judge=my_judge:grade,slots=4
   marless deploy --dry-run --learner-memory 3008   what that would change
   marless deploy --backend emulated            into an emulated account on this machine, free of charge
   MARLESS_EMULATED_CONCURRENCY=10 marless deploy --backend emulated   ... with the concurrency of a new account
@@ -86,6 +88,17 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="PLUGIN",
         help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
     )
+    parser.add_argument(
+        "--resource",
+        type=_resource,
+        action="append",
+        default=[],
+        metavar="NAME=SOURCE",
+        help=f"what environments ask, such as {resource_options.EXAMPLE}; may be repeated",
+    )
+    parser.add_argument(
+        "--no-resource", action="append", default=[], metavar="NAME", help="remove that resource; may be repeated"
+    )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
     instead.add_argument(
@@ -138,6 +151,7 @@ def run(options: Namespace) -> int:
             note if options.print_template else say,
             dict(options.tag) if options.tag else None,
             options.service_role,
+            {**dict(options.resource), **dict.fromkeys(options.no_resource)},
         )
         if options.dry_run:
             say_text(deploy_messages.changes(registry.remote(options.backend).preview(request)))
@@ -174,6 +188,13 @@ def _parameters(options: Namespace) -> dict[str, str]:
     return {"Code": provenance.code_sha256()} | {
         name: str(value) for name, value in settings.items() if value is not None
     }
+
+
+def _resource(text: str) -> tuple[str, Resource]:
+    try:
+        return resource_options.parse(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def _tag(text: str) -> tuple[str, str]:

@@ -1,0 +1,72 @@
+"""External resources as options of `marless deploy`, and what of them a deployment can serve."""
+
+import importlib.machinery
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from coordinator.errors import UserError
+from functions.encoding import mismatch
+from functions.resources.settings import NAME, Resource
+from infra.deployment import Deployment
+
+EXAMPLE = "judge=my_judge:grade,slots=4"
+# Settings of `Resource` that a deployment fixes, beside what is asked.
+_SETTINGS = ("slots", "memory_mb", "timeout_s")
+
+
+def parse(text: str) -> tuple[str, Resource]:
+    """A resource's name and what a deployment fixes of it, from NAME=MODULE:FUNCTION or NAME=https://...; raises
+    `ValueError`."""
+    name, separator, rest = text.partition("=")
+    source, *settings = rest.split(",")
+    if not separator or not NAME.fullmatch(name) or not source:
+        raise ValueError(f"{text!r} is not a resource such as {EXAMPLE}")
+    is_address = source.startswith(("https://", "http://"))
+    if not is_address and ":" not in source:
+        raise ValueError(f"{source!r} is neither module:function nor the address of a service")
+    values = dict(_setting(setting) for setting in settings)
+    try:
+        # The values are texts.
+        return name, msgspec.convert({"http" if is_address else "serve": source, **values}, Resource, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{name}: {mismatch(error)}") from error
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or key not in _SETTINGS:
+        raise ValueError(f"{text!r} is none of {', '.join(f'{each}=...' for each in _SETTINGS)}")
+    return key, value
+
+
+def merged(before: Mapping[str, Resource], changes: Mapping[str, Resource | None]) -> dict[str, Resource]:
+    """The resources of a deployment after `changes`, where None removes one; raises `UserError` for one that is not
+    there."""
+    if missing := [name for name, resource in changes.items() if resource is None and name not in before]:
+        raise UserError(f"--no-resource {missing[0]}: no such resource is deployed")
+    after = {**before, **changes}
+    return {name: resource for name, resource in after.items() if resource is not None}
+
+
+def require_modules_here(resources: Mapping[str, Resource]) -> None:
+    """Raises `UserError` for a module that functions on this machine will not find."""
+    for name, resource in resources.items():
+        top = resource.serve.partition(":")[0].partition(".")[0]
+        if top and importlib.machinery.PathFinder.find_spec(top, [*sys.path, str(Path.cwd())]) is None:
+            raise UserError(f"resource {name}: there is no module {top} in this folder, and none is installed")
+
+
+def require_room(resources: Mapping[str, Resource], before: Deployment | None, free: int, least: int) -> None:
+    """Raises `UserError` when an account with `free` functions cannot reserve the slots of all resources and keep
+    `least` for others."""
+    slots = sum(resource.slots for resource in resources.values())
+    there = sum(resource.slots for resource in before.resources.values()) if before else 0
+    most = max(0, free + there - least)
+    if slots > most:
+        raise UserError(
+            f"the slots of {' and '.join(resources)} reserve {slots:,} functions and leave less than {least} to the"
+            f" others of this account; the most is {most}, or ask for more under Service Quotas, AWS Lambda"
+        )
