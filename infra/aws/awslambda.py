@@ -5,54 +5,24 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BytesIO
 from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
-from typing import Any
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    IncompleteReadError,
-    ProxyConnectionError,
-)
+from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.contract import Report
 from infra.aws.backoff import retry, until
 from infra.aws.clients import Cloud
-from infra.aws.error_messages import code, explain, storage_errors
+from infra.aws.error_messages import explain
+from infra.aws.lambda_calls import invoke, invoking_client, status, turned_away, unclear
 from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationResult, Metering, metering, parse_result
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
 _ANSWER_S = 16 * 60.0
 # A throttled call is retried for at least this long before it counts as failed: throttled calls are not billed.
 PATIENCE_S = 60.0
-# The most time to connect, and to send a piece of a request (`_invoke`), while 256 others share a slow line.
-_CONNECT_S = 30.0
 # Lambda only queues an event, so it answers at once.
 _ACCEPT_S = 10.0
-
-# With these, nothing has run and nothing is billed ("Invoke", API reference).
-_TURNED_AWAY = (
-    "TooManyRequestsException",
-    "ThrottlingException",
-    "EC2ThrottledException",
-    "ResourceConflictException",
-    "ResourceNotReadyException",
-)
-
-
-class _SentInPart(ConnectionClosedError):  # type: ignore[misc]  # published without type information
-    """The connection broke before the whole request was sent, so Lambda cannot have started the function."""
-
-    fmt = "the connection broke while the request was being sent: {error}"
-
-
-_UNSENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, _SentInPart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +57,7 @@ class LambdaInvoker:
         answer_s: float = _ANSWER_S,
     ) -> None:
         self._functions, self._width, self._patience_s = functions, width, patience_s
-        self._client = _client(cloud, width, answer_s)
+        self._client = invoking_client(cloud, width, answer_s)
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._reports: SimpleQueue[Report] = SimpleQueue()
         self._idle = Semaphore(0)
@@ -141,7 +111,7 @@ class LambdaInvoker:
         try:
             return retry(
                 lambda: self._ask(call),
-                lambda error: _turned_away(error) and not self._closed.is_set(),
+                lambda error: turned_away(error) and not self._closed.is_set(),
                 until(time.monotonic() + max(call.timeout_s, self._patience_s)),
                 self._closed.wait,
             )
@@ -150,7 +120,7 @@ class LambdaInvoker:
 
     def _ask(self, call: _Call) -> Report:
         began = time.monotonic()
-        reply = _invoke(self._client, call, LogType="Tail")
+        reply = invoke(self._client, call.name, call.body, LogType="Tail")
         payload = reply["Payload"].read()
         log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
         end = parse_result("FunctionError" in reply, payload, log)
@@ -167,7 +137,7 @@ class EventInvoker:
 
     def __init__(self, cloud: Cloud, functions: Mapping[str, str], threads: int) -> None:
         self._functions, self._threads = functions, threads
-        self._client = _client(cloud, threads, _ACCEPT_S)
+        self._client = invoking_client(cloud, threads, _ACCEPT_S)
         self._calls: list[_Call] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
@@ -196,79 +166,36 @@ class EventInvoker:
         """Why Lambda did not accept the event, and whether it may have; None if it did."""
         if len(call.body) > LARGEST_EVENT:
             return _too_large(call, LARGEST_EVENT), False
-        unclear = False
+        may_run = False
 
         def passing(error: Exception) -> bool:
-            nonlocal unclear
-            unclear = unclear or _unclear(error)
-            return _turned_away(error) or _unclear(error)
+            nonlocal may_run
+            may_run = may_run or unclear(error)
+            return turned_away(error) or unclear(error)
 
         try:
             retry(
-                lambda: _invoke(self._client, call, InvocationType="Event"),
+                lambda: invoke(self._client, call.name, call.body, InvocationType="Event"),
                 passing,
                 until(deadline),
             )
         except (ClientError, BotoCoreError) as error:
-            return _refusal(call, error), unclear
+            return _refusal(call, error), may_run
         return None
-
-
-def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:
-    """A client that does not retry by itself."""
-    with storage_errors("open", "AWS Lambda"):
-        return cloud.client(
-            "lambda",
-            retries={"mode": "standard", "total_max_attempts": 1},
-            connect_timeout=_CONNECT_S,
-            read_timeout=answer_s,
-            max_pool_connections=connections,
-        )
-
-
-def _invoke(client: Any, call: _Call, **how: str) -> Any:
-    """Lambda's response; raises `_SentInPart` for a request that was not sent whole.
-
-    The body is a file, so it is sent in pieces, and the connect time-out, which counts while a request is sent, allows
-    for each piece instead of for all 6 MB. What was read of the file was sent or is about to be.
-    """
-    body = BytesIO(call.body)
-    try:
-        return client.invoke(FunctionName=call.name, Payload=body, **how)
-    except HTTPClientError as error:
-        if body.tell() < len(call.body):
-            raise _SentInPart(error=error) from error
-        raise
-
-
-def _turned_away(error: Exception) -> bool:
-    """Whether the function was certainly not started, for a transient reason."""
-    return code(error) in _TURNED_AWAY or isinstance(error, _UNSENT)
-
-
-def _unclear(error: Exception) -> bool:
-    """Whether the function may have been started."""
-    broke = isinstance(error, (HTTPClientError, IncompleteReadError)) and not isinstance(error, _UNSENT)
-    return broke or _status(error) >= 500
-
-
-def _status(error: Exception) -> int:
-    """The HTTP status of Lambda's response, 0 if there was none."""
-    return int(error.response["ResponseMetadata"]["HTTPStatusCode"]) if isinstance(error, ClientError) else 0
 
 
 def _report_without_answer(call: _Call, error: Exception) -> Report:
     """The report of an attempt without an answer; one that may have run is metered with its whole time-out."""
-    if _turned_away(error):
+    if turned_away(error):
         return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))
-    if _unclear(error):
+    if unclear(error):
         detail = f"{_refusal(call, error)}; the function may have run, and its time-out is billed"
         return _report(call, InvocationResult("crash", detail=detail), Metering(call.timeout_s * 1000))
     return _report(call, InvocationResult("crash", detail=_refusal(call, error)))
 
 
 def _refusal(call: _Call, error: Exception) -> str:
-    advice = f": {SMALLER}" if _status(error) == 413 else ""
+    advice = f": {SMALLER}" if status(error) == 413 else ""
     return f"cannot invoke {call.name}: {explain(error)}{advice}"
 
 

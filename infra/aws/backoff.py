@@ -16,8 +16,8 @@ Result = TypeVar("Result")
 _DRAWS = random.Random()
 
 
-def pauses() -> Iterator[float]:
-    """Endless pauses in seconds, the n-th uniform between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
+def pauses(longest_s: float = LONGEST_S) -> Iterator[float]:
+    """Endless pauses in seconds, the n-th uniform between 0 and `FIRST_S` * 2**n, but at most `longest_s`.
 
     This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were throttled
     together do not retry together.
@@ -25,7 +25,7 @@ def pauses() -> Iterator[float]:
     ceiling = FIRST_S
     while True:
         yield _DRAWS.uniform(0.0, ceiling)
-        ceiling = min(LONGEST_S, 2 * ceiling)
+        ceiling = min(longest_s, 2 * ceiling)
 
 
 def few() -> Iterator[float]:
@@ -33,9 +33,9 @@ def few() -> Iterator[float]:
     return islice(pauses(), ATTEMPTS - 1)
 
 
-def until(deadline: float) -> Iterator[float]:
-    """Pauses that end before `deadline`, seconds on the monotonic clock."""
-    for pause in pauses():
+def until(deadline: float, longest_s: float = LONGEST_S) -> Iterator[float]:
+    """Pauses of at most `longest_s` that end before `deadline`, seconds on the monotonic clock."""
+    for pause in pauses(longest_s):
         if time.monotonic() + pause > deadline:
             return
         yield pause

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+ASKABLE = "MARLESS_RESOURCES"
+"""The environment variable with what a worker's tasks may ask: `AskableFunction` by a resource's name, as JSON."""
+
 
 @dataclass(frozen=True)
 class Settings:

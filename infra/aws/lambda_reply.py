@@ -56,6 +56,8 @@ class Metering:
     duration_ms: float = 0.0
     init_ms: float = 0.0
     peak_mb: float = 0.0
+    billed_ms: int = 0
+    """As Lambda bills it: duration and start-up, rounded up."""
 
 
 def parse_result(function_error: bool, payload: bytes, log: str) -> InvocationResult:
@@ -94,7 +96,8 @@ def metering(log: str) -> Metering | None:
     def figure(name: str) -> float:
         return float(fields.get(name, "0").split()[0])
 
-    return Metering(figure("Duration"), figure("Init Duration"), figure("Max Memory Used"))
+    durations = figure("Duration"), figure("Init Duration")
+    return Metering(*durations, figure("Max Memory Used"), int(figure("Billed Duration")))
 
 
 def _last_words(log: str) -> str:

@@ -1,21 +1,26 @@
-"""What deployed functions know of external resources: environment variables that a deployment fills in."""
+"""What deployed functions know of external resources, and the event with which one asks another.
+
+Environment variables, which a deployment fills in, have what each serves and may ask. So an event cannot name code.
+"""
 
 import msgspec
 
 from functions.encoding import JsonDecoder
+from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
 
-ASKABLE = "MARLESS_RESOURCES"
-"""The environment variable with what a worker's tasks may ask: `AskableFunction` by a resource's name, as JSON."""
 SERVES = "MARLESS_RESOURCE"
 """The environment variable with what the function of a resource serves: `OwnResource` as JSON."""
 
 
 class AskableFunction(msgspec.Struct, frozen=True):
-    """The function of a resource: the ARN of its version, and how many of it run at once."""
+    """The function of a resource: the ARN of its version, how many of it run at once, and as in `Resource` its time
+    limit and its attempts."""
 
     function: str
     slots: int
+    timeout_s: float
+    attempts: int
 
 
 class OwnResource(msgspec.Struct, frozen=True):
@@ -25,5 +30,14 @@ class OwnResource(msgspec.Struct, frozen=True):
     resource: Resource
 
 
+class ActionEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attempt at an action; the answer is kept among the objects of `run`, if it is kept. Encoded as JSON."""
+
+    action: Action
+    run: str = ""
+
+
+ACTION_EVENTS = JsonDecoder[ActionEvent](ActionEvent)
+OUTCOMES = JsonDecoder[Outcome](Outcome)
 ASKABLE_FUNCTIONS = JsonDecoder[dict[str, AskableFunction]](dict[str, AskableFunction])
 OWN_RESOURCE = JsonDecoder[OwnResource](OwnResource)

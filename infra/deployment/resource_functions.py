@@ -9,15 +9,18 @@ import re
 from collections.abc import Mapping
 from math import ceil
 
+from msgspec.structs import fields
+
 from functions.encoding import JsonDecoder, Undecodable, to_json_text
 from functions.resources.settings import Resource
-from infra.aws.resource_settings import ASKABLE, SERVES, AskableFunction, OwnResource
+from infra.aws.function_settings import ASKABLE
+from infra.aws.resource_settings import SERVES, AskableFunction
 from infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
 
 PARAMETER = "ExternalResources"
 
-# What lets a function end by itself, and say why, before Lambda ends it; and Lambda's longest time-out (developer guide,
-# "Lambda quotas").
+# What lets a function end by itself, and say why, before Lambda ends it; and the longest time-out
+# (Lambda developer guide, "Lambda quotas").
 _MARGIN_S, _LONGEST_S = 5, 900
 # API_CreateFunction, FunctionName.
 _LONGEST_NAME = 64
@@ -40,7 +43,7 @@ _FUNCTION = """\
       Environment:
         Variables:
           POWERTOOLS_SERVICE_NAME: {service}
-          {variable}: {served}
+          {variable}: {own}
       LoggingConfig:
         LogGroup: !Ref ResourceLogs
 """
@@ -54,7 +57,7 @@ _PARAMETERS = JsonDecoder[dict[str, Resource]](dict[str, Resource])
 
 def to_parameter(resources: Mapping[str, Resource]) -> str:
     """The value of the stack's parameter; '' without a resource."""
-    return to_json_text(dict(sorted(resources.items()))) if resources else ""
+    return to_json_text({name: _set(resource) for name, resource in sorted(resources.items())}) if resources else ""
 
 
 def of_parameter(text: str) -> dict[str, Resource]:
@@ -85,10 +88,11 @@ def with_functions(template: str, resources: Mapping[str, Resource]) -> str:
 def require_names(stack: str, resources: Mapping[str, Resource]) -> None:
     """Raises `DeploymentFault` for a name that is too long for a function of the stack."""
     for name in resources:
-        if (length := len(resource_function(stack, name))) > _LONGEST_NAME:
+        function = resource_function(stack, name)
+        if len(function) > _LONGEST_NAME:
             raise DeploymentFault(
-                f"resource {name}: its function would be {resource_function(stack, name)}, which has {length} characters;"
-                f" Lambda takes {_LONGEST_NAME}"
+                f"resource {name}: its function would be {function}, of {len(function)} characters; Lambda takes"
+                f" {_LONGEST_NAME}"
             )
 
 
@@ -101,17 +105,23 @@ def _function(name: str, resource: Resource) -> str:
         slots=resource.slots,
         service=RESOURCE,
         variable=SERVES,
-        served=_quoted(OwnResource(name, resource)),
+        own=_quoted({"name": name, "resource": _set(resource)}),
     )
 
 
 def _askable(resources: Mapping[str, Resource]) -> str:
     """As YAML, in which CloudFormation fills in the ARNs of the versions."""
     askable = {
-        name: AskableFunction(f"${{{logical_id(name)}.Version}}", resource.slots)
+        name: AskableFunction(f"${{{logical_id(name)}.Version}}", resource.slots, resource.timeout_s, resource.attempts)
         for name, resource in sorted(resources.items())
     }
     return f"!Sub {_quoted(askable)}"
+
+
+def _set(resource: Resource) -> dict[str, object]:
+    """The settings that are none of the defaults: parameters and variables hold few bytes."""
+    values = {field.name: (getattr(resource, field.name), field.default) for field in fields(resource)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def _quoted(value: object) -> str:

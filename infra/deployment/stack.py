@@ -83,7 +83,8 @@ class Part:
 class Request:
     """What a stack is to be: filled-in template, parameters, tags.
 
-    A template that is too long for a request lies at `template_url` in S3. CloudFormation acts as `service_role` (ARN); without one, as it did before, which at first is as the caller.
+    A template that is too long for a request lies at `template_url` in S3. CloudFormation acts as `service_role` (ARN);
+    without one, as it did before, which at first is as the caller.
     """
 
     template: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from functions.encoding import to_json, to_json_text
-from infra.aws.resource_settings import ASKABLE
+from infra.aws.function_settings import ASKABLE
 from infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
 from infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
 

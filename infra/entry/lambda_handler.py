@@ -9,12 +9,9 @@ counts an error, and keeps the event as a dead letter, only where the end could 
 """
 
 import os
-import signal
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from math import ceil
-from types import FrameType
 from typing import Any, Literal
 
 from aws_lambda_powertools import Logger, Metrics
@@ -27,26 +24,16 @@ from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from infra.aws.clients import Cloud
 from infra.aws.completion_sets import DynamoCompletions, wake
-from infra.aws.function_settings import Settings
+from infra.aws.function_settings import ASKABLE, Settings
 from infra.aws.lambda_reply import reported_error
 from infra.aws.s3 import S3Storage
+from infra.entry.time_limit import AttemptTimedOut, time_limit
 from infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]
 
-# Seconds between repeated interruptions of a task that catches them.
-_AGAIN_S = 0.5
-
 _REQUESTS = JsonDecoder[Request](Request)
 _ANSWERS = JsonDecoder[Answer](Answer)
-
-
-class AttemptTimedOut(Exception):
-    """The attempt took longer than its request allows; Lambda's own time-out, set at deployment, may be longer."""
-
-
-class _OutOfTime(BaseException):
-    """Raised by the alarm; not an `Exception`, so that a task's error handlers do not catch it."""
 
 
 class Worker:
@@ -61,6 +48,8 @@ class Worker:
         self._storage: dict[str, S3Storage] = {}
         self._completions: dict[str, DynamoCompletions] = {}
         self._lambda: Any = None
+        if ASKABLE in os.environ:
+            _ask_functions(self._cloud, os.environ[ASKABLE])
         self._time = own_time or OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
@@ -74,7 +63,7 @@ class Worker:
             # A synchronous caller reads the metering from the log.
             self._time.waive()
         try:
-            with _time_limit(request.timeout_s):
+            with time_limit(request.timeout_s):
                 answer = self._handle(body, self._objects(request.address.run))
             end = _ANSWERS.decode(answer)
         except Exception as error:
@@ -139,29 +128,10 @@ class Worker:
         self._metrics.flush_metrics()
 
 
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed.
+def _ask_functions(cloud: Cloud, askable: str) -> None:
+    """Has functions serve what this process's tasks ask; `askable` says which."""
+    from functions.resources.port import RESOURCES
+    from infra.aws.resource_host import LambdaResources
+    from infra.aws.resource_settings import ASKABLE_FUNCTIONS
 
-    A task that catches the exception is interrupted again every `_AGAIN_S`.
-    """
-
-    is_armed = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if is_armed:
-            raise _OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
-    try:
-        is_armed = True
-        yield
-        is_armed = False
-    except _OutOfTime:
-        is_armed = False
-        raise AttemptTimedOut(f"no answer within {seconds:g} s") from None
-    finally:
-        is_armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    RESOURCES.host = LambdaResources(cloud, ASKABLE_FUNCTIONS.decode(askable))

@@ -114,7 +114,7 @@ def require_modules(folder: Path, serves: Mapping[str, str]) -> None:
     for name, path in serves.items():
         top = path.partition(":")[0].partition(".")[0]
         if top and not any(folder.glob(f"{top}/")) and not any(folder.glob(f"{top}.*")):
-            raise PackageFault(f"resource {name}: no plug-in has the module {top}; name it, such as --plugin ./{top}.py")
+            raise PackageFault(f"resource {name}: no plug-in has the module {top}; add it, as --plugin ./{top}.py")
 
 
 def _mb(size: int) -> str:

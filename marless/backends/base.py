@@ -79,11 +79,15 @@ class Connection:
 
 @dataclass(frozen=True)
 class LocatedDeployment:
-    """A deployment as a run needs it: where the run lives in it, what it holds, and the version of its program."""
+    """A deployment as a run needs it: where the run lives in it, what it holds, the version of its program, its
+    external resources by name, and the command that deploys it again.
+    """
 
     deployment_ref: "DeploymentRef"
     deployed: "Deployed"
     code: str
+    resources: "Mapping[str, Resource]"
+    deploy_command: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from infra.aws.function_settings import Settings
 from infra.deployment import Deployment, describe, stack_name
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
+from marless.cloud.run_resources import fit_resources
 from marless.program import program_name
 
 # Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").
@@ -31,7 +32,13 @@ def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) ->
         make = deploy_command(backend.name, tenant, region)
         raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
     deployment_ref = _deployment_ref(run, deployment, cloud)
-    return LocatedDeployment(deployment_ref, deployed_in(cloud, deployment_ref), deployment.code)
+    return LocatedDeployment(
+        deployment_ref,
+        deployed_in(cloud, deployment_ref),
+        deployment.code,
+        deployment.resources,
+        deploy_command(backend.name, tenant, region),
+    )
 
 
 def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
@@ -58,12 +65,14 @@ def connect(
 
 
 def fit(config: RunConfig, deployment: LocatedDeployment) -> RunConfig:
-    """The configuration with the sizes that functions were deployed with.
+    """The configuration with the sizes that functions and external resources were deployed with.
 
-    Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size.
+    Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size. So do resources that
+    are not deployed.
     """
     sizes = {name: _fit(name, size, deployment.deployment_ref) for name, size in asdict(config.functions).items()}
-    return replace(config, functions=Functions(**sizes))
+    resources = fit_resources(config.resources, deployment.resources, deployment.deploy_command)
+    return replace(config, functions=Functions(**sizes), resources=resources)
 
 
 def _fit(name: str, size: Function, deployment_ref: DeploymentRef) -> Function:

@@ -14,7 +14,7 @@ from infra.deployment import Deployment
 
 EXAMPLE = "judge=my_judge:grade,slots=4"
 # Settings of `Resource` that a deployment fixes, beside what is asked.
-_SETTINGS = ("slots", "memory_mb", "timeout_s")
+FIXED = ("slots", "memory_mb", "timeout_s", "attempts")
 
 
 def parse(text: str) -> tuple[str, Resource]:
@@ -37,8 +37,8 @@ def parse(text: str) -> tuple[str, Resource]:
 
 def _setting(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
-    if not separator or key not in _SETTINGS:
-        raise ValueError(f"{text!r} is none of {', '.join(f'{each}=...' for each in _SETTINGS)}")
+    if not separator or key not in FIXED:
+        raise ValueError(f"{text!r} is none of {', '.join(f'{each}=...' for each in FIXED)}")
     return key, value
 
 

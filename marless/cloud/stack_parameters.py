@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from functions.resources.settings import Resource
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors
-from functions.resources.settings import Resource
 from infra.deployment import stack_name, template
 from infra.deployment.resource_functions import PARAMETER, of_parameter, to_parameter
 from infra.deployment.stack import Stacks

@@ -21,7 +21,7 @@ from aws_emulator.lambda_service.invocation_result import (
 )
 from aws_emulator.lambda_service.platform_log import tail
 from aws_emulator.lambda_service.pool import Closed, Concurrency, Pool
-from aws_emulator.lambda_service.recursion import follow
+from aws_emulator.lambda_service.recursion import caller, follow
 from aws_emulator.lambda_service.versions import FunctionVersion, Registry
 
 # "Lambda quotas": 6 MB for synchronous requests, 1 MB for asynchronous ones.
@@ -123,7 +123,8 @@ class Lambdas:
         event = self._accept(name, qualifier, payload, trace, LONGEST_REQUEST, "RequestResponse")
         if event.endless:
             raise recursive()
-        execution = self._execute(event)
+        with self._pool.waiting(caller(trace)):
+            execution = self._execute(event)
         return Result(
             200,
             event.invocation.request_id,

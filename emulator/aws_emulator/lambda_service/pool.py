@@ -2,8 +2,9 @@
 
 On AWS only the account's concurrency limits the number of environments. Here every environment is a process on this
 machine, so there are at most `most` of them. A call beyond that waits for a free environment even if its function's
-concurrency allows it to run; its time-out starts when it has an environment. A function that waits for another
-function keeps its environment, so chains of synchronous calls longer than `most` end in time-outs.
+concurrency allows it to run; its time-out starts when it has an environment. The environment of a function that waits
+for another function does not count meanwhile, so that functions that wait cannot keep those from starting for which
+they wait.
 """
 
 import threading
@@ -51,6 +52,7 @@ class Pool:
         self._idle: list[tuple[float, Environment]] = []  # oldest first
         self._busy: dict[Environment, bool] = {}  # true: must not be reused
         self._waiting: deque[_Call] = deque()
+        self._callers: Counter[str] = Counter()  # functions that wait for others, with the number of their calls
         self._closed = False
         self._keeper = threading.Thread(target=self._keep, name="environments", daemon=True)
         self._keeper.start()
@@ -68,12 +70,27 @@ class Pool:
             raise Closed
         return call.environment or self._start(function)
 
+    @contextmanager
+    def waiting(self, caller: str) -> Iterator[None]:
+        """Within the block the invocation `caller` waits for a call of its own; '' for who is no function."""
+        if not caller:
+            yield
+            return
+        with self._lock:
+            self._callers[caller] += 1
+            self._serve()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._callers -= Counter((caller,))
+
     def give_back(self, environment: Environment, reusable: bool) -> None:
         """Returns the environment to the pool, which keeps it for reuse or ends it."""
         with self._lock:
             is_retired = self._busy.pop(environment)
             young = time.monotonic() - environment.start_s < LIFETIME_S
-            keep = reusable and young and not is_retired and not self._closed
+            keep = reusable and young and not is_retired and not self._closed and self._reserved <= self._room
             if keep:
                 self._idle.append((time.monotonic(), environment))
                 self._serve()
@@ -155,13 +172,18 @@ class Pool:
                 call.environment = entry[1]
                 self._busy[entry[1]] = False
                 return True
-        if self._reserved < self._most:
+        if self._reserved < self._room:
             self._reserved += 1
             return True
         if self._idle:
             call.replaced = self._idle.pop(0)[1]
             return True
         return False
+
+    @property
+    def _room(self) -> int:
+        """How many environments there may be: those of functions that wait for others do not count."""
+        return self._most + len(self._callers)
 
     def _keep(self) -> None:
         """Ends environments that were idle for too long; runs until the pool is closed."""

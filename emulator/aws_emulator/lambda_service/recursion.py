@@ -42,6 +42,11 @@ def follow(header: str | None, arn: str) -> Trail:
     return Trail(f"Root={root};Parent={secrets.token_hex(8)};Sampled={sampling};Lineage={hops}", before)
 
 
+def caller(header: str | None) -> str:
+    """The invocation that sent `header` along, as its trail's header names it; '' for a caller that is no function."""
+    return _fields(header or "").get("Parent", "")
+
+
 def _fields(header: str) -> dict[str, str]:
     # The Python SDK percent-encodes some characters of the header, such as '|'.
     parts = (part.strip().partition("=") for part in unquote(header).split(";"))

@@ -1,0 +1,95 @@
+"""Objects in S3 whose makers keep one another from making the same object twice.
+
+A claim is a write-once object beside the object that is to be made. It holds for a time, by the clock of S3, because
+nobody learns that a function has ended. Whoever gives a claim up without having made the object says so in a further
+object; the next claim has the next number.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from itertools import count
+
+from botocore.exceptions import ClientError
+
+from functions.contract import KeyTaken
+from infra.aws.backoff import pauses
+from infra.aws.error_messages import code, storage_errors
+from infra.aws.s3 import S3Storage
+
+# Between looks at what another one makes.
+_LONGEST_PAUSE_S = 1.0
+
+
+class ClaimedStorage(S3Storage):
+    """Storage with claims (`functions.storage_port.ClaimedBlobs`); it counts its requests, for the bill."""
+
+    puts = gets = 0
+
+    def get(self, key: str, size: int | None = None) -> bytes:
+        """See `S3Storage`."""
+        self.gets += 1
+        return super().get(key, size)
+
+    def put(self, key: str, body: bytes) -> None:
+        """See `S3Storage`."""
+        self.puts += 1
+        super().put(key, body)
+
+    @contextmanager
+    def claim(self, key: str, longest_s: float) -> Iterator[None]:
+        """See `ClaimedBlobs`. Whoever waited for another's object finds it in the block, and holds no claim."""
+        claim = self._claim(key, longest_s)
+        try:
+            yield
+        except BaseException:
+            if claim:
+                self.put(_given_up(claim), b"")
+            raise
+
+    def _claim(self, key: str, longest_s: float) -> str:
+        """The claim that is this one's; '' once the object is there."""
+        own = secrets.token_bytes(16)
+        for number in count():
+            claim = f"{key}.claim-{number}"
+            try:
+                self.put(claim, own)
+                return claim
+            except KeyTaken:
+                if self.get(claim) == own:  # the response to the first request was lost
+                    return claim
+                if self._made_by_another(key, claim, longest_s):
+                    return ""
+        raise AssertionError  # numbers have no end
+
+    def _made_by_another(self, key: str, claim: str, longest_s: float) -> bool:
+        """Waits until the object is there; false where the claim ends before."""
+        for pause_s in pauses(_LONGEST_PAUSE_S):
+            if self._age_s(key) is not None:
+                return True
+            age_s = self._age_s(claim)
+            if age_s is None or age_s > longest_s or self._age_s(_given_up(claim)) is not None:
+                return False
+            time.sleep(pause_s)
+        raise AssertionError  # pauses have no end
+
+    def _age_s(self, key: str) -> float | None:
+        """Seconds since the object was stored, by the clock of S3; None where there is none."""
+        name = self._name(key)
+        self.gets += 1
+        with storage_errors("find", self._at(name)):
+            try:
+                reply = self._client.head_object(Bucket=self._bucket, Key=name)
+            except ClientError as error:
+                if code(error) == "404":  # a response to HEAD has no body with an error code
+                    return None
+                raise
+        now = parsedate_to_datetime(reply["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return float((now - reply["LastModified"]).total_seconds())
+
+
+def _given_up(claim: str) -> str:
+    """The key of the object that says that the claim's holder has made nothing."""
+    return f"{claim}-given-up"

@@ -1,0 +1,97 @@
+"""External resources that are functions: the host of a worker on Lambda (`functions.resources.port`)."""
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from functions.resources.attempts import after
+from msgspec.structs import replace
+
+from functions.encoding import Undecodable, to_json
+from functions.resources.port import Action, Outcome, ResourceFault
+from infra.aws.backoff import retry, until
+from infra.aws.clients import Cloud
+from infra.aws.error_messages import explain
+from infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
+from infra.aws.lambda_reply import LARGEST, Metering, metering, parse_result
+from infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
+
+# A slot that becomes free is to be taken soon: who asks pays for its waiting.
+_LONGEST_PAUSE_S = 1.0
+# A function may have to be started first, and ends by itself some seconds after its time limit.
+_START_S = 30.0
+# Threads of one function; further actions wait for one.
+_MOST_THREADS = 64
+
+
+class LambdaResources:
+    """Asks `functions`, by the name of the resource. Actions go side by side, each on a thread, as many as there are
+    slots.
+
+    A resource's function has its slots reserved, so Lambda throttles calls beyond them: they are repeated within the
+    time limit of an attempt, and nothing is billed for them. Other failures are attempts.
+    """
+
+    def __init__(self, cloud: Cloud, functions: Mapping[str, AskableFunction]) -> None:
+        self._cloud, self._functions = cloud, functions
+        self._clients: dict[str, Any] = {}
+
+    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+        """See `port.Host`."""
+        if name not in self._functions:
+            raise ResourceFault(f"resource {name!r} is not deployed: marless deploy --resource {name}=MODULE:FUNCTION")
+        function = self._functions[name]
+        if name not in self._clients:
+            self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
+        threads = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS))
+        try:
+            asked = time.monotonic()
+            return list(threads.map(lambda action: self._outcome(name, action, asked), actions))
+        finally:
+            # Whoever is interrupted at its time limit does not wait for answers that it will not need.
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _outcome(self, name: str, action: Action, asked: float) -> Outcome:
+        attempts: list[Outcome] = []
+        while not attempts or (attempts[-1].error and len(attempts) < self._functions[name].attempts):
+            attempts.append(self._attempt(name, action))
+        outcome = after(attempts)
+        return replace(outcome, queued_ms=max(0.0, (time.monotonic() - asked) * 1000 - outcome.run_ms))
+
+    def _attempt(self, name: str, action: Action) -> Outcome:
+        function = self._functions[name]
+        body = to_json(ActionEvent(action, action.asked_by.partition("/")[0]))
+        if len(body) > LARGEST:
+            return Outcome(error=f"a question of {len(action.question):,} bytes is too large, Lambda takes {LARGEST:,}")
+        waits = until(time.monotonic() + function.timeout_s, _LONGEST_PAUSE_S)
+        try:
+            reply = retry(
+                lambda: invoke(self._clients[name], function.function, body, LogType="Tail"), turned_away, waits
+            )
+            return _of_reply(reply)
+        except (ClientError, BotoCoreError) as error:
+            return _without_answer(function, error)
+
+
+def _of_reply(reply: Mapping[str, Any]) -> Outcome:
+    """How an invocation ended, metered as Lambda bills it."""
+    log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
+    result = parse_result("FunctionError" in reply, reply["Payload"].read(), log)
+    billed_ms = float((metering(log) or Metering()).billed_ms)
+    if result.outcome != "answered":
+        return Outcome(error=result.detail, run_ms=billed_ms)
+    try:
+        return replace(OUTCOMES.decode(result.body), run_ms=billed_ms)
+    except Undecodable as error:
+        return Outcome(error=f"its function answered what is no outcome: {error}", run_ms=billed_ms)
+
+
+def _without_answer(function: AskableFunction, error: Exception) -> Outcome:
+    """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
+    if turned_away(error):
+        slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
+        return Outcome(error=f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}")
+    return Outcome(error=explain(error), run_ms=function.timeout_s * 1000 if unclear(error) else 0.0)

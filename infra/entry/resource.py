@@ -1,0 +1,53 @@
+"""An external resource as a Lambda function: one action an invocation."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from functions.resources.answering import handle
+
+from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
+from functions.resources.port import ActionCall, Outcome
+from functions.resources.settings import Resource
+from infra.aws.claimed_storage import ClaimedStorage
+from infra.aws.clients import Cloud
+from infra.aws.function_settings import Settings
+from infra.aws.resource_settings import ACTION_EVENTS, OWN_RESOURCE, SERVES
+from infra.entry.instrumentation import instrument
+from infra.entry.time_limit import AttemptTimedOut, time_limit
+
+# The memory that buys one vCPU (Lambda developer guide, "Configure Lambda function memory").
+_MB_PER_VCPU = 1769
+_OUTCOMES = MessagePackDecoder[Outcome](Outcome)
+
+
+class ResourceFunction:
+    """The Lambda handler of a resource; one for each execution environment. Its variables say what it serves."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._settings = Settings.from_environment(environment)
+        self._own = OWN_RESOURCE.decode(environment[SERVES])
+        self._cloud = Cloud.here()
+
+    def __call__(self, event: dict[str, Any], context: Any) -> Any:
+        """The `Outcome` of one attempt at an action."""
+        request = ACTION_EVENTS.decode(to_json(event))
+        resource = self._own.resource
+        call = ActionCall(self._own.name, resource, request.action, _cores(resource))
+        # Without a key no object is touched.
+        blobs = ClaimedStorage(self._cloud, self._settings.bucket, self._settings.objects(request.run or "none"))
+        try:
+            with time_limit(resource.timeout_s):
+                outcome = _OUTCOMES.decode(handle(to_message_pack(call), blobs))
+        except AttemptTimedOut as error:
+            outcome = Outcome(error=str(error))
+        return from_json(to_json(outcome), Any)
+
+
+def _cores(resource: Resource) -> int:
+    """The cores that the function's memory buys, as far as one action may have them."""
+    least, most = resource.cores
+    return min(most, max(least, resource.memory_mb // _MB_PER_VCPU))
+
+
+handler = instrument(ResourceFunction(os.environ), os.environ)
