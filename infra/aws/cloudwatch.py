@@ -1,6 +1,6 @@
 """Reads the functions' log events from CloudWatch Logs; each function has a log group."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,11 @@ class Event:
 
 
 class Logs:
-    """The events of `groups`, names of log groups by function."""
+    """The events of `groups`, names of log groups by function; a group of the functions `optional` may be missing."""
 
-    def __init__(self, cloud: Cloud, groups: Mapping[str, str]) -> None:
+    def __init__(self, cloud: Cloud, groups: Mapping[str, str], optional: Collection[str] = ()) -> None:
         self._client = cloud.client("logs")
-        self._groups = dict(groups)
+        self._groups, self._optional = dict(groups), optional
         self._seen: dict[str, float] = {}
 
     def since(self, moment: float) -> list[Event]:
@@ -45,7 +45,12 @@ class Logs:
         arguments: dict[str, Any] = {"logGroupName": group, "startTime": int(moment * 1000)}
         with storage_errors("read", f"the log {group}"):
             while True:
-                answer = self._client.filter_log_events(**arguments)
+                try:
+                    answer = self._client.filter_log_events(**arguments)
+                except self._client.exceptions.ResourceNotFoundException:
+                    if function in self._optional:
+                        return
+                    raise
                 for event in answer["events"]:
                     if event["eventId"] not in self._seen:
                         at = self._seen[event["eventId"]] = event["timestamp"] / 1000

@@ -7,11 +7,12 @@ from infra.deployment.deploy import deploy, filled_in, preview
 from infra.deployment.description import Deployment, describe
 from infra.deployment.identity_policy import WHO, identity_policy
 from infra.deployment.package_upload import Image, Packages
-from infra.deployment.stack import IMAGE_SUFFIX, ROLES, Change, DeploymentFault, stack_name
+from infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, ROLES, Change, DeploymentFault, stack_name
 from infra.deployment.teardown import teardown
 
 __all__ = [
     "IMAGE_SUFFIX",
+    "RESOURCE",
     "ROLES",
     "WHO",
     "Change",

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from aws_lambda_powertools import Logger
 from functions.resources.answering import handle
 
 from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
@@ -27,11 +28,12 @@ class ResourceFunction:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._settings = Settings.from_environment(environment)
         self._own = OWN_RESOURCE.decode(environment[SERVES])
-        self._cloud = Cloud.here()
+        self._cloud, self._log = Cloud.here(), Logger()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
         """The `Outcome` of one attempt at an action."""
         request = ACTION_EVENTS.decode(to_json(event))
+        self._log.set_correlation_id(request.action.asked_by)
         resource = self._own.resource
         call = ActionCall(self._own.name, resource, request.action, _cores(resource))
         # Without a key no object is touched.
@@ -41,6 +43,8 @@ class ResourceFunction:
                 outcome = _OUTCOMES.decode(handle(to_message_pack(call), blobs))
         except AttemptTimedOut as error:
             outcome = Outcome(error=str(error))
+        if outcome.error:
+            self._log.error(outcome.error, extra={"resource": self._own.name})
         return from_json(to_json(outcome), Any)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from coordinator.errors import FINISHED, UserError
 from infra.aws.clients import Cloud
 from infra.aws.cloudwatch import LATE_S, Logs
-from infra.deployment import ROLES, stack_name
+from infra.deployment import RESOURCE, ROLES, stack_name
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.log_lines import Line, Reader
@@ -37,10 +37,15 @@ EXAMPLES = """examples:
   marless logs --function actor --backend aws       all runs of tenant default on AWS"""
 
 
+_FUNCTIONS = (*ROLES, RESOURCE)
+
+
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("run", metavar="RUN", nargs="?", help="print only lines of this run (default: latest)")
-    parser.add_argument("--function", choices=ROLES, help="print only lines of this function; without RUN, of all runs")
+    parser.add_argument(
+        "--function", choices=_FUNCTIONS, help="print only lines of this function; without RUN, of all runs"
+    )
     parser.add_argument("--follow", action="store_true", help="wait for new lines and print them")
     parser.add_argument(
         "--since",
@@ -56,8 +61,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints the lines; Ctrl-C ends `--follow`."""
     cloud, stack, run = _source(options)
-    functions = [options.function] if options.function else ROLES
-    logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions})
+    functions = [options.function] if options.function else _FUNCTIONS
+    logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions}, optional=(RESOURCE,))
     reader, since = Reader(run), time.time() - options.since
     with Signals() as signals:
         any_lines = _print_new_lines(logs, reader, since, options.json)
