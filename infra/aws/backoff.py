@@ -9,6 +9,8 @@ from typing import TypeVar
 FIRST_S = 0.05
 LONGEST_S = 5.0
 ATTEMPTS = 8
+SLOT_PAUSE_S = 1.0
+"""The longest pause between attempts to find a free slot of a resource: who asks pays for its waiting."""
 
 Result = TypeVar("Result")
 
@@ -22,9 +24,14 @@ def pauses(longest_s: float = LONGEST_S) -> Iterator[float]:
     This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were throttled
     together do not retry together.
     """
+    return (_DRAWS.uniform(0.0, ceiling) for ceiling in ceilings(longest_s))
+
+
+def ceilings(longest_s: float = LONGEST_S) -> Iterator[float]:
+    """The most that each of `pauses` takes."""
     ceiling = FIRST_S
     while True:
-        yield _DRAWS.uniform(0.0, ceiling)
+        yield ceiling
         ceiling = min(longest_s, 2 * ceiling)
 
 

@@ -12,15 +12,13 @@ from msgspec.structs import replace
 
 from functions.encoding import Undecodable, to_json
 from functions.resources.port import Action, Outcome, ResourceFault
-from infra.aws.backoff import retry, until
+from infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import explain
 from infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
 from infra.aws.lambda_reply import LARGEST, Metering, metering, parse_result
 from infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
 
-# A slot that becomes free is to be taken soon: who asks pays for its waiting.
-_LONGEST_PAUSE_S = 1.0
 # A function may have to be started first, and ends by itself some seconds after its time limit.
 _START_S = 30.0
 # Threads of one function; further actions wait for one.
@@ -66,7 +64,7 @@ class LambdaResources:
         body = to_json(ActionEvent(action, action.asked_by.partition("/")[0]))
         if len(body) > LARGEST:
             return Outcome(error=f"a question of {len(action.question):,} bytes is too large, Lambda takes {LARGEST:,}")
-        waits = until(time.monotonic() + function.timeout_s, _LONGEST_PAUSE_S)
+        waits = until(time.monotonic() + function.timeout_s, SLOT_PAUSE_S)
         try:
             reply = retry(
                 lambda: invoke(self._clients[name], function.function, body, LogType="Tail"), turned_away, waits

@@ -6,9 +6,10 @@ it computes may pass on the virtual clock too, while functions run.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from coordinator.core.state import WorkItem
 from functions.contract import NoSuchObject, Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
+from marless.estimation.recorded_actions import Ask
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
 
@@ -59,6 +61,27 @@ class VirtualClock:
         self._left = time.process_time()
 
 
+class Invocation(NamedTuple):
+    """A call of a function, by its number."""
+
+    number: int
+    function: str
+    request: Request
+    timeout_s: float
+
+
+class Attempt(NamedTuple):
+    """An attempt that begins: how long it starts up, computes and waits for storage, what it uses and asks."""
+
+    kind: str
+    cold_s: float
+    init_ms: float
+    duration_ms: float
+    usage: Usage
+    asks: Sequence[Ask]
+    is_lost: bool
+
+
 class VirtualFunctions:
     """An invoker of `slots` slots; tasks wait in order for the first that is free."""
 
@@ -90,12 +113,8 @@ class VirtualFunctions:
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """See `Invoker`."""
         self._clock.enter()
-        self.asked += 1
-        self.request_bytes += len(body)
-        self.largest_request = max(self.largest_request, len(body))
-        end, report = self._run(function, _REQUESTS.decode(body), timeout_s)
-        self.reply_bytes += len(report.body)
-        heappush(self._pending, (end, self.asked, report))
+        self._count_request(body)
+        self._run(Invocation(self.asked, function, _REQUESTS.decode(body), timeout_s))
         self._clock.leave()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -113,12 +132,28 @@ class VirtualFunctions:
         """See `Invoker`."""
         self._pending.clear()
 
-    def _run(self, function: str, request: Request, timeout_s: float) -> tuple[float, Report]:
-        """When the attempt ends, and its report."""
-        faults, chance = self._faults, self._rng.random(4)
+    def _count_request(self, body: bytes) -> None:
+        self.asked += 1
+        self.request_bytes += len(body)
+        self.largest_request = max(self.largest_request, len(body))
+
+    def _run(self, invocation: Invocation) -> None:
+        """Plays an attempt to its end."""
         start = max(self._clock.now, self._free[0])
+        attempt = self._attempt(invocation, start)
+        if attempt is None:
+            self._reject(invocation, self._clock.now)
+            return
+        end = self._end(invocation, start, attempt)
+        heapreplace(self._free, end)
+        heappush(self._held[invocation.function], end)
+
+    def _attempt(self, invocation: Invocation, start: float) -> Attempt | None:
+        """An attempt that begins; None for one that the platform rejects."""
+        function, request = invocation.function, invocation.request
+        faults, chance = self._faults, self._rng.random(4)
         if chance[0] < faults.throttled:
-            return self._clock.now + _REJECTED_S, self._report(function, request, "throttled", 0.0, 0.0, Usage())
+            return None
         item = self._item_of(request.address.id)
         size, times = item.size or item.weight, self._times.of(item.kind)
         starts = self._starts(function, start) or chance[1] < faults.cold
@@ -130,17 +165,30 @@ class VirtualFunctions:
         duration_ms = times.duration_ms(size, storage_usage, starts, self._rng)
         if chance[2] < faults.slow:
             duration_ms *= faults.factor
-        late = chance[3] < faults.lost or duration_ms > timeout_s * 1000
-        if late:
-            duration_ms = timeout_s * 1000
         cold_s = self._times.cold_s if starts else 0.0
-        end = start + cold_s + self._times.hand_over_s + (init_ms + duration_ms) / 1000
-        heapreplace(self._free, end)
-        heappush(self._held[function], end)
-        self.busy_s[item.kind] += duration_ms / 1000
-        self.busy_s["start-up"] += init_ms / 1000
-        outcome = "timeout" if late else "answered"
-        return end, self._report(function, request, outcome, init_ms, duration_ms, usage)
+        asks = times.asks_of(size, self._rng)
+        return Attempt(item.kind, cold_s, init_ms, duration_ms, usage, asks, bool(chance[3] < faults.lost))
+
+    def _end(self, invocation: Invocation, start: float, attempt: Attempt) -> float:
+        """Has the attempt reported when it ends; returns when that is."""
+        limit_ms = invocation.timeout_s * 1000
+        late = attempt.is_lost or attempt.duration_ms > limit_ms
+        duration_ms = limit_ms if late else attempt.duration_ms
+        end = start + attempt.cold_s + self._times.hand_over_s + (attempt.init_ms + duration_ms) / 1000
+        self.busy_s[attempt.kind] += duration_ms / 1000
+        self.busy_s["start-up"] += attempt.init_ms / 1000
+        self._push(invocation, end, "timeout" if late else "answered", attempt.init_ms, duration_ms, attempt.usage)
+        return end
+
+    def _reject(self, invocation: Invocation, now: float) -> None:
+        self._push(invocation, now + _REJECTED_S, "throttled", 0.0, 0.0, Usage())
+
+    def _push(
+        self, invocation: Invocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
+    ) -> None:
+        report = self._report(invocation.function, invocation.request, outcome, init_ms, duration_ms, usage)
+        self.reply_bytes += len(report.body)
+        heappush(self._pending, (end, invocation.number, report))
 
     def _starts(self, function: str, start: float) -> bool:
         """Whether all environments of the function are held, so that another one starts, or one starts again."""
