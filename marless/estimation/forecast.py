@@ -17,6 +17,7 @@ from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
 from coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
 from coordinator.pricing.aws_latency import Latency
+from marless.estimation.asking_functions import AskingFunctions
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies
 from marless.estimation.recording import Lines, Recording
@@ -149,7 +150,10 @@ def _functions(
     plan: Plan, recording: Recording, times: ServiceTimes, clock: VirtualClock, faults: Faults, seed: int
 ) -> VirtualFunctions:
     replies = RecordedReplies(recording.state, recording.lines)
-    return VirtualFunctions(clock, plan.platform.concurrency, times, replies, faults, np.random.default_rng(seed))
+    arguments = clock, plan.platform.concurrency, times, replies, faults, np.random.default_rng(seed)
+    if times.resources:
+        return AskingFunctions(*arguments, resources=times.resources)
+    return VirtualFunctions(*arguments)
 
 
 def _once(work_ms: float, start_ms: float) -> Callable[[], tuple[float, float]]:

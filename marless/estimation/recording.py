@@ -26,7 +26,8 @@ from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
-from marless.estimation.service_times import slots_of
+from marless.estimation.service_times import ServiceTimes, fit, slots_of
+from marless.estimation.virtual_resources import ResourceTimes
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
 from marless.runs.inputs.stored_inputs import store_inputs
@@ -59,6 +60,12 @@ class Recording:
     def slots(self) -> int:
         """How many functions ran at once."""
         return slots_of(self.records)
+
+    @property
+    def service_times(self) -> ServiceTimes:
+        """How long its tasks took, and what they asked of its resources."""
+        resources = {name: ResourceTimes(resource.slots) for name, resource in self.plan.config.resources.items()}
+        return dataclasses.replace(fit(self.records, self.slots), resources=resources)
 
 
 class Lines:

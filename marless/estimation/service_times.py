@@ -8,7 +8,7 @@ two waves, are the record's means, so that what a round takes is right in sum.
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, heapreplace
 from itertools import pairwise
 
@@ -19,6 +19,8 @@ from coordinator.errors import UserError
 from coordinator.placement.timings import Fit, line
 from coordinator.pricing.aws_latency import Latency
 from functions.contract import Usage
+from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
+from marless.estimation.virtual_resources import ResourceTimes
 
 # Times that differ by less are equal: reports are read one after the other.
 _INSTANT_S = 1e-4
@@ -30,7 +32,8 @@ _FEW_ROUNDS = 2
 class TaskTimes:
     """The tasks of one kind: `overhead_ms` + `slope_ms` * size, times one of `ratios`.
 
-    `first_ratios` are those of an environment's first task. `usage` is for each size.
+    `first_ratios` are those of an environment's first task. `usage` is for each size. `asks` are what each recorded
+    task asked of resources; waiting for answers is no part of durations.
     """
 
     function: str
@@ -39,6 +42,7 @@ class TaskTimes:
     ratios: tuple[float, ...]
     first_ratios: tuple[float, ...]
     usage: tuple[tuple[float, Usage], ...]
+    asks: tuple[tuple[float, tuple[Ask, ...]], ...] = ()
     # Of a deployed function: its share of a vCPU slows it down, and it waits for storage and to report.
     cpu_scaling: float = 1.0
     latency: Latency | None = None
@@ -57,7 +61,23 @@ class TaskTimes:
         nearest, usage = min(self.usage, key=lambda each: abs(each[0] - size))
         share = size / nearest
         bytes_written, read = (round(share * count) for count in (usage.bytes_written, usage.bytes_read))
-        return Usage(puts=usage.puts, gets=objects, bytes_written=bytes_written, bytes_read=read if objects else 0)
+        return Usage(
+            puts=usage.puts,
+            gets=objects,
+            bytes_written=bytes_written,
+            bytes_read=read if objects else 0,
+            actions={name: use.scaled(share) for name, use in usage.actions.items()},
+        )
+
+    def asks_of(self, size: float, rng: np.random.Generator) -> tuple[Ask, ...]:
+        """What a task of `size` asks of resources: what one of the recorded tasks of the nearest size did, as often as
+        it is larger."""
+        if not self.asks:
+            return ()
+        nearest = min((each for each, _ in self.asks), key=lambda each: abs(each - size))
+        alike = [asks for each, asks in self.asks if each == nearest]
+        asks = alike[int(rng.integers(len(alike)))]
+        return asks * max(1, round(size / nearest))
 
 
 @dataclass(frozen=True)
@@ -65,6 +85,7 @@ class ServiceTimes:
     """`tasks` by kind; `init_ms` are the start-ups by function, and `restarts` the shares of its later attempts that
     started an environment once more. `hand_over_s`: what a task adds to its duration until its slot is free again.
     `between_s`: from the end of a wave to the first task of the next. `cold_s`: what passes before it starts up.
+    `resources` are those that tasks ask.
     """
 
     tasks: dict[str, TaskTimes]
@@ -73,6 +94,7 @@ class ServiceTimes:
     hand_over_s: float
     between_s: float
     cold_s: float = 0.0
+    resources: Mapping[str, ResourceTimes] = field(default_factory=dict)
 
     def deployed(
         self, latency: Latency, memory_mb: Mapping[str, int], mb_per_vcpu: int | None, detached: bool = False
@@ -94,6 +116,10 @@ class ServiceTimes:
             hand_over_s=0.0 if detached else latency.invoke / 1000,
             between_s=latency.detached_wave_s if detached else (2 * latency.away + latency.ledger) / 1000,
             cold_s=latency.cold / 1000,
+            resources={
+                name: ResourceTimes(times.slots, latency.invoke, latency.init, polls=True)
+                for name, times in self.resources.items()
+            },
         )
 
     def of(self, kind: str) -> TaskTimes:
@@ -161,7 +187,7 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
     first = first + [record for wave in later for record in wave if record.init_ms]
     usual = [record for wave in later for record in wave if not record.init_ms] or first
     sizes = np.array([record.size for record in usual])
-    took = np.array([record.duration_ms for record in usual])
+    took = np.array([_own_ms(record) for record in usual])
     sums = Fit(
         count=len(usual),
         sx=float(sizes.sum()),
@@ -172,11 +198,17 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
     overhead, slope = line({"": sums}, "") or (0.0, 0.0)
 
     def ratios(of: list[AttemptRecord]) -> tuple[float, ...]:
-        return tuple(record.duration_ms / max(overhead + slope * record.size, 1e-9) for record in of)
+        return tuple(_own_ms(record) / max(overhead + slope * record.size, 1e-9) for record in of)
 
+    asks = tuple((record.size, asks_of(record.actions)) for record in usual if record.actions)
     # A simulated process may not have kept what the recorded one had.
     usage = {record.size: record.usage.cold for record in records}
-    return TaskTimes(records[0].function, overhead, slope, ratios(usual), ratios(first), tuple(usage.items()))
+    return TaskTimes(records[0].function, overhead, slope, ratios(usual), ratios(first), tuple(usage.items()), asks)
+
+
+def _own_ms(record: AttemptRecord) -> float:
+    """The duration without the waiting for resources."""
+    return max(0.0, record.duration_ms - blocked_ms(record.actions))
 
 
 def slots_of(records: Sequence[AttemptRecord]) -> int:

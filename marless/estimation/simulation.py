@@ -41,7 +41,7 @@ class Setting:
 
 def simulate(recording: Recording, setting: Setting) -> Simulated:
     """A simulated run; raises `UserError` where the record does not suffice."""
-    times = fit(recording.records, recording.slots)
+    times = recording.service_times
     if setting.deployed:
         times = Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).times(times, recording.plan)
         return drive(recording, times, setting, VirtualLedger(VirtualClock(), times.between_s))

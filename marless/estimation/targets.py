@@ -12,7 +12,7 @@ from functions.function_specs import NAMES
 from marless.backends.base import Backend
 from marless.estimation.forecast import forecast, forecast_detached
 from marless.estimation.recording import Recording
-from marless.estimation.service_times import ServiceTimes, fit
+from marless.estimation.service_times import ServiceTimes
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 
 # How long a detached run waits after time-outs; a forecast loses no report.
@@ -63,7 +63,7 @@ class Target:
 
     def forecast(self, plan: Plan, recording: Recording) -> State:
         """The last state of such a run; raises `UserError` where it would fail."""
-        times = self.times(fit(recording.records, recording.slots), plan)
+        times = self.times(recording.service_times, plan)
         latency = self.backend.latency(plan.config.pricing.storage)
         if self.detached and latency is not None:
             state = forecast_detached(plan, recording, times, latency)
