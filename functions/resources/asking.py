@@ -38,7 +38,7 @@ class Asking:
         if self._refs[name].keep:
             outcomes = self._once_each(name, questions)
         else:
-            outcomes = self._from_host(name, [Action(question) for question in questions])
+            outcomes = self._from_host(name, [Action(each, asked_by=self._asked_by) for each in questions])
         for outcome in outcomes:
             self._meter.count(name, outcome)
         if errors := [outcome.error for outcome in outcomes if outcome.error]:

@@ -52,7 +52,7 @@ class Counted:
         return len(self._of(role))
 
     def _of(self, role):
-        ids = [call["request_id"] for call in self.calls if f"-{role}:" in call["function"]]
+        ids = [call["request_id"] for call in self.calls if re.search(rf"[-_]{role}:", call["function"])]
         return [report for id in ids for report in self._reports[id]]
 
     def _picked(self, service, operations, which):

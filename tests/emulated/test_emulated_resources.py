@@ -1,0 +1,123 @@
+"""Runs whose environments ask a resource that is a function of the tenant's stack."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from account_counts import Counted, billed
+from emulated_runs import summary
+from slow_judge import NOTES
+
+SLOTS = 2
+TENANT = ("--backend", "emulated", "--tenant", "asks")
+ASKS = ("task.judge=judge", "resources.judge.serve=slow_judge:grade", f"resources.judge.slots={SLOTS}")
+RUN = (*ASKS, "stop.rounds=2", "scaling.rollouts=6", "actors.num_envs=2")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployment(place):
+    """The stack of a tenant with a resource."""
+    from marless.cli.app import main
+
+    resources = (f"judge=slow_judge:grade,slots={SLOTS}", "hasty=slow_judge:grade,timeout_s=1,attempts=1")
+    options = [option for resource in resources for option in ("--resource", resource)]
+    assert main(["deploy", *TENANT, *options, "--yes"]) == 0
+
+
+@pytest.fixture
+def notes(place):
+    """What the judge noted since the test began: digest of the question, begin and end."""
+    path = place.home / NOTES
+    path.write_text("")
+    return lambda: [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def most_at_once(notes):
+    changes = sorted([(began, 1) for _, began, _ in notes] + [(ended, -1) for *_, ended in notes])
+    running = most = 0
+    for _, change in changes:
+        running += change
+        most = max(most, running)
+    return most
+
+
+def test_a_run_that_asks_is_billed_what_the_account_counted_and_never_asks_more_at_once_than_there_are_slots(
+    place, marless, notes
+):
+    assert marless.train("asks-here", *RUN).code == 0
+    said = marless.train("asks", *RUN, *TENANT)
+    assert said.code == 0, said.err
+    bill, counted = billed(place, "asks"), Counted(place, "asks")
+    assert bill["judge actions"] == counted.gb_s("judge") > 0
+    assert bill["lambda requests"] == counted.billed_requests
+    assert bill["s3 puts"] == counted.requests("PUT")
+    assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
+    assert counted.invocations("judge") == len(notes())
+    assert most_at_once(notes()) == SLOTS
+    assert summary(place.home, "asks")["weights_sha256"] == summary(place.home, "asks-here")["weights_sha256"]
+
+
+def test_a_storm_of_throttles_costs_time_alone(place, marless, notes):
+    place.inject({"service": "lambda", "fault": "too_many", "key": "_judge", "count": 60})
+    said = marless.train("storm", *RUN, *TENANT)
+    assert said.code == 0, said.err
+    assert Counter(fault["fault"] for fault in place.struck())["too_many"] == 60
+    bill, counted = billed(place, "storm"), Counted(place, "storm")
+    assert bill["judge actions"] == counted.gb_s("judge") and bill["lambda requests"] == counted.billed_requests
+    assert counted.invocations("judge") == len(notes())
+
+
+def test_a_resource_that_never_has_a_free_slot_fails_the_run_in_one_line(place, marless):
+    place.inject({"service": "lambda", "fault": "too_many", "key": "_hasty", "count": 10**6})
+    hasty = ("task.judge=hasty", "resources.hasty.serve=slow_judge:grade")
+    said = marless.train("never", *hasty, *TENANT)
+    assert said.code == 1
+    assert re.search(r"resource 'hasty': none of its 1 slot became free within 1 s", said.err[0])
+
+
+def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marless, notes):
+    kills = {"service": "s3", "fault": "kill", "functions": True, "action": "PUT"}
+    place.inject({**kills, "key": "trajectory", "count": 2}, {**kills, "key": "/answers/", "skip": 3, "count": 2})
+    said = marless.train("kept", *RUN, "resources.judge.keep=true", *TENANT)
+    assert said.code == 0, said.err
+    asked = Counter(digest for digest, *_ in notes())
+    assert max(asked.values()) == 1
+    assert marless.train("kept-here", *RUN).code == 0
+    assert summary(place.home, "kept")["weights_sha256"] == summary(place.home, "kept-here")["weights_sha256"]
+
+
+def test_a_detached_run_asks_too(place, marless, finished, notes):
+    said = marless.train("asks-detached", *RUN, *TENANT, "--detach")
+    assert said.code == 0, said.err
+    finished("asks-detached")
+    bill, counted = billed(place, "asks-detached"), Counted(place, "asks-detached")
+    assert bill["judge actions"] == counted.gb_s("judge") > 0
+    assert counted.invocations("judge") == len(notes())
+
+
+def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
+    longer = (*RUN, "stop.rounds=6", "scaling.rollouts=8")
+    said = marless("estimate", *longer, "--backend", "emulated", "--json")
+    assert said.code == 0, said.err
+    estimated = json.loads("\n".join(said.out))["bill"]["total"]
+    assert marless.train("estimated", *longer, *TENANT).code == 0
+    bill = json.loads((place.home / "runs" / "estimated" / "bill.json").read_text())["total"]
+    assert estimated == pytest.approx(bill, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (("resources.judge.serve=slow_judge:fails",), "judge=slow_judge:fails"),
+        (("resources.judge.slots=9",), "slots: 9 was asked for, and 2 is deployed"),
+        (("resources.judge.rate=5/s",), "on AWS only slots limit a resource"),
+        (("resources.judge.sandbox=bubblewrap",), "Lambda has no bubblewrap"),
+        (("resources.other.serve=slow_judge:grade",), "resources.other is not deployed"),
+        (("resources.judge.serve=", "resources.judge.command=cat"), "functions on AWS have no such program"),
+    ],
+)
+def test_what_the_deployment_cannot_serve_is_refused_in_one_line(place, marless, settings, line):
+    said = marless.train("refused", *ASKS, *settings, *TENANT)
+    assert said.code == 2 and len(said.err) == 1
+    assert line in said.err[0]

@@ -1,0 +1,24 @@
+"""A resource that takes its time, and notes when it worked at which question."""
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+NOTES = "slow_judge.jsonl"
+
+
+def grade(question):
+    """A number that follows from the question."""
+    began = time.monotonic()
+    time.sleep(0.06)
+    digest = hashlib.sha256(question).hexdigest()
+    # Lines of one write each, in a folder that outlives its processes.
+    with (Path(os.environ.get("LAMBDA_TASK_ROOT", ".")) / NOTES).open("a") as notes:
+        notes.write(json.dumps([digest, began, time.monotonic()]) + "\n")
+    return str(int(digest[:2], 16) / 256).encode()
+
+
+def fails(question):
+    raise ValueError("nobody knows")
