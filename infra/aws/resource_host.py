@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from functions.resources.attempts import after
 from msgspec.structs import replace
 
 from functions.encoding import Undecodable, to_json
+from functions.resources.attempts import after
 from functions.resources.port import Action, Outcome, ResourceFault
 from infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from infra.aws.clients import Cloud

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from functions.resources.answering import handle
 
 from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
+from functions.resources.answering import handle
 from functions.resources.port import ActionCall, Outcome
 from functions.resources.settings import Resource
 from infra.aws.claimed_storage import ClaimedStorage

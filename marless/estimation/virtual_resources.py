@@ -73,9 +73,7 @@ class VirtualResources:
         for _ in range(threads):
             one_more()
 
-    def _serve(
-        self, clock: VirtualClockwork, name: str, work_ms: float, answered: Callable[[ActionUse], None]
-    ) -> None:
+    def _serve(self, clock: VirtualClockwork, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
         times, pauses = self._times[name], backoff.ceilings(backoff.SLOT_PAUSE_S)
 
         def attempt() -> None:
@@ -88,9 +86,7 @@ class VirtualResources:
 
         attempt()
 
-    def _begin(
-        self, clock: VirtualClockwork, name: str, work_ms: float, answered: Callable[[ActionUse], None]
-    ) -> None:
+    def _begin(self, clock: VirtualClockwork, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
         times = self._times[name]
         self._busy[name] += 1
         is_cold = self._busy[name] > self._warm[name]

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from everything import everything, objects
 from moto.s3.models import s3_backends
+from msgspec.structs import replace
 
 from aws_emulator import account as accounts
 from aws_emulator.account_folder import ACCOUNT_NUMBER, AccountFolder
@@ -21,7 +22,9 @@ from aws_emulator.cloudformation.sam_translation import translate
 from aws_emulator.server import EmulatedAccount
 from aws_emulator.settings import AccountSettings
 from functions.contract import StorageFault
+from functions.resources.settings import Resource
 from infra.aws.clients import Cloud
+from infra.aws.function_settings import ASKABLE
 from infra.deployment import (
     ROLES,
     DeploymentFault,
@@ -35,6 +38,7 @@ from infra.deployment import (
     teardown,
     template,
 )
+from infra.deployment.resource_functions import PARAMETER, logical_id, to_parameter
 from infra.deployment.stack import Stacks
 from marless.cloud.emulated_account import cloud_at
 
@@ -141,7 +145,7 @@ def test_the_rules_of_a_company_hold_and_can_be_lifted(cloud):
     trusting = "Principal: {Service: lambda.amazonaws.com, AWS: " + f"arn:aws:iam::{ACCOUNT_NUMBER}:root" + "}"
     # The test assumes the role, as Lambda alone may.
     anybody = template.text().replace("NotAction: [sqs:SendMessage, ec2:*, kms:*, xray:*]", "Action: sts:TagSession")
-    text = re.sub(r"Principal:\s+Service: lambda.amazonaws.com", trusting, anybody, count=1)
+    text = anybody.replace("Principal: {Service: lambda.amazonaws.com}", trusting, 1)
     made = deploy(cloud, NAME, {**rules, "PermissionsBoundary": boundary, "KmsKey": key}, template=text)
 
     role = iam.get_role(RoleName=next(name for name in everything(cloud)["roles"] if "ActorRole" in name))["Role"]
@@ -213,11 +217,47 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
 
     before, released = looks({}), releases({})
     assert len(usual) > 15
+    del usual[PARAMETER]  # it adds functions
     for name, value in usual.items():
         other = {name: {"Disabled": "Active"}.get(value, f"{value}1")}
         after, releasing = looks(other), releases(other)
         differ = {function for function in before if before[function] != after[function]}
         assert {function for function in released if released[function] != releasing[function]} == differ, name
+
+
+def test_a_resource_is_a_function_whose_version_its_askers_hold_and_its_slots_are_reserved(cloud):
+    judge = Resource(serve="my_judge:grade", slots=3, timeout_s=10)
+    made = deploy(cloud, NAME, {PARAMETER: to_parameter({"judge": judge})})
+    assert made.resources == {"judge": judge}
+    client = cloud.client("lambda")
+    name = f"{STACK}_judge"
+    assert client.get_function_concurrency(FunctionName=name)["ReservedConcurrentExecutions"] == 3
+    found = client.get_function_configuration(FunctionName=made.functions["actor"])["Environment"]["Variables"]
+    version = f"arn:aws:lambda:us-east-1:{ACCOUNT_NUMBER}:function:{name}:1"
+    assert json.loads(found[ASKABLE])["judge"] == {"function": version, "slots": 3, "timeout_s": 10, "attempts": 3}
+
+    # Who asks gets the new version; who does not keeps its own.
+    deploy(cloud, NAME, {PARAMETER: to_parameter({"judge": replace(judge, timeout_s=20.0)})})
+    assert versions(cloud) == {**of_every(["1", "2"]), "coordinator": ["1"]}
+    again = client.get_function_configuration(FunctionName=f"{STACK}-actor")["Environment"]["Variables"]
+    assert json.loads(again[ASKABLE])["judge"]["function"] == version.removesuffix("1") + "2"
+
+    assert deploy(cloud, NAME, {}).resources == {}
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        client.get_function_concurrency(FunctionName=name)
+
+
+def test_many_resources_make_a_template_that_lies_in_a_bucket_and_teardown_removes_all(cloud):
+    resources = {f"judge_{number}": Resource(http="https://example.com/grade") for number in range(6)}
+    made = deploy(cloud, NAME, {PARAMETER: to_parameter(resources)})
+    assert made.resources == resources
+    assert teardown(cloud, NAME) == []
+
+
+def test_the_names_of_resources_in_a_template_differ_as_they_do():
+    names = ["judge", "my_judge", "myx_judge", "my__judge", "myxjudge"]
+    assert len({logical_id(name) for name in names}) == len(names)
+    assert all(logical_id(name).isalnum() for name in names)
 
 
 class _Anything(dict):

@@ -5,13 +5,16 @@ import pytest
 from aws_emulator.cloudformation.inventory import INVENTORY, missing, paths, unknown
 from aws_emulator.cloudformation.resources.catalogue import kinds
 from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
+from functions.resources.settings import Resource
 from infra.deployment import template
 from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS, Owned
-from infra.deployment.stack import ROLES
+from infra.deployment.resource_functions import PARAMETER, to_parameter
+from infra.deployment.stack import RESOURCE, ROLES
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
+OPTIONS |= {PARAMETER: to_parameter({"judge": Resource(serve="my_judge:grade")})}
 
-CODE = {role: f"s3://code/{role}.zip" for role in ROLES}
+CODE = {role: f"s3://code/{role}.zip" for role in (*ROLES, RESOURCE)}
 
 # Types that are part of another resource and deleted with it.
 GO_WITH_ANOTHER = frozenset(
@@ -150,6 +153,13 @@ def test_teardown_knows_every_resource_that_cloudformation_names(resources):
     named_by_us = {"AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::CloudWatch::Dashboard", "AWS::Budgets::Budget"}
     found = {name for name, of in resources.items() if of["Type"] in LISTINGS.keys() - named_by_us}
     assert found == set(LOGICAL_IDS)
+
+
+def test_functions_of_resources_are_of_the_stack_before_the_underscore():
+    owned = Owned("marless-a", "a", "123456789012", "us-east-1", [])
+    for name, is_own in (("marless-a_judge", True), ("marless-a-b_judge", False), ("marless-a-judge", False)):
+        assert (("AWS::Lambda::Function", name) in owned) is is_own
+        assert (("AWS::Logs::LogGroup", f"/aws/lambda/{name}") in owned) is is_own
 
 
 def test_a_budget_is_of_the_stack_that_its_name_begins_with():

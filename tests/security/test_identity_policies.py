@@ -234,6 +234,46 @@ for name in ("Actor", "Learner", "Evaluator", "Coordinator"):
         Question(name, "sqs:SendMessage", f"arn:aws:sqs:{IN_REGION}:marless-a-dead", YES, inside=NO),
         Question(name, "sqs:ReceiveMessage", f"arn:aws:sqs:{IN_REGION}:marless-a-dead", NO),
     ]
+ANSWER, JUDGE = f"{OWN}/answers/0123", f"arn:aws:lambda:{IN_REGION}:function:marless-a_judge"
+ACTIONS = f"{OWN}/rounds/000001/sample/00000-00003.actions.safetensors"
+for worker in ("Actor", "Learner", "Evaluator"):
+    ROLES += [
+        Question(worker, "lambda:InvokeFunction", f"{JUDGE}:3", YES),
+        Question(worker, "lambda:InvokeFunction", f"{JUDGE}:$LATEST", NO),
+        Question(worker, "lambda:InvokeFunction", JUDGE, NO),
+        Question(worker, "lambda:InvokeFunction", f"{JUDGE}:3".replace("-a_", "-a-b_"), NO),
+        Question(worker, "s3:GetObject", ANSWER, YES),
+        Question(worker, "s3:PutObject", ANSWER, NO),
+        Question(worker, "s3:PutObject", ACTIONS, YES),
+        Question(worker, "s3:ListBucket", at, YES, prefixed("tenants/a/runs/r/answers/0123")),
+        Question(worker, "s3:ListBucket", at, NO, prefixed("tenants/a-b/runs/r/answers/0123")),
+    ]
+ROLES += [
+    Question("Coordinator", "lambda:InvokeFunction", f"{JUDGE}:3", NO),
+    Question("Resource", "s3:GetObject", ANSWER, YES),
+    Question("Resource", "s3:PutObject", ANSWER, YES),
+    Question("Resource", "s3:DeleteObject", ANSWER, NO),
+    Question("Resource", "s3:PutObject", ANSWER.replace("/a/runs", "/a-b/runs"), NO),
+    Question("Resource", "s3:GetObject", f"{OWN}/{TRAJECTORY}", NO),
+    Question("Resource", "s3:GetObject", POLICIES, NO),
+    Question("Resource", "dynamodb:GetItem", RUNS, NO, {"dynamodb:leadingkeys": ("run/a/r",)}),
+    Question("Resource", "dynamodb:UpdateItem", RUNS, NO, updating(SET, "members", "expires_at")),
+    Question("Resource", "lambda:InvokeFunction", f"{JUDGE}:3", NO),
+    Question("Resource", "lambda:InvokeFunction", function("a", "coordinator", "live"), NO),
+    Question("Resource", "logs:PutLogEvents", f"{LOGS}:/marless/a/resource:log-stream:2026/11/23/[1]0f", YES),
+    Question("Resource", "logs:PutLogEvents", f"{LOGS}:/marless/a/actor:log-stream:2026/11/23/[1]0f", NO),
+    Question("Resource", "s3:GetObject", ANSWER, NO, inside=NO),
+    Question("Resource", "s3:ListBucket", at, YES, prefixed("tenants/a/runs/r/answers/0123")),
+    Question("Resource", "s3:ListBucket", at, NO, prefixed("tenants/a/runs/r/rounds/000001/x")),
+    Question("Resource", "sqs:SendMessage", f"arn:aws:sqs:{IN_REGION}:marless-a-dead", YES, inside=NO),
+]
+DEPLOYER += [
+    Question("deployer", "lambda:CreateFunction", JUDGE, YES),
+    Question("deployer", "lambda:CreateFunction", JUDGE.replace("-a_", "-a-b_"), NO),
+    Question("deployer", "iam:CreateRole", f"{IAM}/marless-a-ResourceRole-X", YES),
+    Question("deployer", "iam:PassRole", f"{IAM}/marless-a-ResourceRole-X", YES, TO_LAMBDA),
+    Question("deployer", "iam:PassRole", f"{IAM}/marless-a-b-ResourceRole-X", NO, TO_LAMBDA),
+]
 QUESTIONS = [*TRAINER, *DEPLOYER, *ROLES]
 
 
@@ -242,13 +282,14 @@ def documents(who: str) -> list[dict[str, Any]]:
     """The documents of a principal's policies."""
     if who in WHO:
         return [json.loads(identity_policy(who, ACCOUNT, REGION, "a"))]
-    return roles_of(scope("a"))[role("a", who)]
+    return roles_of(scope("a", ExternalResources="{}"))[role("a", who)]
 
 
 def allowed(question: Question, policies: Sequence[Policy]) -> bool:
     context = dict(question.context)
     if question.who not in WHO and question.inside:
-        context["lambda:sourcefunctionarn"] = (function("a", question.who.lower(), ""),)
+        own = JUDGE if question.who == "Resource" else function("a", question.who.lower(), "")
+        context["lambda:sourcefunctionarn"] = (own,)
     verdict = judge(policies, ServiceAction(question.action, question.resource), context)
     return verdict.decision == "allow"
 
@@ -267,10 +308,11 @@ def test_a_question_has_the_answer_that_aws_would_give(question):
     assert allowed(question, policies(question.who)) is question.allowed
 
 
-@pytest.mark.parametrize("who", [*WHO, "Actor", "Learner", "Evaluator", "Coordinator"])
+@pytest.mark.parametrize("who", [*WHO, "Actor", "Learner", "Evaluator", "Coordinator", "Resource"])
 def test_every_statement_decides_a_question(who):
     asked = [question for question in QUESTIONS if question.who == who]
     sids = {statement["Sid"] for document in documents(who) for statement in document["Statement"]}
     idle = {sid for sid in sids if all(allowed(of, policies(who, sid)) is of.allowed for of in asked)}
-    # It denies what these roles are only allowed in a VPC.
-    assert idle == (set() if who in WHO else {"LambdaAlone"})
+    # It denies what these roles are only allowed in a VPC. A resource calls no function at all.
+    beside = {"LambdaAlone"} | ({"InvokeVersionsOnly"} if who == "Resource" else set())
+    assert idle == (set() if who in WHO else beside)

@@ -54,13 +54,17 @@ def scope(tenant: str, **parameters: str) -> Scope:
         "AWS::StackName": f"marless-{tenant}",
     }
     logs = {
-        f"{name}Logs": (f"/marless/{tenant}/{name.lower()}", {"Arn": f"{_log_group(tenant, name)}:*"}) for name in ROLES
+        f"{name}Logs": (f"/marless/{tenant}/{name.lower()}", {"Arn": f"{_log_group(tenant, name)}:*"})
+        for name in (*ROLES, "Resource")
     }
     made = {
         "Objects": (bucket(tenant), {"Arn": f"arn:aws:s3:::{bucket(tenant)}"}),
         "Runs": (table(tenant), {"Arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table(tenant)}"}),
         "DeadLetters": (queue(tenant), {"Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:marless-{tenant}-dead"}),
-        **{f"{name}Role": (role(tenant, name).rpartition("/")[2], {"Arn": role(tenant, name)}) for name in ROLES},
+        **{
+            f"{name}Role": (role(tenant, name).rpartition("/")[2], {"Arn": role(tenant, name)})
+            for name in (*ROLES, "Resource")
+        },
         **logs,
     }
     return Scope(translated, {**defaults, **pseudo, "Tenant": tenant, **parameters}, made)
