@@ -51,14 +51,14 @@ class ClaimedStorage(S3Storage):
 
     def _claim(self, key: str, longest_s: float) -> str:
         """The claim that is this one's; '' once the object is there."""
-        own = secrets.token_bytes(16)
+        mark = secrets.token_bytes(16)
         for number in count():
             claim = f"{key}.claim-{number}"
             try:
-                self.put(claim, own)
+                self.put(claim, mark)
                 return claim
             except KeyTaken:
-                if self.get(claim) == own:  # the response to the first request was lost
+                if self.get(claim) == mark:  # the response to the first request was lost
                     return claim
                 if self._made_by_another(key, claim, longest_s):
                     return ""

@@ -46,18 +46,18 @@ class LambdaResources:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
         threads = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS))
         try:
-            asked = time.monotonic()
-            return list(threads.map(lambda action: self._outcome(name, action, asked), actions))
+            since = time.monotonic()
+            return list(threads.map(lambda action: self._outcome(name, action, since), actions))
         finally:
             # Whoever is interrupted at its time limit does not wait for answers that it will not need.
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, name: str, action: Action, asked: float) -> Outcome:
+    def _outcome(self, name: str, action: Action, since: float) -> Outcome:
         attempts: list[Outcome] = []
         while not attempts or (attempts[-1].error and len(attempts) < self._functions[name].attempts):
             attempts.append(self._attempt(name, action))
         outcome = after(attempts)
-        return replace(outcome, queued_ms=max(0.0, (time.monotonic() - asked) * 1000 - outcome.run_ms))
+        return replace(outcome, queued_ms=max(0.0, (time.monotonic() - since) * 1000 - outcome.run_ms))
 
     def _attempt(self, name: str, action: Action) -> Outcome:
         function = self._functions[name]

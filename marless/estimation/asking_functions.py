@@ -1,6 +1,6 @@
 """Functions on a virtual clock whose tasks ask external resources, and so wait for one another.
 
-How long a task waits depends on those that run beside it, so a wave is played event by event once all of it was
+How long a task waits depends on those that run beside it, so a wave is whole_attempt event by event once all of it was
 invoked.
 """
 
@@ -31,7 +31,7 @@ class AskingFunctions(VirtualFunctions):
         self._unplayed: list[Invocation] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """See `Invoker`; the attempt is played with its wave."""
+        """See `Invoker`; the attempt is whole_attempt with its wave."""
         self._clock.enter()
         self._count_request(body)
         self._unplayed.append(Invocation(self.asked, function, _REQUESTS.decode(body), timeout_s))
@@ -63,22 +63,22 @@ class AskingFunctions(VirtualFunctions):
         clock.run()
 
     def _begin(self, clock: VirtualClockwork, invocation: Invocation, next_task: Callable[[], None]) -> None:
-        start_ms, held = clock.now_ms, self._held[invocation.function]
+        start_ms, environments = clock.now_ms, self._held[invocation.function]
         attempt = self._attempt(invocation, start_ms / 1000)
         if attempt is None:
             self._reject(invocation, start_ms / 1000)
             self._release(start_ms / 1000, next_task)
             return
-        heappush(held, _RUNNING)
+        heappush(environments, _RUNNING)
         before_ms = 1000 * attempt.cold_s + attempt.init_ms
 
-        def ended(uses: dict[str, ActionUse]) -> None:
-            held.remove(_RUNNING)
+        def finish(uses: dict[str, ActionUse]) -> None:
+            environments.remove(_RUNNING)
             duration_ms = clock.now_ms - start_ms - before_ms
-            played = attempt._replace(duration_ms=duration_ms, usage=_with_actions(attempt.usage, uses))
-            self._release(self._end(invocation, start_ms / 1000, played), next_task)
+            whole_attempt = attempt._replace(duration_ms=duration_ms, usage=_with_actions(attempt.usage, uses))
+            self._release(self._end(invocation, start_ms / 1000, whole_attempt), next_task)
 
-        play(clock, self._resources, Course(before_ms, attempt.asks, attempt.duration_ms), ended)
+        play(clock, self._resources, Course(before_ms, attempt.asks, attempt.duration_ms), finish)
 
     def _release(self, free: float, next_task: Callable[[], None]) -> None:
         heappush(self._free, free)
@@ -86,8 +86,8 @@ class AskingFunctions(VirtualFunctions):
 
 
 def _with_actions(usage: Usage, uses: Mapping[str, ActionUse]) -> Usage:
-    """The usage with what was played of resources; hits and requests are the record's."""
-    played = {
+    """The usage with what the attempt took of resources; hits and requests are the record's."""
+    actions = {
         name: replace(usage.actions.get(name, ActionUse()), count=use.count, ms=use.ms) for name, use in uses.items()
     }
-    return replace(usage, actions={**usage.actions, **played})
+    return replace(usage, actions={**usage.actions, **actions})

@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import takewhile
 from math import ceil
 
 import numpy as np
@@ -74,13 +75,15 @@ class VirtualResources:
             one_more()
 
     def _serve(self, clock: VirtualClockwork, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
-        times, pauses = self._times[name], backoff.ceilings(backoff.SLOT_PAUSE_S)
+        times = self._times[name]
+        growing = takewhile(lambda each: each < backoff.SLOT_PAUSE_S, backoff.ceilings(backoff.SLOT_PAUSE_S))
+        pauses = growing if times.polls else iter(())
 
         def attempt() -> None:
             if self._busy[name] < times.slots:
                 self._begin(clock, name, work_ms, answered)
-            elif times.polls:
-                clock.at(clock.now_ms + 1000 * self._rng.uniform(0.0, next(pauses)), attempt)
+            elif (pause_s := next(pauses, None)) is not None:
+                clock.at(clock.now_ms + 1000 * self._rng.uniform(0.0, pause_s), attempt)
             else:
                 self._queues[name].append(attempt)
 
@@ -95,11 +98,19 @@ class VirtualResources:
 
         def end() -> None:
             self._busy[name] -= 1
-            if self._queues[name]:
-                self._queues[name].popleft()()
+            self._wake(clock, name)
             answered(ActionUse(count=1, ms=ceil(billed_ms)))
 
         clock.at(clock.now_ms + billed_ms + times.hand_over_ms, end)
+
+    def _wake(self, clock: VirtualClockwork, name: str) -> None:
+        """Has somebody take a slot that became free: at once, or, of those whose pauses do not grow any more, the first
+        who tries again."""
+        queue = self._queues[name]
+        if not queue:
+            return
+        first = 1 - self._rng.random() ** (1 / len(queue)) if self._times[name].polls else 0.0
+        clock.at(clock.now_ms + 1000 * backoff.SLOT_PAUSE_S * first, queue.popleft())
 
 
 @dataclass(frozen=True)
@@ -120,14 +131,14 @@ def play(
     clock: VirtualClockwork,
     resources: VirtualResources,
     course: Course,
-    ended: Callable[[dict[str, ActionUse]], None],
+    finish: Callable[[dict[str, ActionUse]], None],
 ) -> None:
-    """Has a task take its course from now on; `ended` gets what it used of resources."""
+    """Has a task take its course from now on; `finish` gets what it used of resources."""
     uses: dict[str, ActionUse] = {}
 
     def step(number: int) -> None:
         if number == len(course.asks):
-            clock.at(clock.now_ms + course.after_ms, lambda: ended(uses))
+            clock.at(clock.now_ms + course.after_ms, lambda: finish(uses))
             return
         ask = course.asks[number]
 
