@@ -87,10 +87,7 @@ class Owned:
         generated_name = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
         self._made = re.compile(generated_name, re.IGNORECASE)
         self._stack, self.account = stack, account
-        self._resources = {
-            "AWS::Lambda::Function": resource_function(stack, ""),
-            "AWS::Logs::LogGroup": f"/aws/lambda/{resource_function(stack, '')}",
-        }
+        self._resources = resource_function(stack, "")
 
     @property
     def prefix(self) -> str:
@@ -98,7 +95,7 @@ class Owned:
 
     def __contains__(self, resource: tuple[str, str]) -> bool:
         type_, name = resource
-        if resource in self._known or (type_ in self._resources and name.startswith(self._resources[type_])):
+        if resource in self._known or (type_ == "AWS::Lambda::Function" and name.startswith(self._resources)):
             return True
         if type_ == "AWS::Budgets::Budget":  # STACK to ADDRESS
             return name.startswith(f"{self._stack} to ")

@@ -159,7 +159,6 @@ def test_functions_of_resources_are_of_the_stack_before_the_underscore():
     owned = Owned("marless-a", "a", "123456789012", "us-east-1", [])
     for name, is_own in (("marless-a_judge", True), ("marless-a-b_judge", False), ("marless-a-judge", False)):
         assert (("AWS::Lambda::Function", name) in owned) is is_own
-        assert (("AWS::Logs::LogGroup", f"/aws/lambda/{name}") in owned) is is_own
 
 
 def test_a_budget_is_of_the_stack_that_its_name_begins_with():
