@@ -48,8 +48,8 @@ def strange(resources):
 def with_more(at, *lines):
     """The resources of the template with more lines after the line `at`."""
     text = template.text()
-    assert text.count(f"{at}\n") == 1
-    longer = text.replace(f"{at}\n", "\n".join([at, *lines, ""]))
+    assert text.count(f"\n{at}\n") == 1
+    longer = text.replace(f"\n{at}\n", "\n".join(["", at, *lines, ""]))
     return translate(template.fill_in(longer, CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
 
 
