@@ -406,7 +406,7 @@ def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, reason)
 
 def test_a_template_that_cloudformation_would_not_take_is_not_sent(cloud):
     with pytest.raises(DeploymentFault, match="CloudFormation takes 1,000,000"):
-        deploy(cloud, NAME, {}, template=f"{template.text()}Metadata:\n  Long: {'x' * 51_200}\n")
+        deploy(cloud, NAME, {}, template=f"{template.text()}Metadata:\n  Long: {'x' * 1_000_000}\n")
     assert everything(cloud) == {}
 
 
