@@ -85,7 +85,7 @@ def billed_at_the_time_out(reports):
 
 
 def test_a_large_request_may_take_longer_than_the_connect_time_out(service, app, invoke, monkeypatch):
-    monkeypatch.setattr(awslambda, "_CONNECT_S", 0.3)
+    monkeypatch.setattr(lambda_calls, "_CONNECT_S", 0.3)
     service.network.conditions = Conditions(bytes_per_s=6e6)
     (report,) = invoke(LARGE)
     assert (report.outcome, app.executed) == ("answered", 1)
