@@ -102,7 +102,5 @@ def _beyond(use: ActionUse, earlier: Iterable[ActionUse]) -> ActionUse:
     """What `use` has more than the most of the `earlier`, count by count."""
     most = ActionUse()
     for each in earlier:
-        most = ActionUse(count=max(most.count, each.count), hits=max(most.hits, each.hits), ms=max(most.ms, each.ms))
-    return ActionUse(
-        count=max(0, use.count - most.count), hits=max(0, use.hits - most.hits), ms=max(0, use.ms - most.ms)
-    )
+        most += each.beyond(most)
+    return use.beyond(most)

@@ -73,9 +73,23 @@ class ActionUse(Message, frozen=True, kw_only=True):
     """Questions whose kept answer another task has paid for."""
     ms: _Count = 0
     """Milliseconds that the resource worked at the actions they pay for; those of each are rounded up."""
+    puts: _Count = 0
+    """Objects that keeping answers stored."""
+    gets: _Count = 0
+    """Objects that it looked for."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(count=self.count + other.count, hits=self.hits + other.hits, ms=self.ms + other.ms)
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+    def beyond(self, other: Self) -> Self:
+        """What it has more than the other, count by count."""
+        return type(self)(
+            **{name: max(0, getattr(self, name) - getattr(other, name)) for name in self.__struct_fields__}
+        )
+
+    def scaled(self, share: float) -> Self:
+        """As much of it, in whole numbers."""
+        return type(self)(**{name: round(share * getattr(self, name)) for name in self.__struct_fields__})
 
 
 class ActionTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True, gc=False):

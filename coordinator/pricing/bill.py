@@ -230,7 +230,8 @@ class Meter(_Charges, frozen=True, kw_only=True):
         `mb_per_vcpu` as in `billed_ms`."""
         ms = billed_ms(use.ms, 0, memory_mb, mb_per_vcpu)
         charge = ActionCharge(count=use.count, hits=use.hits, billed_ms=ms, mb_ms=memory_mb * ms)
-        return msgspec.structs.replace(self, actions=sums_by_name(self.actions, {name: charge}))
+        meter = self.add_stored(Usage(puts=use.puts, gets=use.gets))
+        return msgspec.structs.replace(meter, actions=sums_by_name(self.actions, {name: charge}))
 
     def add_charge(self, function: str, charge: Charge) -> Self:
         """This meter plus the use of a function; raises `ValueError` for one that is not deployed."""

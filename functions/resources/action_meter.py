@@ -39,7 +39,13 @@ class ActionMeter:
 
     def count(self, name: str, outcome: Outcome) -> None:
         """Counts an action, or a question whose kept answer was there; what it took is of those who pay."""
-        use = ActionUse(count=1, ms=ceil(max(0.0, outcome.run_ms))) if outcome.paid else ActionUse(hits=1)
+        use = ActionUse(
+            count=outcome.attempts,
+            hits=int(not outcome.paid),
+            ms=ceil(max(0.0, outcome.run_ms)) if outcome.attempts else 0,
+            puts=outcome.puts,
+            gets=outcome.gets,
+        )
         self.use = sums_by_name(self.use, {name: use})
 
     def time(self, name: str, outcomes: list[Outcome], asked_ms: float) -> None:

@@ -60,7 +60,7 @@ class Asking:
 
     def _counted_once(self, key: str, outcome: Outcome) -> Outcome:
         if not outcome.error and key in self._counted:
-            return Outcome(outcome.answer, paid=False)
+            return Outcome(outcome.answer, paid=False, attempts=0)
         if not outcome.error:
             self._counted.add(key)
         return outcome

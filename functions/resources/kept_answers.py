@@ -10,6 +10,9 @@ from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 
+# What asking once costs on AWS: the claim and the answer, and a look for an answer between them.
+_PUTS, _GETS = 2, 1
+
 
 class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The object of an answer, in MessagePack."""
@@ -22,7 +25,9 @@ class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def outcome(self, asked_by: str) -> Outcome:
         """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
-        return Outcome(self.answer, paid=self.asked_by == asked_by, run_ms=self.ms)
+        if self.asked_by != asked_by:
+            return Outcome(self.answer, paid=False, run_ms=self.ms, attempts=0)
+        return Outcome(self.answer, run_ms=self.ms, puts=_PUTS, gets=_GETS)
 
 
 _DECODER = MessagePackDecoder[KeptAnswer](KeptAnswer)

@@ -45,6 +45,12 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """How long the resource worked at it, all attempts together; of a kept answer, how long it did at that time."""
     slot: int = 0
     """The slot that served it last."""
+    attempts: int = 1
+    """How often the resource was asked, each of which is billed; 0 for an answer that was there."""
+    puts: int = 0
+    """Objects that keeping the answer stored."""
+    gets: int = 0
+    """Objects that it looked for."""
 
 
 class ActionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -63,7 +63,8 @@ class LambdaResources:
         function = self._functions[name]
         body = to_json(ActionEvent(action, action.asked_by.partition("/")[0]))
         if len(body) > LARGEST:
-            return Outcome(error=f"a question of {len(action.question):,} bytes is too large, Lambda takes {LARGEST:,}")
+            error = f"a question of {len(action.question):,} bytes is too large, Lambda takes {LARGEST:,}"
+            return Outcome(error=error, attempts=0)
         waits = until(time.monotonic() + function.timeout_s, SLOT_PAUSE_S)
         try:
             reply = retry(
@@ -82,7 +83,7 @@ def _of_reply(reply: Mapping[str, Any]) -> Outcome:
     if result.outcome != "answered":
         return Outcome(error=result.detail, run_ms=billed_ms)
     try:
-        return replace(OUTCOMES.decode(result.body), run_ms=billed_ms)
+        return replace(OUTCOMES.decode(result.body), run_ms=billed_ms, attempts=1)
     except Undecodable as error:
         return Outcome(error=f"its function answered what is no outcome: {error}", run_ms=billed_ms)
 
@@ -91,5 +92,9 @@ def _without_answer(function: AskableFunction, error: Exception) -> Outcome:
     """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
     if turned_away(error):
         slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
-        return Outcome(error=f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}")
-    return Outcome(error=explain(error), run_ms=function.timeout_s * 1000 if unclear(error) else 0.0)
+        return Outcome(
+            error=f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}", attempts=0
+        )
+    if unclear(error):
+        return Outcome(error=explain(error), run_ms=function.timeout_s * 1000)
+    return Outcome(error=explain(error), attempts=0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools import Logger
+from msgspec.structs import replace
 
 from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
 from functions.resources.answering import handle
@@ -43,6 +44,7 @@ class ResourceFunction:
                 outcome = _OUTCOMES.decode(handle(to_message_pack(call), blobs))
         except AttemptTimedOut as error:
             outcome = Outcome(error=str(error))
+        outcome = replace(outcome, puts=blobs.puts, gets=blobs.gets)
         if outcome.error:
             self._log.error(outcome.error, extra={"resource": self._own.name})
         return from_json(to_json(outcome), Any)

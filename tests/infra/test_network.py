@@ -13,7 +13,7 @@ from stand_in import lost, standing
 
 from aws_emulator import tcp_table
 from aws_emulator.network import Conditions
-from infra.aws import awslambda, clients
+from infra.aws import clients, lambda_calls
 from infra.aws.awslambda import EventInvoker, LambdaInvoker
 from infra.aws.clients import Cloud
 from infra.aws.repeated_requests import Requests
