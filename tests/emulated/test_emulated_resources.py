@@ -2,13 +2,17 @@
 
 import json
 import re
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from account_counts import Counted, billed
 from emulated_runs import summary
-from slow_judge import NOTES
 
+from marless.cli.app import main
+
+JUDGE = Path(__file__).with_name("judges") / "slow_judge.py"
 SLOTS = 2
 TENANT = ("--backend", "emulated", "--tenant", "asks")
 ASKS = ("task.judge=judge", "resources.judge.serve=slow_judge:grade", f"resources.judge.slots={SLOTS}")
@@ -17,9 +21,8 @@ RUN = (*ASKS, "stop.rounds=2", "scaling.rollouts=6", "actors.num_envs=2")
 
 @pytest.fixture(scope="module", autouse=True)
 def deployment(place):
-    """The stack of a tenant with a resource."""
-    from marless.cli.app import main
-
+    """The stack of a tenant with a resource, whose module lies in the folder of runs."""
+    shutil.copy(JUDGE, place.home)
     resources = (f"judge=slow_judge:grade,slots={SLOTS}", "hasty=slow_judge:grade,timeout_s=1,attempts=1")
     options = [option for resource in resources for option in ("--resource", resource)]
     assert main(["deploy", *TENANT, *options, "--yes"]) == 0
@@ -28,7 +31,7 @@ def deployment(place):
 @pytest.fixture
 def notes(place):
     """What the judge noted since the test began: digest of the question, begin and end."""
-    path = place.home / NOTES
+    path = place.home / "slow_judge.jsonl"
     path.write_text("")
     return lambda: [json.loads(line) for line in path.read_text().splitlines()]
 

@@ -48,7 +48,7 @@ OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
 # What a task's resources bring, where its run has some.
-ASKING = {"functions.resources.asking"}
+ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # What it imports where a process waits for functions.
 LISTENING = {"coordinator.drive.attempt_record"}
@@ -155,7 +155,7 @@ def names(files):
 
 @pytest.mark.parametrize(
     ("modules", "most"),
-    [(("coordinator.core.decide", "coordinator.core.apply"), 70), ((ENTRIES["coordinator"],), 101)],
+    [(("coordinator.core.decide", "coordinator.core.apply"), 70), ((ENTRIES["coordinator"],), 102)],
     ids=["core", "on Lambda"],
 )
 def test_the_coordinator_starts_with_few_modules(modules, most):
@@ -315,7 +315,7 @@ def image_files(context, folder):
 
 
 def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
-    with pack_functions(["deep"], torch_users_among(["deep"]), lambda line: None) as packages:
+    with pack_functions(["deep"], torch_users_among(["deep"]), {}, lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
         shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
         files = image_files(packages.image.context, tmp_path / "image")
