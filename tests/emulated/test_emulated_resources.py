@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from account_counts import Counted, billed
+from commands import SMALL
 from emulated_runs import summary
 
 from marless.cli.app import main
@@ -23,7 +24,11 @@ RUN = (*ASKS, "stop.rounds=2", "scaling.rollouts=6", "actors.num_envs=2")
 def deployment(place):
     """The stack of a tenant with a resource, whose module lies in the folder of runs."""
     shutil.copy(JUDGE, place.home)
-    resources = (f"judge=slow_judge:grade,slots={SLOTS}", "hasty=slow_judge:grade,timeout_s=1,attempts=1")
+    resources = (
+        f"judge=slow_judge:grade,slots={SLOTS}",
+        "hasty=slow_judge:grade,timeout_s=1,attempts=1",
+        "wise=slow_judge:ponder,slots=2",
+    )
     options = [option for resource in resources for option in ("--resource", resource)]
     assert main(["deploy", *TENANT, *options, "--yes"]) == 0
 
@@ -100,19 +105,23 @@ def test_a_detached_run_asks_too(place, marless, finished, notes):
 
 
 def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
-    longer = (*RUN, "stop.rounds=6", "scaling.rollouts=8")
-    said = marless("estimate", *longer, "--backend", "emulated", "--json")
+    # Every rollout asks twice, at its end; eight share two slots.
+    longer = (
+        *("task.name=mpe/simple_spread", "task.judge=wise", "resources.wise.serve=slow_judge:ponder"),
+        *("resources.wise.slots=2", "stop.rounds=12", "scaling.rollouts=8", "actors.num_envs=2"),
+    )
+    said = marless("estimate", *SMALL, *longer, "--backend", "emulated", "--workers", "8", "--json")
     assert said.code == 0, said.err
-    estimated = json.loads("\n".join(said.out))["bill"]["total"]
+    estimated = json.loads("\n".join(said.out))["bill"]
     assert marless.train("estimated", *longer, *TENANT).code == 0
-    bill = json.loads((place.home / "runs" / "estimated" / "bill.json").read_text())["total"]
-    assert estimated == pytest.approx(bill, rel=0.15)
+    bill = json.loads((place.home / "runs" / "estimated" / "bill.json").read_text())
+    assert estimated["total"] == pytest.approx(bill["total"], rel=0.15)
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        (("resources.judge.serve=slow_judge:fails",), "judge=slow_judge:fails"),
+        (("resources.judge.serve=slow_judge:ponder",), "judge=slow_judge:ponder"),
         (("resources.judge.slots=9",), "slots: 9 was asked for, and 2 is deployed"),
         (("resources.judge.rate=5/s",), "on AWS only slots limit a resource"),
         (("resources.judge.sandbox=bubblewrap",), "Lambda has no bubblewrap"),

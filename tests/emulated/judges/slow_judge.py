@@ -20,5 +20,7 @@ def grade(question):
     return str(int(digest[:2], 16) / 256).encode()
 
 
-def fails(question):
-    raise ValueError("nobody knows")
+def ponder(question):
+    """The same, for which others have to wait longer."""
+    time.sleep(0.2)
+    return grade(question)
