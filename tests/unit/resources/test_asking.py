@@ -126,4 +126,4 @@ def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
     asking({"judge": Resource(serve="judges:length")}, tmp_path, Recording(), FIRST).call("judge", [b"a", b"a"])
     kept, *others = actions
     assert (kept.question, len(kept.key), kept.asked_by) == (b"a", 64, FIRST)
-    assert others == [Action(b"a"), Action(b"a")]
+    assert others == 2 * [Action(b"a", asked_by=FIRST)]
