@@ -92,10 +92,13 @@ class SimulatedPool:
             self.now = self.events[0][0]
             while self.events and self.events[0][0] == self.now:
                 self._happen(*heapq.heappop(self.events)[2:])
-            while choice := self._choice():
-                self._start(choice)
+            self._start_what_fits()
             after(self)
         return self.now
+
+    def _start_what_fits(self):
+        while choice := self._choice():
+            self._start(choice)
 
     def _choice(self):
         queues = {lane: waiting.first() for lane, waiting in self.waiting.items()}
