@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
 Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `pipeline`,
-`engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they are named.
+`resources`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from benchmarks.gpu import measure as gpu
 from benchmarks.pipeline import measure as pipeline
 from benchmarks.pool import halving_savings, neighbours
 from benchmarks.pool.rows import rows as pool_rows
+from benchmarks.resources import measure as resources
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
 from functions.contract import BadRequest
@@ -71,6 +72,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "neighbours": neighbours.table,
         "halving": lambda: markdown(halving_savings.rows()),
         "pipeline": lambda: pipeline.table(max(2, effort.repetitions - 2), is_record=effort is FULL),
+        "resources": lambda: resources.table(resources.FULL if effort is FULL else resources.QUICK),
         "engines": lambda: engines.table(effort.repetitions),
         "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),

@@ -1,11 +1,7 @@
 """Trains one run with real processes and reads how long its rounds and tasks took."""
 
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +9,14 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.launch import ROOT, environment
+from benchmarks import own_study
 from coordinator.drive.attempt_record import AttemptRecord
 from marless.reports import attempts, journal
 
 Settings = Mapping[str, object]
 # The first rounds start processes and import packages.
 WARM_UP = 2
-_ENTRY_POINT = "[marless.environments]\nwaiting = benchmarks.pipeline.waiting_task:make\n"
+_ENTRY_POINT = "waiting = benchmarks.pipeline.waiting_task:make"
 
 
 @dataclass(frozen=True)
@@ -74,32 +70,17 @@ class Measured:
 
 
 def trained(way: Way, rounds: int) -> Measured:
-    """A run of `rounds` rounds and those that warm up; raises `CalledProcessError` if it fails."""
-    with tempfile.TemporaryDirectory(prefix="pipeline-") as text:
-        folder = Path(text)
-        information = folder / "site" / "benchmark_tasks-1.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: benchmark-tasks\nVersion: 1\n")
-        (information / "entry_points.txt").write_text(_ENTRY_POINT)
-        (folder / "way.toml").write_text(_file(way, rounds + WARM_UP))
-        program = ["benchmarks.pipeline.barriers", way.barrier] if way.barrier else ["marless.cli.app"]
-        done = subprocess.run(
-            [sys.executable, "-m", *program, "study", "way.toml"],
-            cwd=folder,
-            env={**environment(), "PYTHONPATH": os.pathsep.join((str(folder / "site"), str(ROOT)))},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{dict(way.settings)} did not train: {done.stdout} {done.stderr}")
-        (run,) = (folder / "studies" / "way" / "runs").iterdir()
+    """A run of `rounds` rounds and those that warm up; raises `RuntimeError` if it fails."""
+    program = ("benchmarks.pipeline.barriers", way.barrier) if way.barrier else own_study.COMMAND_LINE
+    with own_study.trained("way", _ENTRY_POINT, _lines(way, rounds + WARM_UP), program) as runs:
+        (run,) = runs.iterdir()
         return _measured(run, way.slots)
 
 
-def _file(way: Way, rounds: int) -> str:
+def _lines(way: Way, rounds: int) -> list[str]:
     settings = {**way.settings, "stop.rounds": rounds}
     lines = [f"base.{key} = {json.dumps(value)}" for key, value in settings.items()]
-    return "\n".join(["seeds = [1]", f"pool.slots = {way.slots}", f"pool.cores = {way.cores}", *lines, ""])
+    return ["seeds = [1]", f"pool.slots = {way.slots}", f"pool.cores = {way.cores}", *lines]
 
 
 def _measured(run: Path, slots: int) -> Measured:

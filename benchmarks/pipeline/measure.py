@@ -1,19 +1,16 @@
 """Measures all comparisons, repetition by repetition, and stores the record of a full measurement."""
 
-import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from threadpoolctl import threadpool_info
+import msgspec
 
+from benchmarks.conditions import Measuring
 from benchmarks.pipeline import prediction, record, ways
 from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.record import Comparison, Record
-from marless.reports.provenance import commit
 
 # Rounds of a run whose rollouts wait, of one whose rollouts compute, and of the default run.
 _WAITING, _COMPUTING, _DEFAULT = 5, 20, 80
@@ -37,21 +34,13 @@ class Asked:
 
 def table(repetitions: int, is_record: bool) -> str:
     """Measures; the table as markdown, and where it was measured. A record is stored in `record.FILE`."""
-    began, load = time.monotonic(), os.getloadavg()[0]
+    measuring = Measuring()
     sections = (_one_learner, _two_learners, _computing, _lag_of_default, _lag_of_waiting, _evaluation)
     comparisons = [comparison for section in sections for comparison in section(repetitions)]
-    measured = Record(
-        commit=commit(),
-        date=datetime.now(UTC).date().isoformat(),
-        cores=len(os.sched_getaffinity(0)),
-        kernel=" ".join(sorted({str(each.get("architecture", "")) for each in threadpool_info()} - {""})) or "unknown",
-        load=(round(load, 2), round(os.getloadavg()[0], 2)),
-        seconds=round(time.monotonic() - began, 1),
-        comparisons=comparisons,
-    )
+    measured = Record(**msgspec.structs.asdict(measuring.conditions()), comparisons=comparisons)
     if is_record:
         record.write(measured)
-    return f"{record.table(comparisons)}\n\n{measured.conditions()}"
+    return f"{record.table(comparisons)}\n\n{measured.sentence()}"
 
 
 def _one_learner(repetitions: int) -> list[Comparison]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.conditions import Conditions
 from marless.reports.text import markdown_table
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "pipeline.json"
@@ -46,28 +47,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """All comparisons of a measurement, where they were measured and by which program.
+class Record(Conditions, frozen=True, kw_only=True):
+    """All comparisons of a measurement."""
 
-    `kernel` is what numpy's matrix products run on; `load` are the machine's load averages of a minute before and
-    after.
-    """
-
-    commit: str | None
-    date: str
-    cores: int
-    kernel: str
-    load: tuple[float, float]
-    seconds: float
     comparisons: list[Comparison]
-
-    def conditions(self) -> str:
-        """Where and when, in a sentence."""
-        before, after = self.load
-        return (
-            f"Measured on {self.date}, {self.cores} cores, matrix products for {self.kernel}, load {before:.1f} before"
-            f" and {after:.1f} after, in {self.seconds:.0f} s, commit {(self.commit or 'unknown')[:8]}."
-        )
 
 
 def table(comparisons: Sequence[Comparison]) -> str:

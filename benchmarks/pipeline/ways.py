@@ -12,11 +12,11 @@ _SAMPLING_CORES = 0.5
 # The first guess of a wait.
 _GUESS_S = 0.2
 
-_FEW_EVALUATIONS = {"evaluation.every": 999_999, "evaluation.episodes": 2, "evaluation.final_episodes": 2}
-_ONE_STEP = {"algorithm.name": "ippo", "algorithm.epochs": 1, "algorithm.num_minibatches": 1}
+FEW_EVALUATIONS = {"evaluation.every": 999_999, "evaluation.episodes": 2, "evaluation.final_episodes": 2}
+ONE_STEP = {"algorithm.name": "ippo", "algorithm.epochs": 1, "algorithm.num_minibatches": 1}
 _WAITING: Settings = {
-    **_FEW_EVALUATIONS,
-    **_ONE_STEP,
+    **FEW_EVALUATIONS,
+    **ONE_STEP,
     "task.name": "waiting",
     "sharing.rule": "all",
     "actors.num_envs": 16,
@@ -24,7 +24,7 @@ _WAITING: Settings = {
     "scaling.rollouts": ROLLOUTS,
 }
 # The default run, but for a learner of one step: rounds of 16 rollouts on two slots, which are two cores.
-_COMPUTING: Settings = {**_FEW_EVALUATIONS, **_ONE_STEP, "sharing.rule": "all", "scaling.rollouts": 16}
+_COMPUTING: Settings = {**FEW_EVALUATIONS, **ONE_STEP, "sharing.rule": "all", "scaling.rollouts": 16}
 
 
 def waiting(learners: int, median_s: float, barrier: str = "", **pipeline: int) -> Way:
@@ -40,7 +40,7 @@ def computing(barrier: str = "", **pipeline: int) -> Way:
 
 def default(barrier: str = "", every: int = 0, **pipeline: int) -> Way:
     """The default run on two slots, with an evaluation in each round that `every` divides."""
-    evaluated = {"evaluation.every": every, "evaluation.final_episodes": 2} if every else _FEW_EVALUATIONS
+    evaluated = {"evaluation.every": every, "evaluation.final_episodes": 2} if every else FEW_EVALUATIONS
     return Way({**evaluated, **_table(pipeline)}, 2, 2.0, barrier)
 
 

@@ -26,4 +26,4 @@ def measurement() -> str:
     if stored is None:
         return _NONE
     rows = [comparison.cells() for comparison in stored.comparisons]
-    return f"{markdown.table(record.HEADER, rows)}\n\n{_EXPLAINED} {stored.conditions()}"
+    return f"{markdown.table(record.HEADER, rows)}\n\n{_EXPLAINED} {stored.sentence()}"

@@ -61,7 +61,7 @@ def test_the_table_says_whether_what_was_asked_for_was_reached():
     record = Record(
         commit="0123456789", date="2026-11-26", cores=2, kernel="Zen", load=(0.1, 2.0), seconds=300.4, comparisons=[met]
     )
-    assert record.conditions().endswith("load 0.1 before and 2.0 after, in 300 s, commit 01234567.")
+    assert record.sentence().endswith("load 0.1 before and 2.0 after, in 300 s, commit 01234567.")
     assert msgspec.json.decode(msgspec.json.encode(record), type=Record) == record
 
 

@@ -1,0 +1,39 @@
+"""Trains a study with real processes in a folder of its own, with an environment of these benchmarks."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.launch import ROOT, environment
+
+COMMAND_LINE = ("marless.cli.app",)
+
+
+@contextmanager
+def trained(name: str, entry_point: str, lines: Sequence[str], program: Sequence[str] = COMMAND_LINE) -> Iterator[Path]:
+    """The folder with the runs of the study `name` whose file has these lines, until the block ends.
+
+    `entry_point` is ``name = module:function`` of the environment, `program` the module that is run and its first
+    arguments. Raises `RuntimeError` with what was printed if the study fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="study-") as text:
+        folder = Path(text)
+        information = folder / "site" / "benchmark_tasks-1.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: benchmark-tasks\nVersion: 1\n")
+        (information / "entry_points.txt").write_text(f"[marless.environments]\n{entry_point}\n")
+        (folder / f"{name}.toml").write_text("\n".join([*lines, ""]))
+        done = subprocess.run(
+            [sys.executable, "-m", *program, "study", f"{name}.toml"],
+            cwd=folder,
+            env={**environment(), "PYTHONPATH": os.pathsep.join((str(folder / "site"), str(ROOT)))},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name} did not train: {done.stdout} {done.stderr}")
+        yield folder / "studies" / name / "runs"

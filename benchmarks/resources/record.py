@@ -1,0 +1,77 @@
+"""The record of a measurement, from which this benchmark and the guide about resources print one table."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.conditions import Conditions
+from marless.reports.text import markdown_table
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "resources.json"
+HEADER = ("actions", "ms", "against", "actions", "predicted", "rounds", "predicted", "asked for")
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True):
+    """The other way's time over the own one's, round by round, and as predicted; `least` bounds the median."""
+
+    values: list[float]
+    predicted: float
+    least: float | None = None
+
+    @property
+    def median(self) -> float:
+        """Of all rounds."""
+        return statistics.median(self.values)
+
+    def cells(self) -> tuple[str, str]:
+        """What was measured, with the lowest and the highest, and what was predicted."""
+        return f"{self.median:.2f} ({min(self.values):.2f} to {max(self.values):.2f})", f"{self.predicted:.2f}"
+
+    def verdict(self) -> str:
+        """Whether what was asked for was reached; '' where nothing was."""
+        if self.least is None:
+            return ""
+        return f"≥ {self.least:.2f}: {'met' if self.median >= self.least else 'MISSED'}"
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to serve actions against another: times from a question to its answer, and of rounds."""
+
+    name: str
+    against: str
+    action_ms: float
+    actions: Ratio
+    rounds: Ratio
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table, in the order of `HEADER`."""
+        verdicts = [
+            f"{what} {ratio.verdict()}"
+            for what, ratio in (("actions", self.actions), ("rounds", self.rounds))
+            if ratio.least is not None
+        ]
+        measured = (*self.actions.cells(), *self.rounds.cells())
+        return self.name, f"{self.action_ms:.0f}", self.against, *measured, "; ".join(verdicts)
+
+
+class Record(Conditions, frozen=True, kw_only=True):
+    """All comparisons of a measurement."""
+
+    comparisons: list[Comparison]
+
+
+def table(comparisons: Sequence[Comparison]) -> str:
+    """The comparisons as markdown."""
+    return markdown_table(HEADER, [comparison.cells() for comparison in comparisons])
+
+
+def write(record: Record) -> None:
+    """Stores the record."""
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+
+
+def stored() -> Record | None:
+    """The record that was stored last; None before the first."""
+    return msgspec.json.decode(FILE.read_bytes(), type=Record) if FILE.is_file() else None
