@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import msgspec
 
 from benchmarks.conditions import Measuring
-from benchmarks.pipeline import prediction, record, ways
+from benchmarks.measurement_record import Record
+from benchmarks.pipeline import prediction, ways
 from benchmarks.pipeline.launch import Measured, Way, trained
-from benchmarks.pipeline.record import Comparison, Record
+from benchmarks.pipeline.record import FILE, Comparison
 
 # Rounds of a run whose rollouts wait, of one whose rollouts compute, and of the default run.
 _WAITING, _COMPUTING, _DEFAULT = 5, 20, 80
@@ -33,14 +34,14 @@ class Asked:
 
 
 def table(repetitions: int, is_record: bool) -> str:
-    """Measures; the table as markdown, and where it was measured. A record is stored in `record.FILE`."""
+    """Measures; the table as markdown, and where it was measured. A record is stored."""
     measuring = Measuring()
     sections = (_one_learner, _two_learners, _computing, _lag_of_default, _lag_of_waiting, _evaluation)
     comparisons = [comparison for section in sections for comparison in section(repetitions)]
     measured = Record(**msgspec.structs.asdict(measuring.conditions()), comparisons=comparisons)
     if is_record:
-        record.write(measured)
-    return f"{record.table(comparisons)}\n\n{measured.sentence()}"
+        FILE.write(measured)
+    return FILE.text(measured)
 
 
 def _one_learner(repetitions: int) -> list[Comparison]:

@@ -1,15 +1,11 @@
 """The record of a measurement, from which this benchmark and the guide about waiting rounds print one table."""
 
 import statistics
-from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from benchmarks.conditions import Conditions
-from marless.reports.text import markdown_table
+from benchmarks.measurement_record import Record, RecordFile
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "pipeline.json"
 HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted", "weights", "asked for")
 
 
@@ -47,22 +43,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Record(Conditions, frozen=True, kw_only=True):
-    """All comparisons of a measurement."""
-
-    comparisons: list[Comparison]
-
-
-def table(comparisons: Sequence[Comparison]) -> str:
-    """The comparisons as markdown."""
-    return markdown_table(HEADER, [comparison.cells() for comparison in comparisons])
-
-
-def write(record: Record) -> None:
-    """Stores the record."""
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-
-
-def stored() -> Record | None:
-    """The record that was stored last; None before the first."""
-    return msgspec.json.decode(FILE.read_bytes(), type=Record) if FILE.is_file() else None
+FILE = RecordFile("pipeline", Record[Comparison], HEADER)

@@ -10,10 +10,11 @@ import msgspec
 
 from benchmarks import launch as processes
 from benchmarks.conditions import Measuring
-from benchmarks.resources import prediction, record, ways
+from benchmarks.measurement_record import Record
+from benchmarks.resources import prediction, ways
 from benchmarks.resources.launch import Measured, trained
 from benchmarks.resources.prediction import Clock, Predicted, Resource, Round
-from benchmarks.resources.record import Comparison, Ratio, Record
+from benchmarks.resources.record import FILE, Comparison, Ratio
 from benchmarks.resources.ways import SLOTS, SPLIT, TRAJECTORIES, Way
 from infra.local.elastic import ElasticCores
 
@@ -50,14 +51,14 @@ Predict = Callable[[list[list[Round]]], Predicted]
 
 
 def table(effort: Effort) -> str:
-    """Measures; the table as markdown, and where it was measured. A full one is stored in `record.FILE`."""
+    """Measures; the table as markdown, and where it was measured. A full one is stored."""
     measuring = Measuring()
     comparisons = [each for duty in effort.duties for each in _one_run(effort, duty)]
     comparisons += [*_several_runs(effort), *_elastic(effort)]
     measured = Record(**msgspec.structs.asdict(measuring.conditions()), comparisons=comparisons)
     if effort is FULL:
-        record.write(measured)
-    return f"{record.table(comparisons)}\n\n{measured.sentence()}"
+        FILE.write(measured)
+    return FILE.text(measured)
 
 
 def _one_run(effort: Effort, duty: float) -> list[Comparison]:
