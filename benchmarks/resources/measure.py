@@ -111,7 +111,8 @@ def _elastic(effort: Effort) -> list[Comparison]:
 
     def served(elastic: bool) -> Predict:
         return lambda drawn: prediction.shared(
-            drawn, lambda clock: Resource(clock, cores, seconds, cores, ElasticCores(1, cores) if elastic else None)
+            drawn,
+            lambda clock: Resource(clock, cores, seconds, cores, ElasticCores(1, cores, cores) if elastic else None),
         )
 
     comparisons = []

@@ -8,9 +8,10 @@ twice those at its least. What runs keeps the cores with which it began.
 How many of the waiting actions begin side by side is decided by the sum of their completion times, as the curve
 predicts them, and by what their additional core-seconds cost those that come later: a core-second more delays all who
 arrive before the queue is empty again by 1 / (number of cores). With n actions in the queue and cores that are busy for
-the part u of the time these are about n u / (1 - u) (the busy period that n customers begin, Kleinrock 1975, "Queueing
+the part u of the time these are about n u / (1 - u) (the number served in a busy period, Kleinrock 1975, "Queueing
 Systems", volume 1, section 5.9). So an idle machine serves a batch with few wide actions if they use cores well, and
-under load every action has its least, where a core-second does most. No core idles while an action waits that fits.
+under load every action has its least, where a core-second does most. Where there are more cores than slots, each action
+has its part of them for nothing. No core idles while an action waits that fits.
 """
 
 from collections.abc import Mapping
@@ -114,19 +115,21 @@ class Load:
 
 
 class Cores(NamedTuple):
-    """The cores of a machine: how many, how many of them idle, and which part was `busy` lately."""
+    """The cores of a machine: how many, how many of them idle, which part was `busy` lately, and how many there are for
+    each slot of the resource."""
 
     total: int
     idle: int
     busy: float
+    per_slot: int = 1
 
 
 class ElasticCores:
-    """Hands out the cores of a machine to the actions of one resource: from `least` to `most` to each, of which the
-    machine has `most`."""
+    """Hands out the cores of a machine to the actions of one resource, at most `slots` at once: from `least` to `most`
+    to each, of which the machine has `most`."""
 
-    def __init__(self, least: int, most: int) -> None:
-        self._speed_up, self._load = SpeedUp(least, most), Load()
+    def __init__(self, least: int, most: int, slots: int) -> None:
+        self._speed_up, self._load, self._slots = SpeedUp(least, most), Load(), slots
 
     def add(self, cores: int, seconds: float) -> None:
         """An action has been answered, `seconds` after it began on so many cores."""
@@ -137,7 +140,8 @@ class ElasticCores:
         `idle` of `total` cores are. To be asked whenever an action comes or ends, even if none waits."""
         action_s = self._speed_up.least_s()
         self._load.change(now, 1 - idle / total, action_s)
-        plan = side_by_side(self._speed_up, waiting, slots, Cores(total, idle, self._load.share))
+        cores = Cores(total, idle, self._load.share, total // self._slots)
+        plan = side_by_side(self._speed_up, waiting, slots, cores)
         self._load.change(now, min(1.0, 1 - (idle - sum(plan)) / total), action_s)
         return plan
 
@@ -155,9 +159,11 @@ def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> l
     if curve is None:
         return [least] * count
     useful = _useful(curve, least, speed_up.most)
-    plans = [_spread(cores.idle, fewer, useful) for fewer in range(count, 0, -1)]
-    complete = [plan for plan in plans if len(plan) == count or cores.idle - sum(plan) < least]
-    return min(complete, key=lambda plan: _cost(plan, curve, least, useful, waiting, cores))
+    own = min(useful, max(least, cores.per_slot))
+    all_begin = [_spread(cores.idle, count, most) for most in range(own, useful + 1)]
+    fewer_begin = [_spread(cores.idle, fewer, useful) for fewer in range(count - 1, 0, -1)]
+    plans = all_begin + [plan for plan in fewer_begin if cores.idle - sum(plan) < least]
+    return min(plans, key=lambda plan: _cost(plan, curve, own, waiting, cores))
 
 
 def _useful(curve: Curve, least: int, most: int) -> int:
@@ -173,26 +179,26 @@ def _useful(curve: Curve, least: int, most: int) -> int:
     return useful
 
 
-def _spread(idle: int, count: int, useful: int) -> list[int]:
-    """Evenly over so many actions, at most what each can use."""
+def _spread(idle: int, count: int, most: int) -> list[int]:
+    """Evenly over so many actions, `most` to one."""
     each, rest = divmod(idle, count)
-    return [min(useful, each + (number < rest)) for number in range(count)]
+    return [min(most, each + (number < rest)) for number in range(count)]
 
 
-def _cost(plan: list[int], curve: Curve, least: int, useful: int, waiting: int, cores: Cores) -> float:
+def _cost(plan: list[int], curve: Curve, own: int, waiting: int, cores: Cores) -> float:
     """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
     those that come later."""
     groups, rest = divmod(waiting, len(plan))
-    last = _spread(cores.idle, rest, useful) if rest else []
+    last = _spread(cores.idle, rest, max(plan)) if rest else []
     group_s = max(map(curve.seconds, plan))
     own_s = groups * sum(map(curve.seconds, plan)) + len(plan) * group_s * groups * (groups - 1) / 2
     own_s += rest * groups * group_s + sum(map(curve.seconds, last))
-    more_s = groups * _more_core_s(plan, curve, least) + _more_core_s(last, curve, least)
+    more_s = groups * _more_core_s(plan, curve, own) + _more_core_s(last, curve, own)
     busy = min(cores.busy, _BUSIEST)
     return own_s + waiting * busy / (1 - busy) * more_s / cores.total
 
 
-def _more_core_s(plan: list[int], curve: Curve, least: int) -> float:
-    """Core-seconds that the actions take beyond those at the least."""
-    least_s = least * curve.seconds(least)
-    return sum(k * curve.seconds(k) - (1 - _DOUBT) * least_s for k in plan if k > least)
+def _more_core_s(plan: list[int], curve: Curve, own: int) -> float:
+    """Core-seconds that the actions take beyond those on their own cores."""
+    own_s = own * curve.seconds(own)
+    return sum(k * curve.seconds(k) - (1 - _DOUBT) * own_s for k in plan if k > own)

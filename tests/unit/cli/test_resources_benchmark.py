@@ -46,7 +46,7 @@ def test_elastic_actions_have_cores_as_the_scheduler_gives_them():
     """Nothing is measured at first, so the first action has one core, and the next, which is alone too, both."""
     alone = [[Trajectory([1.0, 1.0], [2.0, 2.0])]]
     halved = prediction.shared(
-        [alone], lambda clock: Resource(clock, 2, lambda size, cores: size / cores, 2, ElasticCores(1, 2))
+        [alone], lambda clock: Resource(clock, 2, lambda size, cores: size / cores, 2, ElasticCores(1, 2, 2))
     )
     assert halved == Predicted((2 + 1) / 2, 1 + 2 + 1 + 1)
 

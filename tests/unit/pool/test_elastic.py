@@ -1,5 +1,6 @@
 """Cores and rate of a resource in simulated time, served by the dispatcher: limits, idleness, waits and optima."""
 
+import heapq
 import random
 from itertools import product
 from math import exp, factorial, inf
@@ -25,9 +26,9 @@ def action(number, least=1, expected_s=1.0):
     return Task(number, "judge", expected_s, {"slots": 1.0, "cores": float(least)}, {})
 
 
-def learnt(seconds, least, most):
+def learnt(seconds, least, most, slots=9):
     """Cores of a resource whose actions were measured on any number of them."""
-    elastic = ElasticCores(least, most)
+    elastic = ElasticCores(least, most, slots)
     for cores in list(range(least, most + 1)) * 100:
         elastic.add(cores, seconds(cores))
     return elastic
@@ -48,7 +49,7 @@ def workloads(draw, rates=(0.0,), lanes="abc"):
     arrivals = [
         Arrival(at, draw(st.sampled_from(lanes)), action(number, least), 0.0) for number, at in enumerate(times)
     ]
-    elastic = learnt(curve, least, most) if draw(st.booleans()) else ElasticCores(least, most)
+    elastic = learnt(curve, least, most, slots) if draw(st.booleans()) else ElasticCores(least, most, slots)
     capacity = Capacity(slots, float(total))
     return SimulatedResource(
         capacity, dict.fromkeys(lanes, 1.0), arrivals, lambda n, k: sizes[n] * curve(k), elastic, per_s
@@ -110,7 +111,7 @@ def test_an_action_of_a_run_with_few_is_overtaken_by_few_of_a_run_with_many(seed
     many = [Arrival(draw.uniform(0, 10), "many", action(number), 0.0) for number in range(60)]
     one = Arrival(5.0, "few", action(1000), 0.0)
     pool = SimulatedResource(
-        Capacity(8, 4.0), {"many": 1.0, "few": 1.0}, [*many, one], lambda n, k: curve(k), learnt(curve, 1, 4)
+        Capacity(8, 4.0), {"many": 1.0, "few": 1.0}, [*many, one], lambda n, k: curve(k), learnt(curve, 1, 4, 8)
     )
     pool.run()
     numbers = [start.choice.task.number for start in pool.started if start.at >= 5.0]
@@ -154,13 +155,13 @@ def test_the_mean_completion_of_a_batch_is_within_a_quarter_of_the_best(batch):
         {"run": 1.0},
         arrivals,
         lambda n, k: seconds(k),
-        learnt(seconds, least, most),
+        learnt(seconds, least, most, 5),
     )
     assert mean_completion_s(pool) <= 1.25 * best_mean_completion_s(count, total, least, most, seconds) + 1e-9
 
 
 def allen_cunneen_wait_s(servers, load, squared_variation):
-    """The mean wait of M/G/c in mean service times (Allen 1990, "Probability, Statistics, and Queueing Theory", 5.3):
+    """The mean wait of M/G/c in mean service times (Allen 1990, "Probability, Statistics, and Queueing Theory"):
     Erlang's C formula over c (1 - load), times (1 + the squared coefficient of variation of a service) / 2."""
     offered = servers * load
     top = offered**servers / factorial(servers) / (1 - load)
@@ -168,19 +169,39 @@ def allen_cunneen_wait_s(servers, load, squared_variation):
     return waits / (servers * (1 - load)) * (1 + squared_variation) / 2
 
 
+def poisson_arrivals(servers, number, sigma=0.8):
+    """At load .7: times of arrival, and services from a lognormal distribution with mean 1."""
+    draw = np.random.default_rng(1)
+    services_s = np.exp(sigma * draw.standard_normal(number) - sigma**2 / 2)
+    return np.cumsum(draw.exponential(1 / (0.7 * servers), number)).tolist(), services_s.tolist()
+
+
+def waits_s(servers, arrivals, services_s):
+    """Of a queue with so many servers in which none overtakes."""
+    free, waits = [0.0] * servers, []
+    for at, service_s in zip(arrivals, services_s, strict=True):
+        begins = max(at, free[0])
+        heapq.heapreplace(free, begins + service_s)
+        waits.append(begins - at)
+    return waits
+
+
 @pytest.mark.parametrize("servers", [2, 9])
-def test_the_mean_wait_at_slots_is_that_of_a_queue_with_so_many_servers(servers):
-    """Poisson arrivals at load .7, services from a lognormal distribution with mean 1."""
-    draw, sigma, now, arrivals = random.Random(1), 0.8, 0.0, []
-    for number in range(12_000):
-        now += draw.expovariate(0.7 * servers)
-        size = draw.lognormvariate(-(sigma**2) / 2, sigma)
-        arrivals.append(Arrival(now, "run", Task(number, "judge", 1.0, {"slots": 1.0, "cores": 0.01}, {}), size))
-    pool = SimulatedPool(Capacity(servers, 1e6), {"run": 1.0}, arrivals)
+def test_actions_at_slots_wait_as_in_a_queue_with_so_many_servers_whose_mean_theory_tells(servers):
+    """What the dispatcher does to some actions is what the queue does, whose mean over many is compared."""
+    arrivals, services_s = poisson_arrivals(servers, 400_000)
+    waits = waits_s(servers, arrivals, services_s)
+    assert np.mean(waits) == pytest.approx(allen_cunneen_wait_s(servers, 0.7, exp(0.8**2) - 1), rel=0.1)
+    some = zip(range(1_000), arrivals, services_s, strict=False)
+    need = {"slots": 1.0, "cores": 0.01}
+    pool = SimulatedPool(
+        Capacity(servers, 1e6),
+        {"run": 1.0},
+        [Arrival(at, "run", Task(number, "judge", 1.0, need, {}), service_s) for number, at, service_s in some],
+    )
     pool.run()
-    came = {arrival.task.number: arrival.at for arrival in arrivals}
-    waits = [start.at - came[start.choice.task.number] for start in pool.started]
-    assert np.mean(waits) == pytest.approx(allen_cunneen_wait_s(servers, 0.7, exp(sigma**2) - 1), rel=0.1)
+    assert [start.choice.task.number for start in pool.started] == list(range(1_000))
+    assert [start.at - at for start, at in zip(pool.started, arrivals, strict=False)] == pytest.approx(waits[:1_000])
 
 
 def test_erlangs_formula_gives_the_known_waits():
@@ -218,7 +239,7 @@ def test_the_curve_of_scattered_measurements_is_that_of_least_squares():
 
 
 def test_before_anything_is_measured_all_have_the_least_and_then_one_alone_tries_all_that_idle():
-    elastic = ElasticCores(1, 4)
+    elastic = ElasticCores(1, 4, 9)
     assert elastic.begin(waiting=1, slots=4, total=4, idle=4, now=0.0) == [1]
     elastic.add(1, 1.0)
     assert elastic.begin(waiting=1, slots=4, total=4, idle=4, now=1.0) == [4]
@@ -245,10 +266,23 @@ def test_under_load_every_action_has_the_least_and_on_an_idle_machine_a_batch_ha
     assert side_by_side(speed_up, 4, 9, Cores(4, 4, 0.0)) == [4]
     assert side_by_side(speed_up, 4, 9, Cores(4, 4, 0.9)) == [1, 1, 1, 1]
     assert side_by_side(speed_up, 40, 9, Cores(4, 4, 0.9)) == [1, 1, 1, 1]
-    assert side_by_side(speed_up, 40, 3, Cores(4, 4, 0.9)) == [2, 1, 1]
     assert side_by_side(speed_up, 0, 9, Cores(4, 4, 0.0)) == []
     assert side_by_side(SpeedUp(6, 8), 1, 9, Cores(4, 4, 0.0)) == [6]  # alone, as there is no larger machine
     assert side_by_side(SpeedUp(6, 8), 1, 9, Cores(4, 3, 0.0)) == []
+
+
+def test_cores_that_are_more_than_slots_are_parts_of_the_slots():
+    elastic = learnt(amdahl(0.8, 8), 1, 8, slots=2)
+    for now in range(100):
+        elastic.begin(waiting=9, slots=0, total=6, idle=0, now=float(now))
+    assert elastic.begin(waiting=9, slots=2, total=6, idle=6, now=100.0) == [3, 3]
+    assert elastic.begin(waiting=9, slots=1, total=6, idle=3, now=101.0) == [3]
+    assert elastic.begin(waiting=9, slots=1, total=6, idle=2, now=102.0) == [2]  # others use the rest
+
+
+def test_a_core_that_one_action_cannot_use_is_for_the_next():
+    # On four cores each, one after the other, they would end after 1/4 and 2/4 s, and in the mean before 1/3 and 1/2 s.
+    assert learnt(amdahl(1.0, 4), 1, 4).begin(waiting=2, slots=9, total=5, idle=5, now=0.0) == [3, 2]
 
 
 def test_the_load_is_the_part_of_the_cores_that_was_busy_lately():
