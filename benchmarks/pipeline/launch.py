@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks import own_study
+from benchmarks.comparisons import own_study
 from coordinator.drive.attempt_record import AttemptRecord
 from marless.reports import attempts, journal
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from benchmarks.conditions import Measuring
-from benchmarks.measurement_record import Record
+from benchmarks.comparisons.conditions import Measuring
+from benchmarks.comparisons.measurement_record import Record
 from benchmarks.pipeline import prediction, ways
 from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.record import FILE, Comparison

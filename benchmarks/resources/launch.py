@@ -13,7 +13,7 @@ from statistics import mean
 
 import msgspec
 
-from benchmarks import own_study
+from benchmarks.comparisons import own_study
 from benchmarks.resources.asking_task import Line
 from benchmarks.resources.prediction import Round, Trajectory
 from benchmarks.resources.ways import Way

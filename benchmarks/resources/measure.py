@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from benchmarks import launch as processes
-from benchmarks.conditions import Measuring
-from benchmarks.measurement_record import Record
+from benchmarks.comparisons.conditions import Measuring
+from benchmarks.comparisons.measurement_record import Record
 from benchmarks.resources import prediction, ways
 from benchmarks.resources.launch import Measured, trained
 from benchmarks.resources.prediction import Clock, Predicted, Resource, Round

@@ -4,7 +4,7 @@ import statistics
 
 import msgspec
 
-from benchmarks.measurement_record import Record, RecordFile
+from benchmarks.comparisons.measurement_record import Record, RecordFile
 
 HEADER = ("actions", "ms", "against", "actions", "predicted", "rounds", "predicted", "asked for")
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.measurement_record import Comparison, RecordFile
+from benchmarks.comparisons.measurement_record import Comparison, RecordFile
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- measurement: written by `make docs` -->", "<!-- end of measurement -->"

@@ -14,6 +14,7 @@ from scripts.reference import (
     peers,
     prices,
     readme,
+    resources,
     rules,
     suite,
     waiting_rounds,
@@ -34,6 +35,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,
     waiting_rounds.PAGE: waiting_rounds.page,
+    resources.PAGE: resources.page,
     **peers.PAGES,
 }
 

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from benchmarks.measurement_record import Record
+from benchmarks.comparisons.measurement_record import Record
 from benchmarks.pipeline import prediction
 from benchmarks.pipeline.barriers import BARRIERS
 from benchmarks.pipeline.record import FILE, Comparison

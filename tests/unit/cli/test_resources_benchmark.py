@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.measurement_record import Record
+from benchmarks.comparisons.measurement_record import Record
 from benchmarks.resources import prediction, ways
 from benchmarks.resources.asking_task import Line, make
 from benchmarks.resources.prediction import Predicted, Resource, Trajectory

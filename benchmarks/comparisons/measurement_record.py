@@ -6,10 +6,10 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from benchmarks.conditions import Conditions
+from benchmarks.comparisons.conditions import Conditions
 from marless.reports.text import markdown_table
 
-_RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+_RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 
 
 class Comparable(Protocol):
