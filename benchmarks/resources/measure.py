@@ -23,7 +23,7 @@ _SLOWER = 1.05
 # The duty at which the bars are set.
 _BAR_DUTY = 0.2
 # Of the solver: a fraction of a core is busy at low load, and more than there are cores at high load.
-_FEW, _FEW_DUTY, _MANY, _MANY_DUTY = 3, 0.1, 12, 0.5
+_FEW, _FEW_DUTY, _MANY, _MANY_DUTY = 2, 0.2, 12, 0.5
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ class Resource:
     def _plan(self) -> list[int]:
         if self._elastic is None:
             return [1] * min(len(self._queue), self._slots, self._idle)
-        return self._elastic.begin(len(self._queue), self._slots, self._cores, self._idle, self._clock.now)
+        busy = self._cores - self._idle
+        return self._elastic.begin(len(self._queue), self._slots, self._cores, busy, self._clock.now)
 
     def _end(self, cores: int, seconds: float, then: Callable[[], None]) -> None:
         self._slots += 1

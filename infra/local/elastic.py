@@ -15,19 +15,21 @@ has its part of them for nothing. No core idles while an action waits that fits.
 """
 
 from collections.abc import Mapping
-from math import exp
+from math import exp, floor, log
 from typing import NamedTuple
 
-# What an action is taken for before one has ended.
-_UNKNOWN_S = 1.0
-# How much a measurement weighs when the next has come: about the last hundred count.
-_KEPT = 0.99
+# What an action is taken for before one has ended, and the least that one takes.
+_UNKNOWN_S, _SHORTEST_S = 1.0, 1e-6
+# How much a measurement weighs when the next has come: about the last five hundred count.
+_KEPT = 0.998
 # So many actions on the most cores are presumed to have been sped up perfectly, so that wide ones are tried.
 _PRESUMED = 4.0
 # No action gets cores on which it takes more than this times the core-seconds of its least.
 _DEAREST = 2.0
 # A wide action is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
 _DOUBT = 0.1
+# A core of which this part is busy, as tasks keep it that only wait, counts as idle.
+_NEGLIGIBLE = 0.25
 # Over how many actions, one after another, it is measured which part of the cores is busy, and the most that counts.
 _RECENT_ACTIONS = 30.0
 _BUSIEST = 0.99
@@ -50,16 +52,17 @@ class SpeedUp:
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
+        # Weighted sums by the number of cores; of logarithms, because actions differ by factors.
         self._weights: dict[int, float] = {}
-        self._seconds: dict[int, float] = {}
+        self._logs: dict[int, float] = {}
 
     def add(self, cores: int, seconds: float) -> None:
         """An action has ended."""
         for number in self._weights:
             self._weights[number] *= _KEPT
-            self._seconds[number] *= _KEPT
+            self._logs[number] *= _KEPT
         self._weights[cores] = self._weights.get(cores, 0.0) + 1.0
-        self._seconds[cores] = self._seconds.get(cores, 0.0) + seconds
+        self._logs[cores] = self._logs.get(cores, 0.0) + log(max(seconds, _SHORTEST_S))
 
     def least_s(self) -> float:
         """What an action takes at its least; a second before any was measured."""
@@ -67,15 +70,15 @@ class SpeedUp:
         return curve.seconds(self.least) if curve else _UNKNOWN_S
 
     def curve(self) -> Curve | None:
-        """The curve through what was measured, by least squares in 1 / min(k, p); None before anything was."""
+        """The curve through geometric means of what was measured, by least squares in 1 / min(k, p); None before
+        anything was."""
         if not self._weights:
             return None
-        points = {cores: (weight, self._seconds[cores] / weight) for cores, weight in self._weights.items()}
-        fewest = min(points)
-        weight, mean_s = points.get(self.most, (0.0, 0.0))
-        perfect_s = points[fewest][1] * fewest / self.most
-        total = weight + _PRESUMED
-        points[self.most] = total, (weight * mean_s + _PRESUMED * perfect_s) / total
+        fewest = min(self._weights)
+        perfect_s = exp(self._logs[fewest] / self._weights[fewest]) * fewest / self.most
+        weights = {**self._weights, self.most: self._weights.get(self.most, 0.0) + _PRESUMED}
+        logs = {**self._logs, self.most: self._logs.get(self.most, 0.0) + _PRESUMED * log(perfect_s)}
+        points = {cores: (weight, exp(logs[cores] / weight)) for cores, weight in weights.items()}
         fits = [_fit(points, parts) for parts in sorted(points, reverse=True)]
         return min(fits, key=lambda curve: _misfit(points, curve))
 
@@ -135,14 +138,15 @@ class ElasticCores:
         """An action has been answered, `seconds` after it began on so many cores."""
         self._speed_up.add(cores, seconds)
 
-    def begin(self, waiting: int, slots: int, total: int, idle: int, now: float) -> list[int]:
+    def begin(self, waiting: int, slots: int, total: int, busy: float, now: float) -> list[int]:
         """The cores of each action that begins now, the most first: `waiting` of them wait, `slots` may begin, and
-        `idle` of `total` cores are. To be asked whenever an action comes or ends, even if none waits."""
+        `busy` of `total` cores are. To be asked whenever an action comes or ends, even if none waits."""
         action_s = self._speed_up.least_s()
-        self._load.change(now, 1 - idle / total, action_s)
+        self._load.change(now, busy / total, action_s)
+        idle = floor(total - busy + _NEGLIGIBLE)
         cores = Cores(total, idle, self._load.share, total // self._slots)
         plan = side_by_side(self._speed_up, waiting, slots, cores)
-        self._load.change(now, min(1.0, 1 - (idle - sum(plan)) / total), action_s)
+        self._load.change(now, min(1.0, (busy + sum(plan)) / total), action_s)
         return plan
 
 

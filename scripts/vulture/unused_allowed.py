@@ -88,5 +88,3 @@ _.font
 
 # Settings and messages of resources, whose users are not there yet.
 _.sandbox
-ElasticCores
-RateLimit

@@ -66,11 +66,11 @@ class ResourcePool(TaskPool):
     """
 
     def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
-        machine = max(1, math.floor(cores.total))
-        self._least, most = (min(each, machine) for each in resource.cores)
+        self._machine = max(1, math.floor(cores.total))
+        self._least, most = (min(each, self._machine) for each in resource.cores)
         self._resource = resource
         self._rate = RateLimit(resource.per_s)
-        self._elastic = ElasticCores(self._least, most) if most > self._least else None
+        self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
         capacity = Capacity(resource.slots, cores.total)
@@ -89,9 +89,8 @@ class ResourcePool(TaskPool):
         if self._elastic is None:
             return super().start_waiting(held_cores)
         waiting, slots = self._waiting(), self._open_slots()
-        machine = max(1, math.floor(self.cores.total))
-        idle = max(0, math.floor(machine - self.cores.busy() - held_cores + 1e-9))
-        self._plan = deque(self._elastic.begin(waiting, slots, machine, idle, time.monotonic()))
+        busy = self.cores.busy() + held_cores
+        self._plan = deque(self._elastic.begin(waiting, slots, self._machine, busy, time.monotonic()))
         if waiting and slots and not self._plan:
             return float(self._least)
         return super().start_waiting(held_cores)
@@ -134,6 +133,10 @@ class ResourcePool(TaskPool):
         question = pending.question
         question.begin(worker.slot, cores, pending.queued_ms)
         return to_message_pack(ActionCall(question.name, self._resource, question.action, cores))
+
+    def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
+        """What an action kept busy beyond its least does not say how much the next one needs."""
+        super()._release(worker, pending, cores if self._elastic is None else float(self._least), besides_s)
 
     def _restart_clock(self, worker: Worker) -> None:
         worker.clock.start(worker.clock.allowed_s)

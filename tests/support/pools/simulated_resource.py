@@ -31,7 +31,7 @@ class SimulatedResource(SimulatedPool):
         while self.rate.wait_s(self.now) == 0.0:
             waiting = sum(len(queue) for queue in self.queues.values())
             slots = min(self.free_slots(), 1) if self.per_s else self.free_slots()
-            plan = self.elastic.begin(waiting, slots, round(self.capacity.cores), self.idle_cores(), self.now)
+            plan = self.elastic.begin(waiting, slots, round(self.capacity.cores), self.in_use()["cores"], self.now)
             for cores in plan:
                 self._begin(cores)
             if not plan:

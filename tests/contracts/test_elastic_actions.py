@@ -1,0 +1,40 @@
+"""Actions whose cores the settings of their resource leave open, in pools of worker processes."""
+
+import json
+from pathlib import Path
+
+import questioning
+from asking import collect
+from pacing import calls
+from questioning import steps
+
+from functions.resources.settings import Resource
+from infra.local.dispatch import Capacity
+from infra.local.pool import Pool
+
+
+def most_cores_at_once(noted, cores):
+    """The most cores that actions had at any instant, by their questions; those that end then have none."""
+    busy = most = 0
+    for note in sorted(noted, key=lambda note: (note.when, note.what == "begin")):
+        busy += cores[note.question] if note.what == "begin" else -cores[note.question]
+        most = max(most, busy)
+    return most
+
+
+def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_there_are(tmp_path, shell):
+    shell.export(CALLS=str(tmp_path / "calls"))
+    shell.import_from(Path(questioning.__file__).parent)
+    batch = [f"0.05 {number}" for number in range(8)]
+    body = steps(*(["ask", "solver", questions] for questions in (["0.1 first"], ["0.1 second"], batch)))
+    with Pool(Capacity(2, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"solver": Resource(serve="pacing:compute", slots=8, cores=(1, 2))})
+        run.invoke("actor", "task", 0, body, 30.0)
+        report = collect(run, 1)["task"]
+    assert report.outcome == "answered", report.detail
+    first, second, others = ([answer for answer, *_ in step["told"]] for step in json.loads(report.body))
+    assert first == ["1"], "nothing is known of it yet"
+    assert second == ["2"], "it is alone, and it is not known yet that cores do not help"
+    cores = dict(zip(["0.1 first", "0.1 second", *batch], map(int, [*first, *second, *others]), strict=True))
+    assert most_cores_at_once(calls(), cores) == 2
