@@ -163,11 +163,11 @@ def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> l
     if curve is None:
         return [least] * count
     useful = _useful(curve, least, speed_up.most)
-    own = min(useful, max(least, cores.per_slot))
-    all_begin = [_spread(cores.idle, count, most) for most in range(own, useful + 1)]
+    usual = min(useful, max(least, cores.per_slot))
+    all_begin = [_spread(cores.idle, count, most) for most in range(usual, useful + 1)]
     fewer_begin = [_spread(cores.idle, fewer, useful) for fewer in range(count - 1, 0, -1)]
     plans = all_begin + [plan for plan in fewer_begin if cores.idle - sum(plan) < least]
-    return min(plans, key=lambda plan: _cost(plan, curve, own, waiting, cores))
+    return min(plans, key=lambda plan: _cost(plan, curve, usual, waiting, cores))
 
 
 def _useful(curve: Curve, least: int, most: int) -> int:
@@ -189,20 +189,20 @@ def _spread(idle: int, count: int, most: int) -> list[int]:
     return [min(most, each + (number < rest)) for number in range(count)]
 
 
-def _cost(plan: list[int], curve: Curve, own: int, waiting: int, cores: Cores) -> float:
+def _cost(plan: list[int], curve: Curve, usual: int, waiting: int, cores: Cores) -> float:
     """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
     those that come later."""
     groups, rest = divmod(waiting, len(plan))
     last = _spread(cores.idle, rest, max(plan)) if rest else []
     group_s = max(map(curve.seconds, plan))
-    own_s = groups * sum(map(curve.seconds, plan)) + len(plan) * group_s * groups * (groups - 1) / 2
-    own_s += rest * groups * group_s + sum(map(curve.seconds, last))
-    more_s = groups * _more_core_s(plan, curve, own) + _more_core_s(last, curve, own)
+    sum_s = groups * sum(map(curve.seconds, plan)) + len(plan) * group_s * groups * (groups - 1) / 2
+    sum_s += rest * groups * group_s + sum(map(curve.seconds, last))
+    more_s = groups * _more_core_s(plan, curve, usual) + _more_core_s(last, curve, usual)
     busy = min(cores.busy, _BUSIEST)
-    return own_s + waiting * busy / (1 - busy) * more_s / cores.total
+    return sum_s + waiting * busy / (1 - busy) * more_s / cores.total
 
 
-def _more_core_s(plan: list[int], curve: Curve, own: int) -> float:
-    """Core-seconds that the actions take beyond those on their own cores."""
-    own_s = own * curve.seconds(own)
-    return sum(k * curve.seconds(k) - (1 - _DOUBT) * own_s for k in plan if k > own)
+def _more_core_s(plan: list[int], curve: Curve, usual: int) -> float:
+    """Core-seconds that the actions take beyond those on their usual cores."""
+    usual_s = usual * curve.seconds(usual)
+    return sum(k * curve.seconds(k) - (1 - _DOUBT) * usual_s for k in plan if k > usual)
