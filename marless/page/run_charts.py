@@ -111,6 +111,20 @@ def rollouts(facts: Facts, size: Size) -> Html:
     return figure("Rollouts and groups", "per round", lines, "round", size)
 
 
+def action_times(facts: Facts, size: Size) -> list[Html]:
+    """A chart for each resource that was asked: the completion times of its actions, by round."""
+    charts = []
+    for name in sorted({name for line in facts.lines for name in line.actions}):
+        of_rounds = [line.actions.get(name) for line in facts.lines]
+        values = {
+            "mean": [actions.mean_ms if actions else None for actions in of_rounds],
+            "p99": [actions.p99_ms if actions else None for actions in of_rounds],
+        }
+        lines = [_series(facts, label, each, colour) for colour, (label, each) in enumerate(values.items())]
+        charts.append(figure(f"Action completion time: {name}", "ms, from question to answer", lines, "steps", size))
+    return [chart for chart in charts if chart]
+
+
 def ratings(facts: Facts, size: Size) -> Html:
     """The Elo rating of each side; '' without a league."""
     keys = dict.fromkeys(key for line in facts.lines for key in line.metrics if key.startswith(_ELO))

@@ -41,7 +41,7 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
             part("League", _grid([run_charts.ratings(facts, size)])),
             part("Replay", _replay(facts)),
             part("Dollars", bill_table(facts.bill) if facts.bill else Html("")),
-            part("Actions of resources", actions_table(facts)),
+            part("Actions of resources", _grid(run_charts.action_times(facts, size)), actions_table(facts)),
             part("Settings", _settings(facts, whole)),
             part("Do it again", _again(facts)),
         ]
