@@ -1,7 +1,8 @@
 """MARLess: multi-agent reinforcement learning on serverless functions.
 
 Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
-`marless.rules`, `marless.loggers` and `marless.backends`; all other modules may change without notice.
+`marless.resources`, `marless.rules`, `marless.loggers` and `marless.backends`; all other modules may change without
+notice.
 
 Examples:
     >>> import marless
@@ -61,7 +62,7 @@ _MODULES = {
 
 
 # Modules for plug-ins and notebooks.
-_PUBLIC = ("algorithms", "backends", "environments", "loggers", "rules")
+_PUBLIC = ("algorithms", "backends", "environments", "loggers", "resources", "rules")
 
 
 def __getattr__(name: str) -> Any:

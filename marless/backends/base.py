@@ -47,6 +47,8 @@ class Connection:
     repeated: Callable[[], Meter] = Meter
     # Where what functions print can be read, such as ``runs/first/workers``; '' where nobody knows.
     printed: str = ""
+    # Has environments' questions to these resources answered from now on, where functions run here.
+    serve: Callable[["Mapping[str, Resource]"], None] = lambda resources: None
     # Returns once storage has ended what it does beside the run.
     settle: Callable[[], None] = lambda: None
 
@@ -63,12 +65,6 @@ class Connection:
         if prewarm is not None:
             for name in PLACED:
                 prewarm(name)
-
-    def serve(self, resources: "Mapping[str, Resource]") -> None:
-        """Has the functions of this machine answered what their environments ask these resources, from now on; on AWS
-        resources are deployed."""
-        if resources and (serve := getattr(self.invoker, "serve", None)):
-            serve(resources)
 
     def close(self) -> None:
         """Ends the functions, or forgets them, lets storage settle, then closes the ledger."""

@@ -60,9 +60,10 @@ class InlineInvoker:
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Answers what environments ask, in this process too."""
-        from functions.resources.in_process import InProcess
+        if resources:
+            from functions.resources.in_process import InProcess
 
-        self._host = InProcess(resources, self._blobs)
+            self._host = InProcess(resources, self._blobs)
 
     def _resources(self) -> AbstractContextManager[None]:
         """Within the block this run's resources are those of the process."""
@@ -94,7 +95,8 @@ class InlineBackend(LocalBackend):
         """See `Backend.open`."""
         storage = FileStorage(folder.absolute() / "objects")  # code of a task may change the current folder
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
-        connection = Connection(storage, ledger, InlineInvoker(storage), Platform(), settle=storage.settle)
+        invoker = InlineInvoker(storage)
+        connection = Connection(storage, ledger, invoker, Platform(), serve=invoker.serve, settle=storage.settle)
         return connection.for_reading() if read_only else connection
 
 

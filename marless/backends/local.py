@@ -1,5 +1,7 @@
 """Files, SQLite and warm worker processes below the run's folder."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Backend, Connection
 
 if TYPE_CHECKING:
+    from functions.resources.settings import Resource
     from infra.aws.deployment_ref import DeploymentRef
 
 OBJECTS = "objects"
@@ -42,7 +45,7 @@ class LocalBackend(Backend):
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
     storage = FileStorage(folder / OBJECTS)
-    return Connection(
+    connection = Connection(
         storage=storage,
         ledger=SqliteLedger(folder / LEDGER_FILE, read_only),
         invoker=invoker,
@@ -50,6 +53,8 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
         settle=storage.settle,
     )
+    serve: Callable[[Mapping[str, "Resource"]], None] | None = getattr(invoker, "serve", None)
+    return connection if serve is None else replace(connection, serve=serve)
 
 
 def _below_here(path: Path) -> str:

@@ -14,6 +14,7 @@ from marless.reports.atomic_files import replace
 from marless.reports.policy import TeamPolicy
 from marless.runs import cross_evaluation
 from marless.runs.folder import RunFolder
+from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_checkpoints, load_team
 
 
@@ -33,7 +34,8 @@ def crossplay(
         raise UserError("--episodes: an interval needs 2 at least")
     task, seed, teams = _league(folder) if len(names) == 1 else _teams(folder, names)
     try:
-        return tournament.play(teams, task, episodes, seed, sampled, progress)
+        with resources_of(folder):
+            return tournament.play(teams, task, episodes, seed, sampled, progress)
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"{folder.name}: {error}") from error
 

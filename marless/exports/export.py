@@ -19,6 +19,7 @@ from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder
+from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_team
 from marless.runs.stored_run import Stored, look
 
@@ -108,7 +109,9 @@ def _export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, epi
     team = from_run.team
     greedily = greedy or team.greedy
     try:
-        episodes_played = list(play_episodes(team, episodes, greedily, from_run.seed, str(from_run.origin["round"])))
+        with resources_of(folder):
+            stream = str(from_run.origin["round"])
+            episodes_played = list(play_episodes(team, episodes, greedily, from_run.seed, stream))
     except (BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(str(error)) from error
     how = "greedy" if greedily else "sampled"

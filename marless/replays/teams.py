@@ -9,6 +9,7 @@ from marless.replays.animation import Animation, Panel
 from marless.replays.greedy_episodes import Stage, random_team
 from marless.reports.policy import TeamPolicy
 from marless.runs.folder import RunFolder
+from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
 
 
@@ -26,6 +27,7 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
     if beside is not None:
         teams[beside] = _other(beside, team)
     with ExitStack() as resources:
+        resources.enter_context(resources_of(folder))
         stages = []
         for playing in teams.values():
             stages.append(Stage(playing, stored_run.plan.config.seed))

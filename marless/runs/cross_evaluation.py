@@ -14,6 +14,7 @@ from marless.reports.policy import TeamPolicy
 from marless.reports.statistics import FinalReturn
 from marless.reports.text import plus_minus, table
 from marless.runs.folder import RunFolder
+from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
 
 _HEADER = ("side", "against", "return")
@@ -52,10 +53,11 @@ def plays(
     config = run.plan.config
     count = episodes or config.evaluation.final_episodes
     try:
-        side_returns = tuple(
-            SideReturn(side=side, against=text, returns=statistics.summary(returns))
-            for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed, progress)
-        )
+        with resources_of(folder):
+            side_returns = tuple(
+                SideReturn(side=side, against=text, returns=statistics.summary(returns))
+                for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed, progress)
+            )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"--against: {error}") from error
     return CrossEvaluation(run=run.plan.run, round=run.saved_state.round, episodes=count, plays=side_returns)

@@ -30,6 +30,7 @@ PUBLIC = {
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Resumable Step"
     " Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
+    "marless.resources": "ResourceFault Resources local",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
     "marless.loggers": "LoggedRun Logger Point Writer logger names",

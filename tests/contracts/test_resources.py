@@ -139,6 +139,32 @@ def test_a_function_that_gives_no_answer_is_a_fault_of_one_line(call, serve, cau
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("where", APART)
+@pytest.mark.parametrize(
+    ("serve", "cause"), [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")]
+)
+def test_a_function_that_hangs_or_dies_is_a_fault_of_one_line(tmp_path, where, serve, cause):
+    resources = {"judge": Resource(serve=serve, attempts=2, timeout_s=0.5), "other": Resource(serve="judges:length")}
+    with APART[where](resources, tmp_path / "objects") as host:
+        task = asking(resources, tmp_path / "objects", host)
+        with pytest.raises(ResourceFault, match=f"^resource 'judge': {cause}.*[(]2 attempts[)]$"):
+            task.call("judge", [b"question"])
+        assert task.call("other", [b"abc"]) == [b"3"]
+
+
+@pytest.mark.parametrize("where", APART)
+def test_a_batch_is_served_by_as_many_slots_as_there_are(tmp_path, where, shell):
+    """Eight questions of a quarter of a second each, four at once."""
+    shell.export(CALLS=str(tmp_path / "calls"))
+    resources = {"judge": Resource(serve="judges:slow", slots=4, timeout_s=5.0)}
+    with APART[where](resources, tmp_path / "objects") as host:
+        task = asking(resources, tmp_path / "objects", host)
+        task.call("judge", [b"0"] * 4)  # processes have started
+        since = time.monotonic()
+        assert task.call("judge", [b"0.25"] * 8) == [b"0.25"] * 8
+    assert 0.5 <= time.monotonic() - since < 1.5
+
+
 def test_an_action_is_tried_again(call, calls):
     assert call([b"when?"], serve="judges:raises_twice") == [b"now"]
     assert len(calls()) == 3

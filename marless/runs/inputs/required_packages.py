@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -22,8 +23,7 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
     loggers.require(config.log.to)
     if functions_here:
         _require_engine(config.algorithm)
-        for name, resource in config.resources.items():
-            _require_resource(name, resource)
+        require_resources(config.resources)
     else:
         refuse_gpu(config)
 
@@ -34,8 +34,13 @@ def refuse_gpu(config: RunConfig) -> None:
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
 
 
+def require_resources(resources: Mapping[str, Resource]) -> None:
+    """Raises `UserError` for what answers and is not there; it is looked for, and not begun."""
+    for name, resource in resources.items():
+        _require_resource(name, resource)
+
+
 def _require_resource(name: str, resource: Resource) -> None:
-    """What answers is looked for, and not begun."""
     package = resource.serve.partition(":")[0].partition(".")[0]
     # Processes find modules of the current folder, too, after all others.
     if package and PathFinder.find_spec(package, [*sys.path, str(Path.cwd())]) is None:

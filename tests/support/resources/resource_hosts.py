@@ -1,7 +1,7 @@
 """Hosts of resources by name, for the suite that all of them pass (`tests/contracts/test_resources.py`)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from functions.contract import ResourceRef
@@ -13,6 +13,7 @@ from functions.resources.port import Action, Host, Outcome
 from functions.resources.settings import Resource, identity
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane
+from infra.local.resources.blocking_host import BlockingHost
 from infra.local.single_run_pool import WorkerPool
 
 Serve = Callable[[Mapping[str, Resource], Path], AbstractContextManager[Host]]
@@ -49,9 +50,15 @@ def in_a_pool(resources: Mapping[str, Resource], folder: Path) -> Iterator[Host]
         yield _AskingTasks(lane)
 
 
+@contextmanager
+def in_processes(resources: Mapping[str, Resource], folder: Path) -> Iterator[Host]:
+    with closing(BlockingHost(resources, folder, folder.with_name("logs"))) as host:
+        yield host
+
+
 HOSTS: dict[str, Serve] = {"in process": in_process}
 # These serve actions in other processes, so that a function that hangs or dies harms nobody.
-APART: dict[str, Serve] = {"in a pool": in_a_pool}
+APART: dict[str, Serve] = {"in processes": in_processes, "in a pool": in_a_pool}
 
 
 def asking(

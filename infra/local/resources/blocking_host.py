@@ -1,0 +1,58 @@
+"""The host of a process that asks resources without a pool of tasks: it waits itself until they have answered."""
+
+import select
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
+from pathlib import Path
+
+from functions.resources.port import Action, Outcome, ResourceFault
+from functions.resources.settings import Resource
+from infra.local.core_account import CoreAccount
+from infra.local.dispatch import Capacity
+from infra.local.own_process import cores
+from infra.local.pool import Pool
+from infra.local.resources.questions import Question
+from infra.local.resources.resource_pools import ResourcePools
+
+
+class BlockingHost:
+    """Serves `resources` in processes of their own, whose kept answers are objects below `folder`; what they print goes
+    below `logs`. It belongs to one thread."""
+
+    def __init__(self, resources: Mapping[str, Resource], folder: Path, logs: Path) -> None:
+        self._cores = CoreAccount(cores())
+        self._pools = ResourcePools(logs, self._cores)
+        # It has no tasks; its lane says whose the questions are.
+        self._pool = Pool(Capacity(1, 1), {}, logs)
+        self._pool.share_resources(self._pools)
+        self._lane = self._pool.lane("", folder)
+        self._lane.serve(resources)
+
+    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+        """See `functions.resources.port.Host`."""
+        if name not in self._lane.resources:
+            raise ResourceFault(f"resource {name!r}: it has no settings here")
+        outcomes: dict[int, Outcome] = {}
+        resource = self._lane.resources[name]
+        for place, action in enumerate(actions):
+            tell = partial(outcomes.__setitem__, place)
+            self._pools.begin(Question(self._lane, name, resource, action, tell))
+        while len(outcomes) < len(actions):
+            self._wait()
+        return [outcomes[place] for place in range(len(actions))]
+
+    def close(self) -> None:
+        """Ends the processes, but for those at actions whose answers are kept, which end after these. Idempotent."""
+        self._pool.close()
+        self._pools.close()
+
+    def _wait(self) -> None:
+        """Until a process says something, or something is due."""
+        looks_at = self._cores.looks_at()
+        if looks_at < inf:
+            self._cores.dispatch()
+        due_s = min(self._pools.due_at(), looks_at) - time.monotonic()
+        select.select([self._pools], [], [], max(0.0, due_s) if due_s < inf else None)
+        self._pools.listen()

@@ -1,0 +1,1 @@
+"""What environments ask in this process, outside of a run."""

@@ -1,0 +1,74 @@
+"""`marless.resources.local`: what environments ask, without a run."""
+
+import numpy as np
+import pytest
+
+from coordinator.config.schema import ConfigError
+from coordinator.errors import UserError
+from functions.environments.base import EnvTask
+from marless.environments import as_pettingzoo, check, make
+from marless.resources import ResourceFault, local
+
+JUDGE = {"serve": "judges:grade", "slots": 2}
+
+
+@pytest.fixture(autouse=True)
+def calls(tmp_path, shell):
+    shell.export(CALLS=str(tmp_path / "calls"))
+    return lambda: (tmp_path / "calls").read_text().splitlines()
+
+
+def test_a_batch_is_answered_in_its_order():
+    with local(judge=JUDGE) as resources:
+        assert resources.call("judge", [b"\x01", b"\x02", b"\x0c"]) == [b"1", b"2", b"2"]
+        with pytest.raises(ResourceFault, match="the run has no resource 'jury'; it has judge"):
+            resources.call("jury", [b"a"])
+
+
+def test_environments_made_within_ask_it():
+    with local(judge=JUDGE):
+        environment = make(EnvTask(name="pettingzoo:asking_games:quiz"), 2)
+        environment.reset(np.random.default_rng(0))
+        rewards = environment.step((np.array([[0, 1], [2, 0]]),)).rewards
+    grades = [[sum(b"%d 0 %d" % pair) % 10 for pair in copy] for copy in (((0, 0), (1, 1)), ((0, 2), (1, 0)))]
+    assert rewards.tolist() == grades
+    with pytest.raises(Exception, match="resource 'judge': no run is asked here"):
+        environment.step((np.zeros((2, 2), int),))
+
+
+def test_the_check_of_environments_asks_it():
+    with local(judge=JUDGE):
+        check(lambda num_envs: make(EnvTask(name="pettingzoo:asking_games:quiz"), num_envs))
+        parallel = as_pettingzoo(EnvTask(name="matrix/climbing", judge="judge"))
+        parallel.reset(seed=1)
+        _, graded, *_ = parallel.step(dict.fromkeys(parallel.agents, 0))
+    assert graded["agent_0"] != 11  # what the matrix pays
+
+
+def test_kept_answers_stay_in_a_folder_that_is_named(tmp_path, calls):
+    settings = {"serve": "judges:at_random", "keep": True}
+    with local(tmp_path / "answers", judge=settings) as resources:
+        first = resources.call("judge", [b"a"])
+    resources = local(tmp_path / "answers", judge=settings)
+    assert resources.call("judge", [b"a"]) == first
+    resources.close()
+    resources.close()
+    assert len(calls()) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "says"),
+    [
+        (
+            {"serve": "judges:grade", "slots": 0},
+            ConfigError,
+            "resources.judge.slots: 0 is not a whole number of at least",
+        ),
+        ({"slot": 1}, ConfigError, "there is no key resources.judge.slot; did you mean resources.judge.slots"),
+        ({"serve": "no_such_judge:grade"}, UserError, "resources.judge.serve: there is no module 'no_such_judge'"),
+        ({"command": "no-such-engine"}, UserError, "resources.judge.command: 'no-such-engine' is not installed"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(settings, error, says):
+    with pytest.raises(error, match=says):
+        local(judge=settings)
