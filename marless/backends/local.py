@@ -53,7 +53,7 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
         settle=storage.settle,
     )
-    serve: Callable[[Mapping[str, "Resource"]], None] | None = getattr(invoker, "serve", None)
+    serve: Callable[[Mapping[str, Resource]], None] | None = getattr(invoker, "serve", None)
     return connection if serve is None else replace(connection, serve=serve)
 
 

@@ -31,7 +31,15 @@ from marless.runs.stored_run import Stored, plan_of
 
 _TRAJECTORY = keys.object_key("", "trajectory")
 # What depends on when and where a round ran, and not on what was played and learned.
-_INCIDENTAL = {"seconds": 0.0, "dollars": 0.0, "learners": 0, "invocations": 0, "placement": "", "evaluation": None}
+_INCIDENTAL = {
+    "seconds": 0.0,
+    "dollars": 0.0,
+    "learners": 0,
+    "invocations": 0,
+    "placement": "",
+    "evaluation": None,
+    "actions": {},
+}
 
 
 @dataclass(frozen=True)

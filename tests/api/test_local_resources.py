@@ -38,7 +38,7 @@ def test_environments_made_within_ask_it():
 
 def test_the_check_of_environments_asks_it():
     with local(judge=JUDGE):
-        check(lambda num_envs: make(EnvTask(name="pettingzoo:asking_games:quiz"), num_envs))
+        check(lambda num_envs: make(EnvTask(name="toy/signal", judge="judge"), num_envs))
         parallel = as_pettingzoo(EnvTask(name="matrix/climbing", judge="judge"))
         parallel.reset(seed=1)
         _, graded, *_ = parallel.step(dict.fromkeys(parallel.agents, 0))

@@ -6,6 +6,7 @@ from driver import SMALL, train
 from functions.resources.settings import Resource
 from infra.local.file_storage import FileStorage
 from marless.backends.registry import backend
+from marless.cli.app import main
 
 RUN = (*SMALL, "algorithm.name=ippo", "task.name=pettingzoo:asking_games:quiz", "stop.rounds=3", "actors.num_envs=2")
 KEPT = (*RUN, "resources.judge.serve=judges:at_random", "resources.judge.keep=true")
@@ -76,3 +77,12 @@ def test_a_bill_counts_what_the_judge_counts_also_after_failed_and_killed_attemp
     answered = len(FileStorage(tmp_path / "objects").list("answers/"))
     assert state.meter.actions["judge"].count == answered
     assert len(calls()) > answered
+
+
+def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shell, calls):
+    """The judge answers at random, and the rounds are compared with what the run recorded."""
+    shell.cd(tmp_path)
+    assert main(["train", *KEPT, "--backend", "inline", "--run", "heard"]) == 0
+    asked = calls()
+    assert main(["export", "heard", "--to", "npz", "--rounds", "1-2", "-o", "played"]) == 0
+    assert calls() == asked

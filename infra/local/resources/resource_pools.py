@@ -72,6 +72,10 @@ class ResourcePools:
         action = Action(body, message.key if resource.keep else "", pending.id)
         question = Question(pending.lane, message.resource, resource, action, tell)
         self._asked.setdefault(worker.token, []).append(question)
+        self.begin(question)
+
+    def begin(self, question: Question) -> None:
+        """Has a question answered, or told that no process can be started for it; does not wait."""
         try:
             self._begin(question)
         except OSError as error:

@@ -6,13 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from infra.local.resources.blocking_host import BlockingHost
-
 from functions.contract import ResourceRef
 from functions.resources.asking import Asking
 from functions.resources.port import RESOURCES
 from functions.resources.settings import Resource, identity
 from infra.local.file_storage import FileStorage
+from infra.local.resources.blocking_host import BlockingHost
 
 
 class LocalResources:
