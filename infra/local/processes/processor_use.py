@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from infra.local.processes.process_tree import processor_s
 
@@ -10,23 +11,25 @@ _RECENT_S = 0.25
 
 
 class ProcessorUse:
-    """Of the tasks of the process with the number `pid`: as expected while a task is new, as measured lately later."""
+    """Of the tasks of the process with the number `pid`: as expected while a task is new, as measured lately later.
+
+    The system is asked when somebody wants to know, which takes a tenth of a millisecond.
+    """
 
     def __init__(self, pid: Callable[[], int]) -> None:
         self._pid = pid
         self.expected = 0.0
         """Cores that are expected of the task."""
         self._is_granted = False
-        # Processor seconds at the beginning; when they were looked at last, and what they were; the cores before that.
-        self._first_s = self._looked_at = self._last_s = 0.0
+        # When the system was asked for the first and for the last time, and what it said; the cores before the last.
+        self._first: _Look | None = None
+        self._last: _Look | None = None
         self._recent: float | None = None
-        self._began_at = 0.0
 
     def begin(self, expected: float) -> None:
         """A task begins."""
-        self.expected, self._is_granted = expected, False
+        self.expected, self._is_granted, self._first = expected, False, None
         self.renew()
-        self._began_at, self._first_s = self._looked_at, self._last_s
 
     def grant(self, cores: int) -> None:
         """The task has so many cores, and counts as if it kept them busy."""
@@ -34,22 +37,36 @@ class ProcessorUse:
 
     def renew(self) -> None:
         """What was measured lately tells nothing of what comes."""
-        self._looked_at, self._last_s, self._recent = time.monotonic(), processor_s(self._pid()), None
+        self._last = self._recent = None
 
     def cores(self) -> float:
         """Those that it keeps busy."""
         if self._is_granted:
             return self.expected
-        before, before_s = self._looked_at, self._last_s
-        if time.monotonic() - before >= _RECENT_S:
-            self.renew()
-            self._recent = max(0.0, self._last_s - before_s) / (self._looked_at - before)
+        if self._last is None:
+            self._last = self._look()
+            self._first = self._first or self._last
+        elif time.monotonic() - self._last.at >= _RECENT_S:
+            before, self._last = self._last, self._look()
+            self._recent = self._last.cores_since(before)
         return self.expected if self._recent is None else self._recent
 
     def mean(self, reported: float = 0.0) -> float:
-        """Those that the task has kept busy so far. Of a short one the system measures nothing, and what the process
+        """Those that the task has kept busy so far. Of a short one, and where nobody wanted to know, what the process
         has `reported` counts, which is without what it has started."""
-        elapsed_s = time.monotonic() - self._began_at
-        if elapsed_s < _RECENT_S:
+        if self._first is None or time.monotonic() - self._first.at < _RECENT_S:
             return reported
-        return max(reported, (processor_s(self._pid()) - self._first_s) / elapsed_s)
+        return max(reported, self._look().cores_since(self._first))
+
+    def _look(self) -> "_Look":
+        return _Look(time.monotonic(), processor_s(self._pid()))
+
+
+class _Look(NamedTuple):
+    """The processor seconds of a process and all that it has started, at a time."""
+
+    at: float
+    processor_s: float
+
+    def cores_since(self, before: "_Look") -> float:
+        return max(0.0, self.processor_s - before.processor_s) / (self.at - before.at)
