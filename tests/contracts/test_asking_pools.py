@@ -396,6 +396,32 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
     assert {time.slot for time in report.actions[-2:]} == {0, 1}
 
 
+def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_where_many_wait(tmp_path):
+    solver = Resource(serve="pacing:divide", slots=4, cores=(1, 4))
+    with Pool(Capacity(1, 4.0), MODULES, tmp_path / "workers") as pool:
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"solver": solver})
+        alone = [int(asked(run, ["ask", "solver", ["0.2"]])[0]["told"][0][0]) for _ in range(6)]
+        assert alone[0] == 1 and max(alone) > 1
+        crowd = [int(one[0]) for one in asked(run, ["ask", "solver", ["0.2"] * 24])[0]["told"]]
+        assert crowd.count(1) > 12
+    assert most_at_once(calls(), cores=True) <= 4
+
+
+def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
+    """Small tasks would keep one of two cores busy all the time."""
+    solver = Resource(serve="pacing:compute", cores=(2, 2))
+    with Pool(Capacity(4, 2.0), MODULES, tmp_path / "workers") as pool:
+        run, other = pool.lane("run", tmp_path / "run"), pool.lane("other", tmp_path / "other")
+        run.serve({"solver": solver})
+        for number in range(30):
+            begin(other, f"{number}", ["compute", 0.1])
+        begin(run, "asks", ["ask", "solver", ["0.1"]])
+        (step,) = said(collect(run, 1)["asks"])
+        assert told(step) == [("2", "")]
+        assert sum(pending.id != "asks" for pending in other.pending_tasks()) > 5
+
+
 def test_an_action_costs_the_driver_a_thousand_calls_of_python_and_no_more_among_many(lane):
     """Where a call takes a tenth of a microsecond, that is a tenth of a millisecond beside the action."""
     run = lane(judge=wait_judge())

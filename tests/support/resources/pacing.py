@@ -15,6 +15,7 @@ class Note(NamedTuple):
     what: str
     when: float
     pid: int
+    cores: int
     question: str
 
 
@@ -36,6 +37,14 @@ def compute(question, *, cores):
     return b"%d" % cores
 
 
+def divide(question, *, cores):
+    """Takes as many seconds as the question says on one core; a half of the work can be divided among cores."""
+    _note("begin", question, cores)
+    time.sleep(float(question.split()[0]) * (0.5 + 0.5 / cores))
+    _note("end", question, cores)
+    return b"%d" % cores
+
+
 def die_at_first(question):
     """Its process is killed when it is asked for the first time."""
     is_first = not calls()
@@ -54,19 +63,19 @@ def calls():
     """What was noted so far."""
     path = Path(os.environ["CALLS"])
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    fields = (line.split(" ", 3) for line in lines)
-    return [Note(what, float(when), int(pid), question) for what, when, pid, question in fields]
+    fields = (line.split(" ", 4) for line in lines)
+    return [Note(what, float(when), int(pid), int(cores), question) for what, when, pid, cores, question in fields]
 
 
-def most_at_once(noted):
-    """The most actions at any instant; those that end then have ended."""
+def most_at_once(noted, cores=False):
+    """The most actions, or cores of actions, at any instant; those that end then have ended."""
     running = most = 0
     for note in sorted(noted, key=lambda note: (note.when, note.what == "begin")):
-        running += 1 if note.what == "begin" else -1
+        running += (1 if note.what == "begin" else -1) * (note.cores if cores else 1)
         most = max(most, running)
     return most
 
 
-def _note(what, question):
+def _note(what, question, cores=1):
     with Path(os.environ["CALLS"]).open("a", encoding="utf-8") as file:
-        file.write(f"{what} {time.monotonic()!r} {os.getpid()} {question.decode()}\n")
+        file.write(f"{what} {time.monotonic()!r} {os.getpid()} {cores} {question.decode()}\n")
