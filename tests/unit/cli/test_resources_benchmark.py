@@ -60,6 +60,37 @@ def test_nine_slots_are_split_over_the_runs_and_every_run_asks_its_own():
     assert split.think_s == pytest.approx(0.4) and split.trajectories * ways.RUNS == ways.TRAJECTORIES
 
 
+def drawn_rounds(trajectories, duty, number=5):
+    """As the task draws them, for actions of a second in the mean."""
+    draw = np.random.default_rng(1)
+
+    def times(mean):
+        return (mean * np.exp(0.8 * draw.standard_normal(12) - 0.32)).tolist()
+
+    return [[Trajectory(times((1 - duty) / duty), times(1.0)) for _ in range(trajectories)] for _ in range(number)]
+
+
+def test_with_a_duty_of_a_fifth_nine_slots_are_enough_for_32_trajectories_and_far_better_than_reserved_ones():
+    rounds = drawn_rounds(ways.TRAJECTORIES, 0.2)
+    own, every = (prediction.shared([rounds], slots(number)) for number in (ways.SLOTS, ways.TRAJECTORIES))
+    reserved = prediction.reserved(rounds, ways.SLOTS)
+    assert own.round_s <= 1.05 * every.round_s
+    assert reserved.action_s >= 4.3 * own.action_s and reserved.round_s >= 1.5 * own.round_s
+
+
+@pytest.mark.parametrize(("trajectories", "duty", "least"), [(2, 0.2, 1.3), (12, 0.5, 1 / 1.02)])
+def test_elastic_cores_gain_where_cores_idle_and_lose_nothing_where_none_does(trajectories, duty, least):
+    """On two cores, of an action of which .95 can be divided."""
+    rounds = drawn_rounds(trajectories, duty)
+
+    def served(elastic):
+        return prediction.shared(
+            [rounds], lambda clock: Resource(clock, 2, lambda size, cores: size * (0.05 + 0.95 / cores), 2, elastic)
+        )
+
+    assert served(None).action_s >= least * served(ElasticCores(1, 2, 2)).action_s
+
+
 def test_the_table_says_whether_what_was_asked_for_was_reached():
     actions = Ratio(values=[4.0, 5.0, 9.0], predicted=7.2, least=4.3)
     rounds = Ratio(values=[0.9, 1.0], predicted=1.0, least=0.96)
