@@ -14,7 +14,7 @@ under load every action has its least, where a core-second does most. Where ther
 has its part of them for nothing. No core idles while an action waits that fits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import exp, floor, log
 from typing import NamedTuple
 
@@ -55,6 +55,9 @@ class SpeedUp:
         # Weighted sums by the number of cores; of logarithms, because actions differ by factors.
         self._weights: dict[int, float] = {}
         self._logs: dict[int, float] = {}
+        self.curve: Curve | None = None
+        """The curve through geometric means of what was measured, by least squares in 1 / min(k, p); None before
+        anything was."""
 
     def add(self, cores: int, seconds: float) -> None:
         """An action has ended."""
@@ -63,27 +66,23 @@ class SpeedUp:
             self._logs[number] *= _KEPT
         self._weights[cores] = self._weights.get(cores, 0.0) + 1.0
         self._logs[cores] = self._logs.get(cores, 0.0) + log(max(seconds, _SHORTEST_S))
+        self.curve = self._fit()
 
     def least_s(self) -> float:
         """What an action takes at its least; a second before any was measured."""
-        curve = self.curve()
-        return curve.seconds(self.least) if curve else _UNKNOWN_S
+        return self.curve.seconds(self.least) if self.curve else _UNKNOWN_S
 
-    def curve(self) -> Curve | None:
-        """The curve through geometric means of what was measured, by least squares in 1 / min(k, p); None before
-        anything was."""
-        if not self._weights:
-            return None
+    def _fit(self) -> Curve:
         fewest = min(self._weights)
         perfect_s = exp(self._logs[fewest] / self._weights[fewest]) * fewest / self.most
         weights = {**self._weights, self.most: self._weights.get(self.most, 0.0) + _PRESUMED}
         logs = {**self._logs, self.most: self._logs.get(self.most, 0.0) + _PRESUMED * log(perfect_s)}
         points = {cores: (weight, exp(logs[cores] / weight)) for cores, weight in weights.items()}
-        fits = [_fit(points, parts) for parts in sorted(points, reverse=True)]
+        fits = [_fitted(points, parts) for parts in sorted(points, reverse=True)]
         return min(fits, key=lambda curve: _misfit(points, curve))
 
 
-def _fit(points: Mapping[int, tuple[float, float]], parts: int) -> Curve:
+def _fitted(points: Mapping[int, tuple[float, float]], parts: int) -> Curve:
     """The curve with so many parts of least squares to points (weight, seconds) by the number of cores."""
     total = sum(weight for weight, _ in points.values())
     mean_x = sum(weight / min(cores, parts) for cores, (weight, _) in points.items()) / total
@@ -127,6 +126,10 @@ class Cores(NamedTuple):
     per_slot: int = 1
 
 
+Plan = Sequence[tuple[int, int]]
+"""How many actions begin with how many cores each, the most first."""
+
+
 class ElasticCores:
     """Hands out the cores of a machine to the actions of one resource, at most `slots` at once: from `least` to `most`
     to each, of which the machine has `most`."""
@@ -159,15 +162,15 @@ def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> l
     count = min(waiting, slots, cores.idle // least)
     if count < 1:
         return [least] if min(waiting, slots) > 0 and cores.idle == cores.total else []
-    curve = speed_up.curve()
-    if curve is None:
+    if (curve := speed_up.curve) is None:
         return [least] * count
     useful = _useful(curve, least, speed_up.most)
     usual = min(useful, max(least, cores.per_slot))
     all_begin = [_spread(cores.idle, count, most) for most in range(usual, useful + 1)]
     fewer_begin = [_spread(cores.idle, fewer, useful) for fewer in range(count - 1, 0, -1)]
-    plans = all_begin + [plan for plan in fewer_begin if cores.idle - sum(plan) < least]
-    return min(plans, key=lambda plan: _cost(plan, curve, usual, waiting, cores))
+    plans = all_begin + [plan for plan in fewer_begin if cores.idle - _total(plan, lambda k: k) < least]
+    cheapest = min(plans, key=lambda plan: _cost(plan, curve, usual, waiting, cores))
+    return [each for number, each in cheapest for _ in range(number)]
 
 
 def _useful(curve: Curve, least: int, most: int) -> int:
@@ -183,26 +186,34 @@ def _useful(curve: Curve, least: int, most: int) -> int:
     return useful
 
 
-def _spread(idle: int, count: int, most: int) -> list[int]:
-    """Evenly over so many actions, `most` to one."""
+def _spread(idle: int, count: int, most: int) -> Plan:
+    """Evenly over so many actions, at most `most` to one."""
     each, rest = divmod(idle, count)
-    return [min(most, each + (number < rest)) for number in range(count)]
+    if each >= most:
+        return [(count, most)]
+    return [(rest, each + 1), (count - rest, each)] if rest else [(count, each)]
 
 
-def _cost(plan: list[int], curve: Curve, usual: int, waiting: int, cores: Cores) -> float:
+def _total(plan: Plan, value: Callable[[int], float]) -> float:
+    """The sum over its actions of a value of their cores."""
+    return sum(number * value(each) for number, each in plan)
+
+
+def _cost(plan: Plan, curve: Curve, usual: int, waiting: int, cores: Cores) -> float:
     """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
     those that come later."""
-    groups, rest = divmod(waiting, len(plan))
-    last = _spread(cores.idle, rest, max(plan)) if rest else []
-    group_s = max(map(curve.seconds, plan))
-    sum_s = groups * sum(map(curve.seconds, plan)) + len(plan) * group_s * groups * (groups - 1) / 2
-    sum_s += rest * groups * group_s + sum(map(curve.seconds, last))
-    more_s = groups * _more_core_s(plan, curve, usual) + _more_core_s(last, curve, usual)
+    usual_s = (1 - _DOUBT) * usual * curve.seconds(usual)
+
+    def more_s(each: int) -> float:
+        """Core-seconds of an action beyond those on its usual cores."""
+        return each * curve.seconds(each) - usual_s if each > usual else 0.0
+
+    count = sum(number for number, _ in plan)
+    groups, rest = divmod(waiting, count)
+    last = _spread(cores.idle, rest, plan[0][1]) if rest else []
+    group_s = curve.seconds(plan[-1][1])
+    sum_s = groups * _total(plan, curve.seconds) + count * group_s * groups * (groups - 1) / 2
+    sum_s += rest * groups * group_s + _total(last, curve.seconds)
     busy = min(cores.busy, _BUSIEST)
-    return sum_s + waiting * busy / (1 - busy) * more_s / cores.total
-
-
-def _more_core_s(plan: list[int], curve: Curve, usual: int) -> float:
-    """Core-seconds that the actions take beyond those on their usual cores."""
-    usual_s = usual * curve.seconds(usual)
-    return sum(k * curve.seconds(k) - (1 - _DOUBT) * usual_s for k in plan if k > usual)
+    delay_s = (groups * _total(plan, more_s) + _total(last, more_s)) / cores.total
+    return sum_s + waiting * busy / (1 - busy) * delay_s

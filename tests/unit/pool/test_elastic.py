@@ -215,7 +215,7 @@ def test_the_curve_is_that_of_the_measurements():
         speed_up = SpeedUp(1, 4)
         for cores in [1, 2, 3, 4] * 200:
             speed_up.add(cores, curve.seconds(cores))
-        fitted = speed_up.curve()
+        fitted = speed_up.curve
         for cores in range(1, 5):
             assert fitted.seconds(cores) == pytest.approx(curve.seconds(cores), rel=0.06)
 
@@ -232,7 +232,7 @@ def test_the_curve_of_scattered_measurements_is_that_of_least_squares_to_their_g
     weights = [ages[cores == k].sum() for k in (1, 2, 4, 8)]
     x, y = [1, 1 / 2, 1 / 4, 1 / 8, 1 / 1000], [*means, means[0] / 1000]
     slope, intercept = np.polyfit(x, y, 1, w=np.sqrt([*weights, 4.0]))
-    fitted = speed_up.curve()
+    fitted = speed_up.curve
     assert fitted.parts == 1000 and intercept > 0
     assert (fitted.divided_s, fitted.fixed_s) == pytest.approx((slope, intercept))
 
