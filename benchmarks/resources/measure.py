@@ -22,8 +22,12 @@ from infra.local.elastic import ElasticCores
 _SLOWER = 1.05
 # The duty at which the bars are set.
 _BAR_DUTY = 0.2
-# Of the solver: a fraction of a core is busy at low load, and more than there are cores at high load.
-_FEW, _FEW_DUTY, _MANY, _MANY_DUTY = 2, 0.2, 12, 0.5
+# Of the solver: trajectories for each core, and their duty. A part of a core is busy at low load, and actions wait at
+# high load.
+_LOADS = {"low": (1, 0.2), "high": (6, 0.5)}
+_BARS = {"low": 1.3, "high": 1 / 1.02}
+# Of this size it is measured how long the solver takes.
+_PROBE = 64
 
 
 @dataclass(frozen=True)
@@ -102,12 +106,11 @@ def _several_runs(effort: Effort) -> list[Comparison]:
 def _elastic(effort: Effort) -> list[Comparison]:
     """A solver that computes, on one core for each action or on those that idle."""
     cores = len(os.sched_getaffinity(0))
-    probe = 64
-    taken_s: list[float] = processes.measured("resources.speed_up", probe, cores)
-    size = probe * effort.action_s / taken_s[0]
+    taken_s: list[float] = processes.measured("resources.speed_up", _PROBE, cores)
+    size = _PROBE * effort.action_s / taken_s[0]
 
     def seconds(of: float, used: int) -> float:
-        return of / probe * taken_s[used - 1]
+        return of / _PROBE * taken_s[used - 1]
 
     def served(elastic: bool) -> Predict:
         return lambda drawn: prediction.shared(
@@ -116,12 +119,12 @@ def _elastic(effort: Effort) -> list[Comparison]:
         )
 
     comparisons = []
-    for load, trajectories, duty, bar in (("low", _FEW, _FEW_DUTY, 1.3), ("high", _MANY, _MANY_DUTY, 1 / 1.02)):
-        asks = trajectories, duty, effort.action_s, size, cores
+    for load, (per_core, duty) in _LOADS.items():
+        asks = per_core * cores, duty, effort.action_s, size, cores
         own = _timed(effort, ways.solving(*asks, most=cores), served(elastic=True))
         fixed = _timed(effort, ways.solving(*asks, most=1), served(elastic=False))
-        name = f"a solver on 1 to {cores} cores; {load} load, {trajectories * duty / cores:.2f}"
-        comparisons.append(_comparison(name, own, "one core for each action", fixed, actions=bar))
+        name = f"a solver on 1 to {cores} cores; {load} load, {per_core * duty:.1f}"
+        comparisons.append(_comparison(name, own, "one core for each action", fixed, actions=_BARS[load]))
     return comparisons
 
 
