@@ -12,6 +12,8 @@ from functions.encoding import JsonDecoder, Undecodable, to_json
 
 # About 50 MB; a longer run keeps its first attempts.
 MOST_LINES = 200_000
+# Of a file that is larger the further attempts are without the times of their actions, of which one may have thousands.
+MOST_BYTES = 100_000_000
 
 _DECODER = JsonDecoder(AttemptRecord)
 
@@ -22,7 +24,7 @@ class AttemptLog:
     A disk that does not take them ends the log and not the run, which does not need it.
     """
 
-    def __init__(self, path: Path, most_lines: int = MOST_LINES) -> None:
+    def __init__(self, path: Path, most_lines: int = MOST_LINES, most_bytes: int = MOST_BYTES) -> None:
         self._path = path
         self._since = time.time() - time.monotonic()
         try:
@@ -31,6 +33,7 @@ class AttemptLog:
             text, self._left = b"", 0
         else:
             self._left = most_lines - text.count(b"\n")
+        self._left_bytes = most_bytes - len(text)
         # A killed writer may have left an incomplete line.
         self._start = b"\n" if text and not text.endswith(b"\n") else b""
 
@@ -41,14 +44,21 @@ class AttemptLog:
             return
         self._left -= len(records)
         lines = [
-            to_json(replace(each, asked_at=since + each.asked_at, ended_at=since + each.ended_at)) for each in records
+            to_json(replace(each, asked_at=since + each.asked_at, ended_at=since + each.ended_at, **self._shortened))
+            for each in records
         ]
+        self._left_bytes -= sum(map(len, lines))
         try:
             with self._path.open("ab") as file:
                 file.write(self._start + b"\n".join([*lines, b""]))
             self._start = b""
         except OSError:
             self._left = 0
+
+    @property
+    def _shortened(self) -> dict[str, tuple[()]]:
+        """Fields of the next records that are left out."""
+        return {"actions": ()} if self._left_bytes <= 0 else {}
 
 
 def read(path: Path) -> list[AttemptRecord]:

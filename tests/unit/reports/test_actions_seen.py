@@ -12,6 +12,7 @@ from coordinator.drive.attempt_record import AttemptRecord
 from functions.contract import ActionTime
 from marless.loggers.scalars import points
 from marless.reports.action_table import ActionTotals, mean_ms, rows
+from marless.reports.attempts import AttemptLog, read
 from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
 from marless.views.timeline import MOST_LANES, chrome_trace, page
 from marless.views.timeline_strips import strips
@@ -144,3 +145,12 @@ def test_loggers_are_told_of_the_actions_of_a_round():
 def test_lines_and_records_of_runs_without_resources_have_the_bytes_of_before():
     assert b"actions" not in msgspec.json.encode(line(1))
     assert b"actions" not in msgspec.json.encode(attempt("sample/0", 10.0, 12.0))
+
+
+def test_a_large_file_of_attempts_goes_on_without_the_times_of_actions(tmp_path):
+    path = tmp_path / "attempts.jsonl"
+    log = AttemptLog(path, most_bytes=300)
+    for _ in range(3):
+        log.record([RECORDS[0]])
+    AttemptLog(path, most_bytes=300).record([RECORDS[0]])
+    assert [len(each.actions) for each in read(path)] == [2, 2, 0, 0]
