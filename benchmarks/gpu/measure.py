@@ -56,21 +56,26 @@ def table(repetitions: int, is_record: bool) -> str:
     began = time.monotonic()
     with threadpool_limits(1, user_api="blas"):
         cells = [_cell(rows, width, repetitions) for width in WIDTHS for rows in ROWS]
-    measured = Record(
+    measured = record_of(cells, torch.cuda.get_device_name(), time.monotonic() - began)
+    if is_record:
+        record.write(measured)
+    return "\n\n".join((record.table(measured), *record.findings(cells), measured.conditions()))
+
+
+def record_of(cells: list[Cell], gpu: str, seconds: float) -> Record:
+    """What was measured on this machine in `seconds`, with the GPU of this name."""
+    return Record(
         commit=commit(),
         date=datetime.now(UTC).date().isoformat(),
-        gpu=torch.cuda.get_device_name(),
-        torch=torch.__version__,
+        gpu=gpu,
+        torch=str(torch.__version__),  # a class of its own, which is not written as text
         numpy=np.__version__,
         cores=_cores(),
         processor=_processor(),
         kernel=" ".join(sorted({str(each.get("architecture", "")) for each in threadpool_info()} - {""})) or "unknown",
-        seconds=round(time.monotonic() - began, 1),
+        seconds=round(seconds, 1),
         cells=cells,
     )
-    if is_record:
-        record.write(measured)
-    return "\n\n".join((record.table(measured), *record.findings(cells), measured.conditions()))
 
 
 def _cell(rows: int, width: int, repetitions: int) -> Cell:

@@ -49,6 +49,12 @@ def test_a_record_is_read_as_it_was_written():
     assert replace(written, commit=None).conditions().endswith("commit unknown.")
 
 
+def test_what_is_measured_on_this_machine_can_be_stored():
+    measured = measure.record_of([cell(200, 64, 1.0, 0.1)], "A GPU", 12.34)
+    assert msgspec.json.decode(msgspec.json.encode(measured), type=Record) == measured
+    assert (measured.gpu, measured.seconds) == ("A GPU", 12.3)
+
+
 def test_without_a_gpu_one_line_says_so():
     if measure.torch.cuda.is_available():
         pytest.skip("there is a GPU")
