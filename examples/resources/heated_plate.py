@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
+from threadpoolctl import threadpool_limits
 
 from functions.encoding import from_json, to_json
 
@@ -27,7 +28,8 @@ def solve(question: bytes, cores: int) -> bytes:
     heat = np.zeros((CELLS, CELLS))
     for row, column in asked["places"]:
         heat[row, column] += 1.0
-    with ThreadPoolExecutor(cores) as threads:  # numpy's solvers let other threads run
+    # numpy's solvers let other threads run, and have threads of their own unless they are told not to.
+    with threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
         temperatures = list(threads.map(lambda plate: temperature(plate, heat), range(asked["plates"])))
     return to_json(float(np.mean([each.std() / each.mean() for each in temperatures])))
 
@@ -100,5 +102,5 @@ class Plate(ParallelEnv):
         return {agent: np.append(own, np.float32(self.left / STEPS)) for agent, own in first_own.items()}
 
 
-def make(resources, plates: int = 16) -> ParallelEnv:
+def make(resources, plates: int = 6) -> ParallelEnv:
     return Plate(resources, plates)

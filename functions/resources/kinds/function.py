@@ -1,9 +1,11 @@
 """A resource that is a function: ``serve = "package.module:function"``, which takes a question and returns an answer,
 both bytes. A parameter `cores` is given how many cores the action has, and a parameter `sandbox` what runs programs
-that nobody trusts, as the setting `sandbox` says."""
+that nobody trusts, as the setting `sandbox` says. Numerical libraries that its module has loaded have as many threads
+as the action has cores."""
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +13,11 @@ from functions.named_code import refuse_standard, require_function
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.port import Action
 from functions.resources.settings import Resource
+
+try:
+    from threadpoolctl import ThreadpoolController
+except ImportError:  # in the cloud, where functions have one thread by their environment variables
+    ThreadpoolController = None
 
 _CORES, _SANDBOX = "cores", "sandbox"
 # Of the time that an action has, the part that a program in the sandbox may take; the rest is its judge's. A program
@@ -25,10 +32,13 @@ class Function:
         """`arguments` are those of every action, by name."""
         self._function, self._arguments = function, arguments
         self._takes_cores = _CORES in inspect.signature(function).parameters
+        self._libraries = ThreadpoolController() if ThreadpoolController else None
 
     def answer(self, action: Action, cores: int) -> object:
         """What it returns, and raises."""
-        return self._function(action.question, **self._arguments, **({_CORES: cores} if self._takes_cores else {}))
+        arguments = {**self._arguments, **({_CORES: cores} if self._takes_cores else {})}
+        with self._libraries.limit(limits=cores) if self._libraries else nullcontext():
+            return self._function(action.question, **arguments)
 
     def close(self) -> None:
         """Nothing was begun."""

@@ -42,3 +42,10 @@ def test_without_bubblewrap_a_run_says_what_installs_it(train, shell, tmp_path):
     assert said.code == 2 and len(said.err) == 1
     assert "resources.judge.sandbox: bubblewrap (bwrap) is not installed" in said.err[0]
     assert "apt-get install bubblewrap" in said.err[0]
+
+
+def test_a_judge_that_never_answers_ends_the_run_in_one_line(train, processes):
+    said = train("resources.judge.serve=judges:hangs", "resources.judge.timeout_s=0.2", "attempts=1")
+    assert said.code == 1
+    (line,) = said.err
+    assert "resource 'judge'" in line and "0.2 s" in line and "(3 attempts)" in line and "marless resume asked" in line

@@ -1,0 +1,28 @@
+"""Functions that answer: the arguments that they name, and the threads that they have."""
+
+import pytest
+
+from functions.encoding import from_json
+from functions.resources.kinds.kind import NoAnswer
+from functions.resources.kinds.registry import begin
+from functions.resources.port import Action
+from functions.resources.settings import Resource
+
+
+def answer(name, cores=1, **settings):
+    function = begin("judge", Resource(serve=f"answering_functions:{name}", **settings))
+    return function.answer(Action(b"question"), cores)
+
+
+@pytest.mark.parametrize("cores", [2, 1])
+def test_numerical_libraries_have_the_threads_of_the_action(cores):
+    assert {*from_json(answer("library_threads", cores), list[int])} == {cores}
+
+
+def test_a_function_is_given_the_sandbox_and_the_cores_that_it_names():
+    assert answer("sandbox_and_cores", 3, timeout_s=10, memory_mb=256) == b"none 8 256 3"
+
+
+def test_a_function_that_takes_no_sandbox_is_not_thought_to_run_in_one():
+    with pytest.raises(NoAnswer, match="no parameter `sandbox`"):
+        answer("library_threads", sandbox="bubblewrap")
