@@ -80,18 +80,11 @@ class Restart(msgspec.Struct, frozen=True, tag="restart"):
 
 
 class Told(msgspec.Struct, frozen=True, tag="told"):
-    """To the worker: its question `number` is answered by the frame's bytes, or failed with `error` (one line).
-
-    The other fields are those of `functions.resources.port.Outcome`. The `token` is that of the task that asked.
-    """
+    """To the worker: its question `number` has come to the encoded `functions.resources.port.Outcome` in the frame's
+    bytes. The `token` is that of the task that asked."""
 
     number: int
     token: int
-    error: str = ""
-    paid: bool = False
-    queued_ms: float = 0.0
-    run_ms: float = 0.0
-    slot: int = 0
 
 
 Message = Call | Told | Ready | Ended | Ask | Restart

@@ -73,4 +73,5 @@ def test_hundred_kills_of_drivers_workers_and_resources_change_no_byte(tmp_path,
     killed = train(folder, options, workers=3)
     assert killed.sha256 == expected.sha256
     assert killed.state.final == expected.state.final
-    assert answers(folder) == answers(tmp_path / "undisturbed") == killed.state.meter.actions["judge"].count
+    # Who kills a resource pays for the question a second time.
+    assert answers(folder) == answers(tmp_path / "undisturbed") <= killed.state.meter.actions["judge"].count

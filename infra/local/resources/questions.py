@@ -59,6 +59,10 @@ class Question:
         """Whether no other attempt is made: one was answered, or all have failed, or nobody waits any more."""
         return not self.attempts[-1].error or len(self.attempts) >= self.resource.attempts or self.tell is None
 
+    def tries(self) -> int:
+        """How often it was asked so far."""
+        return len(self.attempts) + self.is_served
+
     def run_ms(self) -> float:
         """Milliseconds that it was served so far."""
         served_ms = (time.monotonic() - self.served_at) * 1000 if self.is_served else 0.0

@@ -102,7 +102,7 @@ class ResourcePools:
         use: dict[str, ActionUse] = {}
         for question in questions:
             if not question.resource.keep:
-                use = sums_by_name(use, {question.name: ActionUse(count=1, ms=ceil(question.run_ms()))})
+                use = sums_by_name(use, {question.name: ActionUse(count=question.tries(), ms=ceil(question.run_ms()))})
         return use, tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
 
     def forget(self, worker: Worker) -> None:

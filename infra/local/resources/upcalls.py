@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from itertools import count
 from threading import Lock
 
-from functions.encoding import MessagePackDecoder
+from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.port import Action, Outcome, ResourceFault
 from infra.local.pipe_messages import Ask, Call, Inbox, Restart, Told, frame
+
+_OUTCOMES = MessagePackDecoder[Outcome](Outcome)
 
 
 class Upcalls:
@@ -51,7 +53,7 @@ class Upcalls:
             while len(outcomes) < len(actions):
                 for message, body in self._answers():
                     if message.number in places:  # others are of a batch that an exception has interrupted
-                        outcomes[places[message.number]] = outcome_of(message, body)
+                        outcomes[places[message.number]] = _OUTCOMES.decode(body)
             return [outcomes[place] for place in range(len(actions))]
 
     def restart_clock(self) -> None:
@@ -69,10 +71,4 @@ class Upcalls:
 
 def answer_frame(number: int, token: int, outcome: Outcome) -> bytes:
     """The frame that answers a question of the task of the token."""
-    header = Told(number, token, outcome.error, outcome.paid, outcome.queued_ms, outcome.run_ms, outcome.slot)
-    return frame(header, outcome.answer)
-
-
-def outcome_of(message: Told, body: bytes) -> Outcome:
-    """What such a frame says."""
-    return Outcome(body, message.error, message.paid, message.queued_ms, message.run_ms, message.slot)
+    return frame(Told(number, token), to_message_pack(outcome))
