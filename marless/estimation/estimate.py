@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +11,8 @@ from coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
 from coordinator.core import budget
 from coordinator.core.state import Plan, State
 from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.pricing.bill import Bill, Meter
+from coordinator.pricing.bill import Bill, Meter, total
+from functions.function_specs import NAMES
 from marless.backends import registry
 from marless.estimation.placements import PlacementPlan, plan_placement
 from marless.estimation.recording import BRIEF, Recording, record, without_switches
@@ -46,7 +48,7 @@ class Estimates:
     """The run on the target and, for comparison, on this machine; `planned` are the placements of the rule `auto`.
 
     `lagged` is the share of the target's seconds of a round that one would take with `pipeline.lag=1`; None where that
-    is set or cannot be.
+    is set or cannot be. `waiting_dollars` is what functions cost on the target while they wait for resources.
     """
 
     config: RunConfig
@@ -54,6 +56,7 @@ class Estimates:
     """The target's first."""
     planned: PlacementPlan | None
     lagged: float | None
+    waiting_dollars: float = 0.0
 
 
 def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
@@ -69,7 +72,8 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     recording = record_briefly(config, workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
     entries = [(place, estimate(config, recording, place)) for place in targets]
-    return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target))
+    waiting = waiting_dollars(config, recording, target, entries[0][1]) if config.resources else 0.0
+    return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target), waiting)
 
 
 def record_briefly(config: RunConfig, workers: int) -> Recording:
@@ -100,6 +104,18 @@ def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimat
         return _extrapolate(plan, target.forecast(_limit_rounds(plan, SHORT), recording), state)
     bill = budget.bill_of(plan, state.meter)
     return Estimate(state.round, state.seconds, state.meter, bill, _ending_dollars(bill, state))
+
+
+def waiting_dollars(config: RunConfig, recording: Recording, target: Target, run_estimate: Estimate) -> float:
+    """What functions of the estimated run cost while they wait for resources: what they would cost less if every answer
+    were there at once."""
+    instant = estimate(config, recording.without_waiting(), target)
+    return float(_compute_dollars(run_estimate) - _compute_dollars(instant))
+
+
+def _compute_dollars(run_estimate: Estimate) -> Decimal:
+    names = {f"{name} compute" for name in NAMES}
+    return total(line for line in run_estimate.bill.lines if line.name in names)
 
 
 def share_with_lag(config: RunConfig, recording: Recording, target: Target) -> float | None:

@@ -26,6 +26,7 @@ from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
+from marless.estimation.recorded_actions import blocked_ms
 from marless.estimation.service_times import ServiceTimes, fit, slots_of
 from marless.estimation.virtual_resources import ResourceTimes
 from marless.reports import attempts, journal
@@ -66,6 +67,14 @@ class Recording:
         """How long its tasks took, and what they asked of its resources."""
         resources = {name: ResourceTimes(resource.slots) for name, resource in self.plan.config.resources.items()}
         return dataclasses.replace(fit(self.records, self.slots), resources=resources)
+
+    def without_waiting(self) -> "Recording":
+        """The same run, had every answer of a resource been there at once."""
+        records = [
+            replace(record, duration_ms=record.duration_ms - blocked_ms(record.actions), actions=())
+            for record in self.records
+        ]
+        return dataclasses.replace(self, records=records)
 
 
 class Lines:

@@ -11,10 +11,22 @@ from account_counts import Counted, billed
 from commands import SMALL
 from emulated_runs import summary
 
+from functions.resources.port import Action, ResourceFault
+from infra.aws.resource_host import LambdaResources
+from infra.aws.resource_settings import AskableFunction
 from marless.cli.app import main
 
 JUDGE = Path(__file__).with_name("judges") / "slow_judge.py"
 SLOTS = 2
+# What is wrong with the answers of these, and how often they are asked.
+BAD = {
+    "raises": ("ValueError: too hard (2 attempts)", 2),
+    "dies": ("Runtime.ExitError: RequestId: ", 2),
+    "hangs": ("no answer within 2 s (2 attempts)", 2),
+    "mumbles": ("it answered str, not bytes (2 attempts)", 2),
+    "overflows": ("its answer is too large: ", 2),
+    "asks_another": ("ResourceFault: resource 'judge': a resource cannot ask a resource (2 attempts)", 2),
+}
 TENANT = ("--backend", "emulated", "--tenant", "asks")
 ASKS = ("task.judge=judge", "resources.judge.serve=slow_judge:grade", f"resources.judge.slots={SLOTS}")
 RUN = (*ASKS, "stop.rounds=2", "scaling.rollouts=6", "actors.num_envs=2")
@@ -28,6 +40,7 @@ def deployment(place):
         f"judge=slow_judge:grade,slots={SLOTS}",
         "hasty=slow_judge:grade,timeout_s=1,attempts=1",
         "wise=slow_judge:ponder,slots=2",
+        *(f"{name}=slow_judge:{name},timeout_s=2,attempts=2" for name in BAD),
     )
     options = [option for resource in resources for option in ("--resource", resource)]
     assert main(["deploy", *TENANT, *options, "--yes"]) == 0
@@ -50,20 +63,23 @@ def most_at_once(notes):
     return most
 
 
-def test_a_run_that_asks_is_billed_what_the_account_counted_and_never_asks_more_at_once_than_there_are_slots(
-    place, marless, notes
+@pytest.mark.parametrize(("name", "settings"), [("asks", ()), ("asks-once", ("resources.judge.keep=true",))])
+def test_a_run_that_asks_is_billed_what_the_account_counted_and_asks_no_more_at_once_than_there_are_slots(
+    place, marless, notes, name, settings
 ):
-    said = marless.train("asks", *RUN, *TENANT)
+    said = marless.train(name, *RUN, *settings, *TENANT)
     assert said.code == 0, said.err
-    bill, counted = billed(place, "asks"), Counted(place, "asks")
+    bill, counted = billed(place, name), Counted(place, name)
     assert bill["judge actions"] == counted.gb_s("judge") > 0
     assert bill["lambda requests"] == counted.billed_requests
     assert bill["s3 puts"] == counted.requests("PUT")
     assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
-    assert counted.invocations("judge") == len(notes())
+    # Of two who ask the same at once, and keep the answer, one waits for it in a function of its own.
+    waiting = counted.invocations("judge") - len(notes())
+    assert waiting == 0 if not settings else len(notes()) == len({digest for digest, *_ in notes()})
     assert most_at_once(notes()) == SLOTS
-    assert marless.train("asks-here", *RUN).code == 0
-    assert summary(place.home, "asks")["weights_sha256"] == summary(place.home, "asks-here")["weights_sha256"]
+    assert marless.train(f"{name}-here", *RUN, *settings).code == 0
+    assert summary(place.home, name)["weights_sha256"] == summary(place.home, f"{name}-here")["weights_sha256"]
 
 
 def test_a_storm_of_throttles_costs_time_alone(place, marless, notes):
@@ -85,14 +101,43 @@ def test_a_resource_that_never_has_a_free_slot_fails_the_run_in_one_line(place, 
 
 
 def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marless, notes):
-    kills = {"service": "s3", "fault": "kill", "functions": True, "action": "PUT"}
-    place.inject({**kills, "key": "trajectory", "count": 2}, {**kills, "key": "/answers/", "skip": 3, "count": 2})
+    put = {"service": "s3", "functions": True, "action": "PUT"}
+    place.inject(
+        {**put, "fault": "kill", "key": "trajectory", "count": 2},
+        {**put, "fault": "lost_reply", "key": ".claim-", "count": 2},
+        {**put, "fault": "kill", "key": "/answers/", "skip": 6, "count": 2},
+    )
     said = marless.train("kept", *RUN, "resources.judge.keep=true", *TENANT)
     assert said.code == 0, said.err
     asked = Counter(digest for digest, *_ in notes())
     assert max(asked.values()) == 1
     assert marless.train("kept-here", *RUN).code == 0
     assert summary(place.home, "kept")["weights_sha256"] == summary(place.home, "kept-here")["weights_sha256"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_answer_is_an_error_in_one_line_whose_attempts_are_metered(place, name):
+    function = AskableFunction(f"marless-asks_{name}:live", slots=1, timeout_s=2.0, attempts=2)
+    (outcome,) = LambdaResources(place.cloud, {name: function}).ask(name, [Action(b"why?")])
+    error, attempts = BAD[name]
+    assert outcome.error.startswith(error) and "\n" not in outcome.error
+    assert outcome.attempts == attempts and outcome.run_ms > 0
+
+
+def test_questions_and_answers_pass_unchanged_in_their_order(place):
+    function = AskableFunction("marless-asks_judge:live", slots=SLOTS, timeout_s=20.0, attempts=1)
+    resources = LambdaResources(place.cloud, {"judge": function})
+    questions = [bytes(range(256)), b"", b"a" * 1_000_000]
+    first, again = (resources.ask("judge", [Action(each) for each in questions]) for _ in range(2))
+    assert [outcome.answer for outcome in first] == [outcome.answer for outcome in again]
+    assert len({outcome.answer for outcome in first}) == len(questions) and not any(each.error for each in first)
+    (outcome,) = resources.ask("judge", [Action(b"a" * 5_000_000)])
+    assert (outcome.error, outcome.attempts) == (
+        "a question of 5,000,000 bytes is too large, Lambda takes 6,291,456",
+        0,
+    )
+    with pytest.raises(ResourceFault, match="resource 'other' is not deployed: marless deploy --resource other="):
+        resources.ask("other", [Action(b"a")])
 
 
 def test_a_detached_run_asks_too(place, marless, finished, notes):
@@ -112,7 +157,9 @@ def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
     )
     said = marless("estimate", *SMALL, *longer, "--backend", "emulated", "--workers", "8", "--json")
     assert said.code == 0, said.err
-    estimated = json.loads("\n".join(said.out))["bill"]
+    estimate = json.loads("\n".join(said.out))
+    estimated = estimate["bill"]
+    assert 0.2 < estimate["waiting_dollars"] / estimated["total"] < 0.8
     assert marless.train("estimated", *longer, *TENANT).code == 0
     bill = json.loads((place.home / "runs" / "estimated" / "bill.json").read_text())
     assert estimated["total"] == pytest.approx(bill["total"], rel=0.15)

@@ -60,6 +60,7 @@ def run(options: Namespace) -> int:
             "bill": run_estimate.bill,
             "ending_dollars": run_estimate.ending_dollars,
             "lag_share": None if estimate.lagged is None else round(estimate.lagged, 3),
+            "waiting_dollars": round(estimate.waiting_dollars, 9),
         }
         if estimate.planned:
             result["placements"] = estimate.planned.pareto_front
@@ -68,6 +69,8 @@ def run(options: Namespace) -> int:
     if estimate.planned:
         estimate.planned.show()
     _show(estimate.config, estimate.entries)
+    if estimate.config.resources:
+        say(_waiting_text(estimate.waiting_dollars, estimate.entries[0][1]))
     if estimate.lagged is not None and estimate.lagged <= _WORTH_A_LAG:
         where = f" ({estimate.entries[0][0].name})" if len(estimate.entries) > 1 else ""
         say(
@@ -102,6 +105,11 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
         say("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+
+
+def _waiting_text(dollars: float, run_estimate: Estimate) -> str:
+    share = dollars / run_estimate.dollars if run_estimate.dollars else 0.0
+    return f"{money(dollars)} of it ({share:.0%}) is for functions that wait for resources; more slots make it less"
 
 
 def _ending_text(config: RunConfig, run_estimate: Estimate) -> str:

@@ -24,3 +24,29 @@ def ponder(question):
     """The same, for which others have to wait longer."""
     time.sleep(0.2)
     return grade(question)
+
+
+def raises(question):
+    raise ValueError("too hard")
+
+
+def dies(question):
+    os._exit(3)
+
+
+def hangs(question):
+    time.sleep(60)
+
+
+def mumbles(question):
+    return "no bytes"
+
+
+def overflows(question):
+    return bytes(7 << 20)
+
+
+def asks_another(question):
+    from functions.resources.port import RESOURCES
+
+    return RESOURCES.call("judge", [question])[0]

@@ -1,0 +1,74 @@
+"""Claims on objects that are to be made once, in the emulated account's S3."""
+
+import threading
+import time
+
+import pytest
+
+from functions.contract import NoSuchObject
+from infra.aws.claimed_storage import ClaimedStorage
+
+LONGEST_S = 30.0
+
+
+@pytest.fixture
+def storages(account, run):
+    """Two processes' storage of the same run."""
+    return [ClaimedStorage(account.cloud, account.bucket, f"tenants/one/runs/{run}") for _ in range(2)]
+
+
+def make(storage, key, made, longest_s=LONGEST_S, work_s=0.0):
+    """Makes the object unless it is there, as a resource does with an answer."""
+    with storage.claim(key, longest_s):
+        try:
+            return storage.get(key)
+        except NoSuchObject:
+            time.sleep(work_s)
+            made.append(key)
+            storage.put(key, b"answer")
+            return b"answer"
+
+
+def test_of_two_who_want_the_same_object_one_makes_it_and_the_other_waits(storages):
+    made, found = [], []
+    threads = [
+        threading.Thread(target=lambda each=each: found.append(make(each, "answers/a", made, work_s=0.3)))
+        for each in storages
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (made, found) == (["answers/a"], [b"answer", b"answer"])
+
+
+def test_without_others_a_claim_costs_one_put_and_the_object_another_and_a_look(storages):
+    one, _ = storages
+    make(one, "answers/a", [])
+    assert (one.puts, one.gets) == (2, 1)
+
+
+def test_whoever_fails_gives_the_claim_up_at_once(storages):
+    one, other = storages
+    with pytest.raises(ValueError), one.claim("answers/a", LONGEST_S):
+        raise ValueError
+    since, made = time.monotonic(), []
+    assert make(other, "answers/a", made) == b"answer"
+    assert made and time.monotonic() - since < LONGEST_S / 3
+
+
+def test_the_claim_of_one_who_is_gone_ends_after_its_time(storages):
+    one, other = storages
+    one.put("answers/a.claim-0", b"somebody who was killed")
+    since, made = time.monotonic(), []
+    assert make(other, "answers/a", made, longest_s=1.0) == b"answer"
+    # The clock of S3 counts whole seconds.
+    assert made and 0.9 < time.monotonic() - since < 10
+
+
+def test_who_comes_after_the_object_was_made_holds_no_claim_and_makes_nothing(storages):
+    one, other = storages
+    make(one, "answers/a", [])
+    made = []
+    assert make(other, "answers/a", made) == b"answer"
+    assert made == []
