@@ -362,6 +362,15 @@ def test_the_machine_s_limit_makes_calls_wait_and_ends_what_is_idle(meeting):
         wait_for_end(pid)
 
 
+def test_functions_that_wait_for_others_do_not_keep_those_from_starting(loop):
+    with serving(most_processes=1) as service:
+        service.lambdas.publish(DEEDS)
+        assert service.invoke(**loop, most=3)["Payload"] == "done"  # each runs while the one before waits
+        assert len(Path(loop["file"]).read_text().splitlines()) == 3
+        pool = service.lambdas._pool
+        wait_until(lambda: pool._reserved == 1)  # they are gone again
+
+
 def test_an_environment_that_cannot_be_started_is_a_fault_of_the_service(tmp_path):
     with serving(most_processes=1) as service:
         service.lambdas.publish(replace(DEEDS, code=(tmp_path / "nowhere",)))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from commands import Commands
@@ -22,10 +23,21 @@ from functions.algorithms.registry import ALGORITHMS
 from functions.environments.scripted import script_names as scripted
 from functions.environments.task_names import BUILT_IN, FAMILIES
 from functions.function_specs import COORDINATOR, FUNCTIONS
+from functions.resources.settings import Resource
 from infra.packaging import package_build as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size, torch_users_among
+from infra.packaging.package_build import (
+    ENTRIES,
+    LIMIT,
+    PINS,
+    RESOURCE_ENTRY,
+    ROOT,
+    SERVICES,
+    build,
+    require_size,
+    torch_users_among,
+)
 from infra.packaging.package_sources import sources
 from infra.packaging.plugins import PackageFault, prepare, stage
 from marless.cloud.emulated_account import account_folder
@@ -323,6 +335,22 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
     assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
     # These name the folder that the wheels lay in.
     assert not {name.rpartition("/")[2] for name in files} & {"RECORD", "direct_url.json"}
+
+
+def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(offline, tmp_path):
+    plugin, resources = tmp_path / "my_judge.py", {"judge": Resource(serve="my_judge:grade")}
+    plugin.write_text("def grade(question): return question")
+    nobody = torch_users_among([])
+    with pack_functions([str(plugin)], nobody, resources, lambda line: None) as packages:
+        assert packages.archives.keys() == {*ENTRIES, "resource"}
+        with ZipFile(packages.archives["resource"]) as archive:
+            files = set(archive.namelist())
+    kinds = {f"functions/resources/kinds/{kind}.py" for kind in ("function", "command", "http")}
+    assert files >= {"my_judge.py", "infra/entry/resource.py", "infra/aws/claimed_storage.py", *kinds}
+    assert not sources(ROOT, RESOURCE_ENTRY["resource"]).foreign - {name.replace("-", "_") for name in PINNED}
+    advice = r"resource judge: no plug-in has the module my_judge; add it, as --plugin ./my_judge.py"
+    with pytest.raises(PackageFault, match=advice), pack_functions([], nobody, resources, lambda line: None):
+        pass
 
 
 @pytest.mark.conformance
