@@ -28,8 +28,9 @@ _PRESUMED = 4.0
 _DEAREST = 2.0
 # A wide action is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
 _DOUBT = 0.1
-# A core of which this part is busy, as tasks keep it that only wait, counts as idle.
-_NEGLIGIBLE = 0.25
+# A core of which this part is busy, as many tasks keep it that only wait, counts as idle: with two cores an action less
+# costs more than the part that two share.
+_NEGLIGIBLE = 0.5
 # Over how many actions, one after another, it is measured which part of the cores is busy, and the most that counts.
 _RECENT_ACTIONS = 30.0
 _BUSIEST = 0.99

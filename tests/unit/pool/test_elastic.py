@@ -298,8 +298,8 @@ def test_a_core_that_one_action_cannot_use_is_for_the_next():
 
 def test_a_core_of_which_what_waits_keeps_a_little_busy_counts_as_idle():
     elastic = learnt(amdahl(0.95, 4), 1, 4)
-    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.2, now=0.0) == [4]
-    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.4, now=0.0) == [3]
+    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.4, now=0.0) == [4]
+    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.6, now=0.0) == [3]
 
 
 def test_the_load_is_the_part_of_the_cores_that_was_busy_lately():
