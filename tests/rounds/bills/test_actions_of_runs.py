@@ -60,3 +60,31 @@ def test_a_kept_answer_that_cannot_be_read_is_found(graded):
     damaged.write_bytes(b"\xc1")
     said = marless("verify", "r")
     assert said.code == 1 and f"answers/{damaged.name}" in said.out[0]
+
+
+SAME = """
+import os, time
+
+def grade(question):
+    time.sleep(0.05)  # so that others ask the same meanwhile
+    with open(os.environ["ASKED"], "a") as file:
+        file.write("asked\\n")
+    return b"0.5"
+"""
+
+
+def test_a_question_of_two_tasks_at_once_is_billed_once(tmp_path, shell, capfd, processes):
+    """Short episodes of few signals repeat, and tasks run side by side."""
+    shell.cd(tmp_path)
+    shell.export(ASKED=str(tmp_path / "asked"))
+    (tmp_path / "one_grade.py").write_text(SAME)
+    settings = (
+        *("task.judge=judge", "resources.judge.serve=one_grade:grade", "resources.judge.keep=true"),
+        *("resources.judge.slots=2", "scaling.rollouts=4", "actors.num_envs=2", "stop.rounds=2", "evaluation.every=1"),
+    )
+    said = Commands(capfd)("train", *SMALL, *settings, "--run", "r", "--workers", "2")
+    assert said.code == 0, said.err
+    calls = len((tmp_path / "asked").read_text().splitlines())
+    actions = json.loads((tmp_path / "runs/r/summary.json").read_text())["actions"]["judge"]
+    assert actions["count"] == calls == len(list((tmp_path / "runs/r/objects/answers").iterdir()))
+    assert actions["hits"] > 0
