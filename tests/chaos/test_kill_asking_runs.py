@@ -42,7 +42,7 @@ def answers(folder):
 
 
 @pytest.mark.parametrize(
-    ("kills", "rounds"), [(3, 12), pytest.param(100, 600, marks=pytest.mark.conformance)], ids=["3 kills", "100 kills"]
+    ("kills", "rounds"), [(2, 8), pytest.param(100, 600, marks=pytest.mark.conformance)], ids=["2 kills", "100 kills"]
 )
 def test_a_judge_who_answers_at_random_is_asked_each_question_once_whatever_is_killed(tmp_path, calls, kills, rounds):
     print(f"CHAOS_SEED={SEED}")

@@ -264,19 +264,21 @@ with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
 """
 
 
-def killed_driver(root, question, timeout_s):
-    """The process of a resource whose driver is killed in the middle of its action."""
+def killed_driver(root, question, timeout_s, number=signal.SIGKILL):
+    """The process of a resource whose driver gets a signal in the middle of its action, and ends."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parents[2])])}
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(root), question, str(timeout_s)], env=environment)
+    arguments = [sys.executable, "-c", DRIVER, str(root), question, str(timeout_s)]
+    driver = subprocess.Popen(arguments, env=environment, stderr=subprocess.DEVNULL)
     process = begun(1, time.sleep)
-    driver.kill()
+    driver.send_signal(number)
     driver.wait()
     return process
 
 
 @on_linux
-def test_a_resource_ends_its_action_though_its_driver_is_killed_and_is_not_asked_again(lane, tmp_path):
-    process = killed_driver(tmp_path, "1.0", 20.0)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_resource_ends_its_action_though_its_driver_is_ended_and_is_not_asked_again(lane, tmp_path, number):
+    process = killed_driver(tmp_path, "1.0", 20.0, number)
     run = lane(judge=wait_judge(keep=True))
     assert told(asked(run, ["ask", "judge", ["1.0"], [KEY]])[0])[0][1] == ""
     assert [note.what for note in calls()] == ["begin", "end"]

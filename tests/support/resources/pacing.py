@@ -23,6 +23,7 @@ def wait(question):
     """Answers after as many seconds as the question says in its first word."""
     _note("begin", question)
     time.sleep(float(question.split()[0]))
+    print("whoever reads this may be gone", flush=True)
     _note("end", question)
     return b"%d" % os.getpid()
 

@@ -20,7 +20,9 @@ from functions.encoding import (
     to_json_file,
     to_message_pack,
 )
-from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
+from functions.resources.port import Action, ActionCall, Outcome
+from functions.resources.settings import Resource
+from infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame
 from infra.local.processes.zygote import Died, Fork, Forked
 
 FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="QQQQ", again=True)
@@ -37,6 +39,13 @@ READ = {
     "call": (MessagePackDecoder(Call), to_message_pack(Call("QQQQ"))),
     "ended": (MessagePackDecoder(Ready | Ended), to_message_pack(Ended(1.0, 1.0, 1.0, 1.0, "QQQQ"))),
     "ready": (MessagePackDecoder(Ready | Ended), to_message_pack(Ready("QQQQ", 1.0))),
+    "ask": (MessagePackDecoder(Ready | Ended | Ask), to_message_pack(Ask("QQQQ", 1))),
+    "told": (MessagePackDecoder(Call | Told), to_message_pack(Told(1, 2))),
+    "outcome": (MessagePackDecoder(Outcome), to_message_pack(Outcome(error="QQQQ"))),
+    "action call": (
+        MessagePackDecoder(ActionCall),
+        to_message_pack(ActionCall("QQQQ", Resource(serve="a:b"), Action(b"question"))),
+    ),
     "forked": (MessagePackDecoder(Forked | Died), to_message_pack(Forked(1, 2))),
     "fork": (MessagePackDecoder(Fork), to_message_pack(Fork(1))),
 }
