@@ -82,7 +82,7 @@ class Slot:
 
     number: int
     modules: Set[str]
-    """Imported, or being imported."""
+    """Imported, or being imported; and `GPUS` where it has computed on one, which takes seconds to begin."""
     importing: bool
     """It is free, and yet at work at an import."""
     holds: Set[str]
@@ -339,12 +339,14 @@ class _Pool:
     def slot_for(self, task: Task) -> int | None:
         """The worker that takes the task; None: a new one."""
 
-        def worth(slot: Slot) -> tuple[bool, int, bool, bool, float, int]:
-            """Larger is better: the lane's own, then by data, imports and how long it was idle; the first on ties."""
+        def worth(slot: Slot) -> tuple[bool, bool, int, bool, bool, float, int]:
+            """Larger is better: the lane's own, then by the GPU, data, imports and how long it was idle; the first on
+            ties."""
             assert slot.idle_since is not None
             is_exclusive = slot.serves is not None
             return (
                 is_exclusive,
+                GPUS in task.need and GPUS in slot.modules,
                 _held_bytes(task, slot),
                 task.module in slot.modules,
                 not slot.importing,

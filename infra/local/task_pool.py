@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from functions.encoding import MessagePackDecoder, Undecodable
 from functions.system_errors import explain
 from infra.local.core_account import CoreAccount, soon
-from infra.local.dispatch import CORES, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
+from infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
 from infra.local.pipe_messages import Ask, Call, Ended, Ready, Restart, frame
 from infra.local.processes.process_starters import Forker, Spawner, worker_environment
@@ -269,6 +269,8 @@ class TaskPool:
         worker.begin(pending, task.module, lane.root, pending.timeout_s, task.need[CORES])
         pending.queued_ms = (worker.clock.since - pending.asked_at) * 1000
         lane.running.add(worker)
+        if GPUS in task.need:
+            worker.modules.add(GPUS)
         body = self._body(worker, pending)
         self.cores.change(worker.processor.expected)
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))

@@ -231,6 +231,14 @@ def test_a_worker_with_the_data_comes_before_one_with_the_module_before_the_long
     assert chosen([read], [], capacity=Capacity(1, 1.0)).slot is None
 
 
+def test_a_worker_that_has_computed_on_a_gpu_comes_first_for_what_does_and_for_nothing_else():
+    """To begin on a GPU takes longer than to load data."""
+    data, begun = slot(0, holds=["state"], modules=["learner"]), slot(1, modules=["learner", "gpus"], idle_since=5.0)
+    capacity = Capacity(9, 9.0, others={"gpus": 1.0})
+    assert chosen([task(1, reads={"state": 100}, gpus=1.0)], [data, begun], capacity=capacity).slot == 1
+    assert chosen([task(1, reads={"state": 100})], [data, begun], capacity=capacity).slot == 0
+
+
 def test_a_worker_that_serves_a_group_of_tasks_serves_no_other_and_a_task_apart_has_no_other():
     own, later, common = (
         replace(slot(number, idle_since=1.0 + number), serves=serves)
