@@ -21,6 +21,8 @@ EXAMPLES = """examples:
   marless bill                   the latest run, also while it trains
   marless bill my_run --json     every digit, as in bill.json"""
 
+_LONGEST_NAME = 18
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
@@ -42,7 +44,8 @@ def run(options: Namespace) -> int:
     say_text(table(("line", "quantity", "dollars", "share"), _rows(bill)))
     if totals:
         say("")
-        say_text(table(action_table.HEADER, action_table.rows(totals, read_lines(folder.path / METRICS))))
+        rows = action_table.rows(totals, read_lines(folder.path / METRICS))
+        say_text(table(action_table.HEADER, [(_shortened(name), *cells) for name, *cells in rows]))
         note(action_table.NOTE)
     note(bill.note)
     return FINISHED
@@ -55,6 +58,11 @@ def _rows(bill: Bill) -> list[tuple[str, ...]]:
         (line.name, _quantity(line), money(float(line.dollars)), _share(line.dollars, bill.total)) for line in lines
     ]
     return [*rows, ("total", "", money(float(bill.total)), "")]
+
+
+def _shortened(name: str) -> str:
+    """A name with which the table fits into 80 columns."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _quantity(line: Line) -> str:
