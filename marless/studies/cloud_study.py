@@ -84,6 +84,8 @@ def refuse(file: StudyFile) -> None:
         )
     if file.search.parallel is not None:
         raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
+    algorithm = file.base.get("algorithm")
+    refuse_gpu(algorithm.get("device") if isinstance(algorithm, dict) else None)
 
 
 def adopt(folder: Path, deployment: LocatedDeployment) -> None:
@@ -105,7 +107,7 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
     when the tenant has runs of these names already, and for runs that need a GPU.
     """
     for run in study.runs:
-        refuse_gpu(run.config)
+        refuse_gpu(run.config.algorithm.device)
     beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}
     owners_by_name = {name: study.owner(name) for name in owners.values()}

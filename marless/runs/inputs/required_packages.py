@@ -25,12 +25,12 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         _require_engine(config.algorithm)
         require_resources(config.resources)
     else:
-        refuse_gpu(config)
+        refuse_gpu(config.algorithm.device)
 
 
-def refuse_gpu(config: RunConfig) -> None:
-    """Raises `UserError` if the run needs a GPU, for back-ends without one."""
-    if config.algorithm.device == "cuda":
+def refuse_gpu(device: object) -> None:
+    """Raises `UserError` for a run with this `algorithm.device` on a back-end without GPUs."""
+    if device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
 
 

@@ -1,0 +1,24 @@
+"""Back-ends without a GPU refuse what needs one, in one line and before a folder or a bill."""
+
+import pytest
+
+from coordinator.config.loading import load
+from coordinator.errors import UserError
+from marless.runs.inputs.required_packages import require_packages
+from marless.studies import cloud_study
+from marless.studies.study_file import StudyFile
+
+REFUSED = "^algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu$"
+
+
+def test_a_run_whose_functions_are_elsewhere_cannot_have_a_gpu():
+    with pytest.raises(UserError, match=REFUSED):
+        require_packages(load(None, ["algorithm.device=cuda"]), functions_here=False)
+    require_packages(load(None, ["algorithm.engine=torch"]), functions_here=False)
+
+
+def test_a_study_in_the_cloud_cannot_have_a_gpu():
+    with pytest.raises(UserError, match=REFUSED):
+        cloud_study.refuse(StudyFile(base={"algorithm": {"device": "cuda"}}))
+    cloud_study.refuse(StudyFile(base={"algorithm": {"device": "cpu"}}))
+    cloud_study.refuse(StudyFile(base={"algorithm": 3}))
