@@ -98,6 +98,8 @@ def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
         meter, tallies = state.meter, dict(state.actions)
         for name, use in unbilled(before, actions, kept_names).items():
             meter = meter.add_actions(name, use, resources[name].memory_mb, budget.per_vcpu(plan))
+            if plan.platform.bodies_leave_region:
+                meter = meter.add_log(LOG_BYTES * use.count)
             times = () if is_known else actions.completion_ms(name)
             tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
         billed_actions = {**state.billed_actions, work: {**before, actions.attempt: actions.use}}

@@ -11,6 +11,7 @@ from account_counts import Counted, billed
 from commands import SMALL
 from emulated_runs import summary
 
+from coordinator.pricing.bill import LOG_BYTES
 from functions.resources.port import Action, ResourceFault
 from infra.aws.resource_host import LambdaResources
 from infra.aws.resource_settings import AskableFunction
@@ -72,6 +73,7 @@ def test_a_run_that_asks_is_billed_what_the_account_counted_and_asks_no_more_at_
     bill, counted = billed(place, name), Counted(place, name)
     assert bill["judge actions"] == counted.gb_s("judge") > 0
     assert bill["lambda requests"] == counted.billed_requests
+    assert bill["logs"] * 2**30 == LOG_BYTES * counted.billed_requests
     assert bill["s3 puts"] == counted.requests("PUT")
     assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
     # Of two who ask the same at once, and keep the answer, one waits for it in a function of its own.
@@ -140,13 +142,16 @@ def test_questions_and_answers_pass_unchanged_in_their_order(place):
         resources.ask("other", [Action(b"a")])
 
 
-def test_a_detached_run_asks_too(place, marless, finished, notes):
-    said = marless.train("asks-detached", *RUN, *TENANT, "--detach")
+@pytest.mark.parametrize("placement", ["split", "whole"])
+def test_a_detached_run_asks_too(place, marless, finished, notes, placement):
+    name = f"asks-detached-{placement}"
+    said = marless.train(name, *RUN, f"placement.rule={placement}", *TENANT, "--detach")
     assert said.code == 0, said.err
-    finished("asks-detached")
-    bill, counted = billed(place, "asks-detached"), Counted(place, "asks-detached")
+    finished(name)
+    bill, counted = billed(place, name), Counted(place, name)
     assert bill["judge actions"] == counted.gb_s("judge") > 0
     assert counted.invocations("judge") == len(notes())
+    assert bill["s3 puts"] == counted.requests("PUT")
 
 
 def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
