@@ -1,7 +1,8 @@
-"""Three heaters move over a plate of which nobody knows how well it conducts; a solver says how warm it gets.
+"""Two heaters move over a plate of which nobody knows how well it conducts; a solver says how warm it gets.
 
 The solver is slow, and gains from cores: it solves the heat equation for many plates that might be the right one. The
-team is paid for a plate that is equally warm everywhere, in every plate that it might be.
+team is paid for a plate that is equally warm, whichever it is. Heaters stand on 36 places, so there are 666 questions,
+and most of them cost nothing where answers are kept.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from functions.encoding import from_json, to_json
 
-CELLS, STEPS = 24, 4
-MOVES = np.array([(0, 0), (-4, 0), (4, 0), (0, -4), (0, 4)])
+CELLS, STEPS, STRIDE = 24, 6, 4
+MOVES = STRIDE * np.array([(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)])
+FIRST, LAST = STRIDE // 2, CELLS - STRIDE // 2
 
 
 def solve(question: bytes, cores: int) -> bytes:
@@ -61,7 +63,7 @@ def conduction(k):
 
 class Plate(ParallelEnv):
     metadata = {"name": "heated_plate"}  # noqa: RUF012 -- as PettingZoo has it
-    possible_agents = ("heater_0", "heater_1", "heater_2")
+    possible_agents = ("heater_0", "heater_1")
     max_cycles = STEPS
 
     def __init__(self, resources, plates):
@@ -75,13 +77,13 @@ class Plate(ParallelEnv):
 
     def reset(self, seed=None, options=None):
         self.agents, self.left = [*self.possible_agents], STEPS
-        self.places = np.random.default_rng(seed).integers(CELLS, size=(len(self.agents), 2))
+        self.places = FIRST + STRIDE * np.random.default_rng(seed).integers(CELLS // STRIDE, size=(len(self.agents), 2))
         self.unequal = self._solved()
         return self._observations(), {agent: {} for agent in self.agents}
 
     def step(self, actions):
         agents, before = self.agents, self.unequal
-        self.places = np.clip(self.places + MOVES[[actions[agent] for agent in agents]], 0, CELLS - 1)
+        self.places = np.clip(self.places + MOVES[[actions[agent] for agent in agents]], FIRST, LAST)
         self.unequal = self._solved()
         self.left -= 1
         over = dict.fromkeys(agents, self.left == 0)
@@ -93,7 +95,9 @@ class Plate(ParallelEnv):
         return {"unequal": self.unequal}
 
     def _solved(self):
-        (answer,) = self.resources.call("solver", [to_json({"places": self.places.tolist(), "plates": self.plates})])
+        (answer,) = self.resources.call(
+            "solver", [to_json({"places": sorted(self.places.tolist()), "plates": self.plates})]
+        )
         return from_json(answer, float)
 
     def _observations(self):
