@@ -41,7 +41,8 @@ class TaskPool:
     `threads` is the number of threads numerical libraries use in a worker. What workers print goes to
     ``<logs>/<n>.log``. With `memory_mb` every worker may allocate its part of so much memory; beyond, a task fails.
     `cores` are those of the machine, which it shares with other pools. With `outlives_s` a task that has begun is not
-    interrupted with its lane or its pool, and has so many seconds to end without them. A pool belongs to one thread.
+    interrupted with its lane or its pool, and has so many seconds to end without them. Of the tokens of services its
+    processes have the one in the variable `token`. A pool belongs to one thread.
     """
 
     def __init__(
@@ -53,9 +54,10 @@ class TaskPool:
         memory_mb: float = 0.0,
         cores: CoreAccount | None = None,
         outlives_s: float = 0.0,
+        token: str = "",
     ) -> None:
         self.capacity, self.modules, self.logs = capacity, modules, logs
-        environment, self.memory_mb = worker_environment(threads), memory_mb / capacity.slots
+        environment, self.memory_mb = worker_environment(threads, token), memory_mb / capacity.slots
         starter = (
             Forker(environment, modules.values(), logs / "zygote.log", outlives_s)
             if sys.platform == "linux"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.resources.settings import is_token
 from infra.local.processes.process_tree import end_process, start_time
 from infra.local.processes.zygote import Died, Fork, Forked
 
@@ -207,13 +208,14 @@ class Forker:
         return near
 
 
-def worker_environment(threads: int) -> dict[str, str]:
-    """The workers' environment variables: they can import this process's modules and those in the current folder."""
+def worker_environment(threads: int, token: str = "") -> dict[str, str]:
+    """The workers' environment variables: they can import this process's modules and those in the current folder. Of
+    the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
     folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[3]), here])
     count = str(threads)
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name == token or not is_token(name)},
         "PYTHONPATH": os.pathsep.join(folders),
         "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
         "OMP_NUM_THREADS": count,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from functions.encoding import to_message_pack
 from functions.resources.port import ActionCall
-from functions.resources.settings import Resource
+from functions.resources.settings import Resource, token_variable
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity
 from infra.local.elastic import ElasticCores
@@ -75,7 +75,8 @@ class ResourcePool(TaskPool):
         self._plan: deque[int] = deque()
         capacity = Capacity(resource.slots, cores.total)
         outlives_s = _timeout_s(resource) if resource.keep else 0.0
-        super().__init__(capacity, _MODULES, logs, most, memory_mb * resource.slots, cores, outlives_s)
+        memory_mb *= resource.slots
+        super().__init__(capacity, _MODULES, logs, most, memory_mb, cores, outlives_s, token_variable(name))
         cores.is_counted = cores.is_counted or self._elastic is not None
         self.usual_cores[name] = _WAITING_CORES if resource.http else float(self._least)
 

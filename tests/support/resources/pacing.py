@@ -55,6 +55,10 @@ def die_at_first(question):
     return b"alive"
 
 
+def variable(question):
+    return os.environ.get(question.decode(), "none").encode()
+
+
 def hang(question):
     _note("begin", question)
     time.sleep(3600)

@@ -52,6 +52,10 @@ def _compute(blobs, seconds):
     return {"began": began, "ended": time.monotonic()}
 
 
+def _variable(blobs, name):
+    return os.environ.get(name, "none")
+
+
 def _pid(blobs):
     return os.getpid()
 
@@ -110,6 +114,7 @@ _STEPS = {
     "sleep": _sleep,
     "compute": _compute,
     "pid": _pid,
+    "variable": _variable,
     "ask in a child": _ask_in_a_child,
     "ask later": _ask_later,
     "give up": _give_up,
