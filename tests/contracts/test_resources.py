@@ -8,8 +8,10 @@ from threading import Thread
 import pytest
 from resource_hosts import APART, HOSTS, asking
 
-from functions.resources.port import ResourceFault
+from functions.resources.kept_answers import KeptAnswer, keep_answer
+from functions.resources.port import Action, ResourceFault
 from functions.resources.settings import Resource
+from infra.local.file_storage import FileStorage
 
 PYTHON = sys.executable
 EVERYWHERE = {**HOSTS, **APART}
@@ -258,6 +260,21 @@ def test_a_kept_question_is_asked_once_whoever_asks_and_however_often(call, call
     assert first[0] == first[2]
     assert call(batch, asked_by="run/000001/sample/0", serve="judges:at_random", keep=True, slots=2) == first
     assert sorted(calls()) == ["b'a'", "b'b'"]
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_who_waits_for_the_answer_of_another_is_billed_nothing_of_it(tmp_path, shell, where):
+    """Both ask the host, as tasks do that find no answer at first."""
+    shell.export(CALLS=str(tmp_path / "calls"))
+    resources = {"judge": Resource(serve="judges:at_random", keep=True)}
+    with EVERYWHERE[where](resources, tmp_path / "objects") as host:
+        (earlier,) = host.ask("judge", [Action(b"a", "0" * 64, "run/000000/sample/0")])
+        stored = KeptAnswer(b"7", "run/000000/sample/9", 5.0)
+        keep_answer(FileStorage(tmp_path / "objects"), "1" * 64, stored)
+        (own, other) = host.ask("judge", [Action(b"a", digit * 64, "run/000000/sample/0") for digit in "01"])
+    assert (own.answer, own.paid, own.attempts) == (earlier.answer, True, 1)
+    assert (own.puts, own.gets) == (earlier.puts, earlier.gets)
+    assert (other.answer, other.paid, other.attempts, other.puts) == (b"7", False, 0, 0)
 
 
 def test_without_keep_every_question_is_asked(call, calls):
