@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from resource_hosts import APART, HOSTS, asking
+from resource_hosts import APART, HOSTS, asking, in_processes
 
 from functions.resources.kept_answers import KeptAnswer, keep_answer
 from functions.resources.port import Action, ResourceFault
@@ -154,12 +154,11 @@ def test_a_function_that_hangs_or_dies_is_a_fault_of_one_line(tmp_path, where, s
         assert task.call("other", [b"abc"]) == [b"3"]
 
 
-@pytest.mark.parametrize("where", APART)
-def test_a_batch_is_served_by_as_many_slots_as_there_are(tmp_path, where, shell):
+def test_a_batch_is_served_by_as_many_slots_as_there_are(tmp_path, shell):
     """Eight questions of a quarter of a second each, four at once."""
     shell.export(CALLS=str(tmp_path / "calls"))
     resources = {"judge": Resource(serve="judges:slow", slots=4, timeout_s=5.0)}
-    with APART[where](resources, tmp_path / "objects") as host:
+    with in_processes(resources, tmp_path / "objects") as host:
         since = time.monotonic()
         outcomes = host.ask("judge", [Action(b"0.25")] * 8)
     assert [outcome.answer for outcome in outcomes] == [b"0.25"] * 8
