@@ -85,6 +85,3 @@ options.log_severity_level
 
 # The font of a picture's canvas, which Pillow reads.
 _.font
-
-# Settings and messages of resources, whose users are not there yet.
-_.sandbox
