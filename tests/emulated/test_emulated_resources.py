@@ -111,6 +111,7 @@ def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marl
     )
     said = marless.train("kept", *RUN, "resources.judge.keep=true", *TENANT)
     assert said.code == 0, said.err
+    assert Counter(fault["fault"] for fault in place.struck()) == {"kill": 4, "lost_reply": 2}
     asked = Counter(digest for digest, *_ in notes())
     assert max(asked.values()) == 1
     assert marless.train("kept-here", *RUN).code == 0
