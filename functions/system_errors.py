@@ -1,6 +1,7 @@
 """What the system refused, in words, and what to do: one advice for each cause, whoever met it."""
 
 import errno
+import signal
 
 ADVICE = {
     errno.ENOSPC: "free disk space and try again",
@@ -21,3 +22,11 @@ def explain(error: OSError, otherwise: str = "check the disk and the folder") ->
     """Why the system refused, with the advice for that cause, or else with `otherwise`."""
     advice = ADVICE.get(error.errno or 0, otherwise)
     return f"{error.strerror or error}; {advice}" if advice else f"{error.strerror or error}"
+
+
+def signal_name(number: int) -> str:
+    """Of a signal, such as SIGKILL; those for real time have numbers alone."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

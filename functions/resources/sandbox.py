@@ -21,6 +21,7 @@ from typing import IO, Literal, NamedTuple
 
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.seccomp_filter import MACHINES, one_process_filter
+from functions.system_errors import signal_name
 
 Kind = Literal["none", "bubblewrap"]
 
@@ -206,7 +207,7 @@ def _end_of(process: "subprocess.Popen[bytes]", timeout_s: float) -> str:
         return f"it ran longer than {timeout_s:g} s"
     number = -status if status < 0 else status - 128  # bubblewrap tells of signals as shells do
     if number in signal.valid_signals():
-        return f"it was ended by {signal.Signals(number).name}"
+        return f"it was ended by {signal_name(number)}"
     return f"it ended with exit status {status}" if status else ""
 
 

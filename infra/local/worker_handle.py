@@ -1,7 +1,6 @@
 """A pool's view of one worker process: its pipes, its imported modules and its current task."""
 
 import os
-import signal
 import time
 from collections.abc import Mapping
 from math import inf
@@ -9,6 +8,7 @@ from pathlib import Path
 from secrets import randbits
 from typing import Generic, TypeVar
 
+from functions.system_errors import signal_name
 from infra.local.pipe_messages import Inbox, Ready
 from infra.local.processes.process_starters import Child, Starter
 from infra.local.processes.process_tree import has_ended
@@ -186,7 +186,7 @@ class WorkerProcess(Generic[Pending]):
         self.log.close()
         if status is None:
             return "ended"
-        return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
 
     def leave(self) -> None:
         """The process ends by itself after its task."""

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.port import MOST_BYTES, Action
 from functions.resources.settings import Resource, is_token
+from functions.system_errors import signal_name
 
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
@@ -152,4 +153,4 @@ def _ending(program: "subprocess.Popen[bytes]") -> str:
         status = program.wait(_ENDING_S)
     except subprocess.TimeoutExpired:
         return "it closed its output"
-    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"

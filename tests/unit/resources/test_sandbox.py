@@ -44,6 +44,8 @@ def test_a_program_prints_the_same_in_each_of_its_processes():
         (f"open('/tmp/file', 'wb').write(bytes({2 * FILE_BYTES}))", "File too large"),
         ("raise SystemExit(3)", "exit status 3"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("import os; os.kill(os.getpid(), 35)", "signal 35"),
+        ("raise SystemExit(163)", "signal 35"),
         ("import numpy", "No module named 'numpy'"),
         ("1 +", "SyntaxError"),
     ],
