@@ -75,7 +75,7 @@ class Judged:
         """``[rows, N]``."""
         questions = [self._question(row, step.observation if step.final is None else step.final) for row in rows]
         answers = self._resources.call(self._judge, questions)
-        return np.array([self._grade(answer) for answer in answers])
+        return np.array([self._grade(*each) for each in zip(questions, answers, strict=True)])
 
     def _question(self, row: int, last: Observation) -> bytes:
         steps = [
@@ -97,17 +97,20 @@ class Judged:
                 numbers[agent] = part[row, place].tolist() if observation.alive[row, agent] else None
         return numbers
 
-    def _grade(self, answer: bytes) -> list[float]:
+    def _grade(self, question: bytes, answer: bytes) -> list[float]:
         """A number for each agent."""
         count = len(self.spec.agents)
         try:
             grade = _GRADES.decode(answer)
         except Undecodable as error:
-            raise self._fault(f"its answer is no grade, a number or a list of {count}: {error}") from error
+            raise self._fault(question, f"its answer is no grade, a number or a list of {count}: {error}") from error
         numbers = grade if isinstance(grade, list) else [grade] * count
         if len(numbers) != count or not all(map(math.isfinite, numbers)):
-            raise self._fault(f"it answered {len(numbers)} numbers, or one that is not finite, for {count} agents")
+            problem = f"it answered {len(numbers)} numbers, or one that is not finite, for {count} agents"
+            raise self._fault(question, problem)
         return numbers
 
-    def _fault(self, problem: str) -> EnvironmentFault:
-        return EnvironmentFault(f"task.judge: resource {self._judge!r}: {problem}")
+    def _fault(self, question: bytes, problem: str) -> EnvironmentFault:
+        key = self._resources.kept_as(self._judge, question)
+        advice = f"; the answer is kept: delete {key}, and the resource is asked again" if key else ""
+        return EnvironmentFault(f"task.judge: resource {self._judge!r}: {problem}{advice}")

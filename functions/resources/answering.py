@@ -10,7 +10,7 @@ from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFau
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.keys import answer_key
 from functions.resources.asking import Refusing
-from functions.resources.kept_answers import KeptAnswer, keep_answer, kept_answer
+from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.kinds.registry import Kinds
 from functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
@@ -55,13 +55,13 @@ def _once(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
             return earlier.outcome(action.asked_by)
         RESOURCES.restart_clock()  # whoever had the claim has not answered
         began = time.perf_counter()
-        answer = KeptAnswer(_answer(call), action.asked_by, _ms_since(began))
+        answer, ms = _answer(call), _ms_since(began)
         try:
-            keep_answer(blobs, action.key, answer)
+            keep_answer(blobs, action.key, KeptAnswer(answer, action.asked_by, call.failed_ms + ms, call.failed))
         except KeyTaken:  # a claim ended before its holder did; both have asked, and the first answer counts
             if (earlier := kept_answer(blobs, action.key)) is not None:
-                return Outcome(earlier.answer, run_ms=answer.ms)
-        return answer.outcome(action.asked_by)
+                return Outcome(earlier.answer, run_ms=ms)
+        return Outcome(answer, run_ms=ms, puts=PUTS, gets=GETS)
 
 
 def _answer(call: ActionCall) -> bytes:

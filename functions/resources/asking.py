@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from functions.contract import ResourceRef
+from functions.keys import answer_key
 from functions.resources.action_meter import ActionMeter
 from functions.resources.kept_answers import kept_answer, question_key
 from functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
@@ -45,6 +46,11 @@ class Asking:
             raise ResourceFault(f"resource {name!r}: {errors[0]}")
         return [outcome.answer for outcome in outcomes]
 
+    def kept_as(self, name: str, question: bytes) -> str:
+        """See `port.Resources`."""
+        ref = self._refs.get(name)
+        return answer_key(question_key(ref.identity, question)) if ref and ref.keep else ""
+
     def _once_each(self, name: str, questions: Sequence[bytes]) -> list[Outcome]:
         """Of kept answers: each question is asked once, however often the batch has it."""
         keys = [question_key(self._refs[name].identity, question) for question in questions]
@@ -83,10 +89,15 @@ class Refusing:
         """Raises `ResourceFault`."""
         raise ResourceFault(f"resource {name!r}: a resource cannot ask a resource")
 
+    def kept_as(self, name: str, question: bytes) -> str:
+        """Nothing is."""
+        return ""
+
 
 def _require_questions(name: str, questions: Sequence[bytes]) -> None:
     """Raises `ResourceFault` for what is no list of questions."""
-    if isinstance(questions, bytes | str) or not all(isinstance(each, bytes) for each in questions):
+    is_list = isinstance(questions, Sequence) and not isinstance(questions, bytes | str)
+    if not is_list or not all(isinstance(each, bytes) for each in questions):
         raise ResourceFault(f"resource {name!r} is asked a list of questions, each of which is bytes")
     if any(len(each) > MOST_BYTES for each in questions):
         raise ResourceFault(f"resource {name!r}: a question has more than {MOST_BYTES >> 20} MiB")

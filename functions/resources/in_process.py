@@ -35,8 +35,9 @@ class InProcess:
         return outcomes
 
     def _outcome(self, name: str, resource: Resource, action: Action) -> Outcome:
-        body = to_message_pack(ActionCall(name, resource, action, resource.cores[0]))
         attempts: list[Outcome] = []
         while not attempts or (attempts[-1].error and len(attempts) < resource.attempts):
-            attempts.append(_DECODER.decode(handle(body, self._blobs)))
+            failed_ms = sum(attempt.run_ms for attempt in attempts)
+            call = ActionCall(name, resource, action, resource.cores[0], len(attempts), failed_ms)
+            attempts.append(_DECODER.decode(handle(to_message_pack(call), self._blobs)))
         return after(attempts)

@@ -11,7 +11,7 @@ from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 
 # What asking once costs on AWS: the claim and the answer, and a look for an answer between them.
-_PUTS, _GETS = 2, 1
+PUTS, GETS = 2, 1
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,13 +21,15 @@ class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asked_by: str
     """The id of the work item that asked first, and so pays."""
     ms: float
-    """How long the resource worked at it."""
+    """How long the resource worked at it, in all attempts."""
+    failed: int = 0
+    """How many attempts had failed before."""
 
     def outcome(self, asked_by: str) -> Outcome:
         """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
         if self.asked_by != asked_by:
             return Outcome(self.answer, paid=False, run_ms=self.ms, attempts=0)
-        return Outcome(self.answer, run_ms=self.ms, puts=_PUTS, gets=_GETS)
+        return Outcome(self.answer, run_ms=self.ms, attempts=self.failed + 1, puts=PUTS, gets=GETS)
 
 
 _DECODER = MessagePackDecoder[KeptAnswer](KeptAnswer)

@@ -60,6 +60,10 @@ class ActionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     resource: Resource
     action: Action
     cores: int = 1
+    failed: int = 0
+    """How many attempts have failed before."""
+    failed_ms: float = 0.0
+    """How long the resource worked at those."""
 
 
 class Host(Protocol):
@@ -79,6 +83,10 @@ class Resources(Protocol):
         Raises `ResourceFault` when there is no such resource, or one of the questions has no answer.
         """
 
+    def kept_as(self, name: str, question: bytes) -> str:
+        """The key of the object that keeps the answer to a question, for who finds it of no use: it is asked again
+        where this is deleted. '' where answers are not kept."""
+
 
 class ProcessResources:
     """The resources of this process: those of the task that runs in it."""
@@ -97,6 +105,10 @@ class ProcessResources:
                 f"resource {name!r}: no run is asked here; ask inside of a task, or marless.resources.local"
             )
         return self._bound.call(name, questions)
+
+    def kept_as(self, name: str, question: bytes) -> str:
+        """See `Resources`."""
+        return self._bound.kept_as(name, question) if self._bound else ""
 
     @contextmanager
     def bind(self, resources: Resources) -> Iterator[None]:

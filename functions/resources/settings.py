@@ -106,6 +106,10 @@ def _source_faults(resource: Resource) -> Iterator[str]:
         yield "until says where the answer of a command ends; leave it out"
     if resource.http and (problem := _address_fault(resource.http)):
         yield f"http: {problem}"
+    if resource.command and resource.cores[0] != resource.cores[1]:
+        yield f"cores = {[*resource.cores]}: a program is not told how many it has; write one number twice"
+    if resource.http and resource.cores != (1, 1):
+        yield "cores: a service computes elsewhere; leave it out"
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
 

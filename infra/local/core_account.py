@@ -92,9 +92,13 @@ class CoreAccount:
         for pool in sorted(self._pools, key=lambda pool: pool.urgency()):
             held_cores += pool.start_waiting(held_cores)
 
-    def looks_at(self) -> float:
-        """When `dispatch` is due, although no task has ended, by the monotonic clock; `inf`: it is not."""
-        return min((pool.looks_at() for pool in self._pools), default=inf)
+    def dispatch_waiting(self) -> float:
+        """As `dispatch`, if a pool is to be asked although no task has ended; when it is due again, by the monotonic
+        clock, `inf`: it is not."""
+        looks_at = min((pool.looks_at() for pool in self._pools), default=inf)
+        if looks_at < inf:
+            self.dispatch()
+        return looks_at
 
 
 def soon() -> float:

@@ -94,6 +94,7 @@ class SharedPool(Protocol):
     logs: Path
     capacity: Capacity
     usual_cores: dict[str, float]
+    presumed_cores: float
 
     def serve(self, lane: "Lane") -> None: ...
 
@@ -232,7 +233,8 @@ class Lane:
         seconds = self._seconds.get(work, self._seconds.get(kind, _UNKNOWN_S))
         if rollouts and self._rollout_s is not None:
             seconds = rollouts * self._rollout_s
-        cores = max(self._cores.get(kind, self._pool.usual_cores.get(kind, 1.0)), _LEAST_CORES)
+        usual = self._pool.usual_cores.get(kind, self._pool.presumed_cores)
+        cores = max(self._cores.get(kind, usual), _LEAST_CORES)
         module = self._pool.modules[function]
         reads = _inputs(request)
         if sum(reads.values()) * self._pool.capacity.load_s_per_byte < _NEGLIGIBLE_S:

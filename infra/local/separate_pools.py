@@ -29,6 +29,7 @@ class SeparatePools:
         self._modules, self._logs = modules, logs
         self._open: list[WorkerPool] = []
         self._resources: ResourcePools | None = None
+        self._resource_cores = CoreAccount(cores())
         self.busy_s: dict[str, float] = {}
         """Empty: there is nothing to share, so nothing to account for."""
 
@@ -43,7 +44,7 @@ class SeparatePools:
         if self._resources is None:
             from infra.local.resources.resource_pools import ResourcePools
 
-            self._resources = ResourcePools(self._logs, CoreAccount(cores()))
+            self._resources = ResourcePools(self._logs, self._resource_cores)
         return self._resources
 
     def __enter__(self) -> Self:
@@ -66,6 +67,7 @@ class SeparatePools:
         """Waits until a process says something, for at most `timeout_s`, and takes in what all of them said."""
         self._open = [lane for lane in self._open if not lane.own.closed]
         due_at = min((lane.own.due_at() for lane in self._open), default=inf)
+        due_at = min(due_at, self._resource_cores.dispatch_waiting())
         connection.wait([lane.own.fileno() for lane in self._open], min(timeout_s, max(0.0, due_at - time.monotonic())))
         for lane in self._open:
             lane.own.wait(0.0)

@@ -74,6 +74,8 @@ class TaskPool:
         self._alone: list[Pending] = []
         self.usual_cores: dict[str, float] = {}
         """How many cores the last task of each kind kept busy: what is expected of a run that has run none."""
+        self.presumed_cores = 1.0
+        """What is expected of a task while none of its kind has ended."""
         self.closed = False
         # What the last start of a worker or import of a module took.
         self._start_s = 0.0
@@ -132,9 +134,7 @@ class TaskPool:
         after `timeout_s`."""
         until = time.monotonic() + timeout_s
         while True:
-            expires, looks_at = self.due_at(), self.cores.looks_at()
-            if looks_at < inf:
-                self.dispatch()
+            expires, looks_at = self.due_at(), self.cores.dispatch_waiting()
             lanes = self._reported(lane)
             self._pump(0.0 if lanes else max(0.0, min(until, expires, looks_at) - time.monotonic()))
             if (lanes := self._reported(lane)) or time.monotonic() >= until:

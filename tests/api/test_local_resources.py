@@ -1,5 +1,8 @@
 """`marless.resources.local`: what environments ask, without a run."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,32 @@ def test_a_batch_is_answered_in_its_order():
         assert resources.call("judge", [b"\x01", b"\x02", b"\x0c"]) == [b"1", b"2", b"2"]
         with pytest.raises(ResourceFault, match="the run has no resource 'jury'; it has judge"):
             resources.call("jury", [b"a"])
+
+
+def test_what_is_closed_answers_nothing_and_begins_nothing():
+    with local(judge=JUDGE) as resources:
+        pass
+    with pytest.raises(ResourceFault, match=r"resource 'judge': marless\.resources\.local was closed"):
+        resources.call("judge", [b"a"])
+
+
+def test_threads_may_ask_at_once():
+    with local(judge=JUDGE) as resources, ThreadPoolExecutor(8) as threads:
+        answers = threads.map(lambda number: resources.call("judge", [bytes([number])]), range(40))
+        assert list(answers) == [[b"%d" % (number % 10)] for number in range(40)]
+
+
+def test_a_fork_of_this_process_cannot_ask():
+    with local(judge=JUDGE) as resources:
+        if (pid := os.fork()) == 0:
+            try:
+                resources.call("judge", [b"a"])
+            except ResourceFault:
+                os._exit(7)
+            finally:
+                os._exit(8)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        assert resources.call("judge", [b"\x01"]) == [b"1"]
 
 
 def test_environments_made_within_ask_it():

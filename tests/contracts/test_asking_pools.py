@@ -363,6 +363,36 @@ def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_pa
     assert most_at_once(calls()) == 1
 
 
+def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_path):
+    with SeparatePools(MODULES, tmp_path / "resources") as pools:
+        run = pools.lane("a", tmp_path / "a" / "objects")
+        run.serve({"judge": wait_judge(slots=3, rate="4/s")})
+        begin(run, "task", ["ask", "judge", ["0"] * 3])
+        until = time.monotonic() + 20
+        while not run.reports:
+            assert time.monotonic() < until
+            pools.wait(1.0)
+        assert [error for _, error in told(said(run.reports[0])[0])] == [""] * 3
+    first, *_, last = (note.when for note in calls() if note.what == "begin")
+    assert 0.5 <= last - first < 0.9
+
+
+def test_a_batch_that_sleeps_has_all_slots_on_one_core_once_an_action_has_ended(tmp_path):
+    with Pool(Capacity(1, 1.0), MODULES, tmp_path / "workers") as pool:
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"judge": wait_judge(slots=4)})
+        asked(run, ["ask", "judge", ["0.2"] * 9])
+    assert most_at_once(calls()) == 4
+
+
+def test_a_lane_that_is_served_again_has_its_new_resources(lane):
+    run = lane(judge=wait_judge())
+    asked(run, ["ask", "judge", ["0"]])
+    run.serve({"judge": wait_judge(slots=3)})
+    asked(run, ["ask", "judge", ["0.3"] * 3])
+    assert most_at_once(calls()) == 3
+
+
 @on_linux
 def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_busy(tmp_path):
     """Else a busy engine behind an idle process would take no core."""

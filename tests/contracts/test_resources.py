@@ -253,6 +253,14 @@ def test_a_service_is_sent_the_token_of_its_variable_and_the_key_of_a_kept_quest
     assert once == b"None None"
 
 
+@pytest.mark.parametrize("token", ["a-secret-token\r", "a-secret-töken"])
+def test_a_token_that_no_header_can_hold_is_a_fault_that_does_not_tell_it(call, service, shell, token):
+    shell.export(MARLESS_RESOURCE_GRADER_TOKEN=token)
+    with pytest.raises(ResourceFault, match="MARLESS_RESOURCE_GRADER_TOKEN holds what no header can") as fault:
+        call({"grader": Resource(http=f"{service}/token")}, "grader", [b"q"])
+    assert "secret" not in str(fault.value)
+
+
 def test_a_kept_question_is_asked_once_whoever_asks_and_however_often(call, calls):
     batch = [b"a", b"b", b"a"]
     first = call(batch, serve="judges:at_random", keep=True)

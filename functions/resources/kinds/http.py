@@ -118,8 +118,13 @@ class Service:
 
 
 def begin(name: str, resource: Resource) -> Service:
-    """The service that the resource names."""
-    return Service(urlsplit(resource.http), os.environ.get(token_variable(name), ""), resource.timeout_s)
+    """The service that the resource names; raises `NoAnswer` for a token that cannot be sent."""
+    token = os.environ.get(token_variable(name), "")
+    if not (token.isascii() and token.isprintable()):
+        raise NoAnswer(
+            f"{token_variable(name)} holds what no header can, such as a line break or a letter with an accent"
+        )
+    return Service(urlsplit(resource.http), token, resource.timeout_s)
 
 
 def _left_s(deadline: float) -> float:

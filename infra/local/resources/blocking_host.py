@@ -1,5 +1,6 @@
 """The host of a process that asks resources without a pool of tasks: it waits itself until they have answered."""
 
+import os
 import select
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ class BlockingHost:
     below `logs`. It belongs to one thread."""
 
     def __init__(self, resources: Mapping[str, Resource], folder: Path, logs: Path) -> None:
+        self._process = os.getpid()
         self._cores = CoreAccount(cores())
         self._pools = ResourcePools(logs, self._cores)
         # It has no tasks; its lane says whose the questions are.
@@ -32,6 +34,8 @@ class BlockingHost:
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `functions.resources.port.Host`."""
+        if os.getpid() != self._process:
+            raise ResourceFault(f"resource {name!r}: a process that was forked cannot ask; the one that serves it can")
         if name not in self._lane.resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
         outcomes: dict[int, Outcome] = {}
@@ -50,9 +54,6 @@ class BlockingHost:
 
     def _wait(self) -> None:
         """Until a process says something, or something is due."""
-        looks_at = self._cores.looks_at()
-        if looks_at < inf:
-            self._cores.dispatch()
-        due_s = min(self._pools.due_at(), looks_at) - time.monotonic()
+        due_s = min(self._pools.due_at(), self._cores.dispatch_waiting()) - time.monotonic()
         select.select([self._pools], [], [], max(0.0, due_s) if due_s < inf else None)
         self._pools.listen()

@@ -78,7 +78,7 @@ class ResourcePool(TaskPool):
         memory_mb *= resource.slots
         super().__init__(capacity, _MODULES, logs, most, memory_mb, cores, outlives_s, token_variable(name))
         cores.is_counted = cores.is_counted or self._elastic is not None
-        self.usual_cores[name] = _WAITING_CORES if resource.http else float(self._least)
+        self.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
 
     def learn(self, cores: int, seconds: float) -> None:
         """An action took so long on so many cores."""
@@ -132,8 +132,9 @@ class ResourcePool(TaskPool):
         busy_slots = {other.slot for other in self.workers if other.task is not None and other is not worker}
         worker.slot = next(slot for slot in count() if slot not in busy_slots)
         question = pending.question
+        failed, failed_ms = len(question.attempts), question.run_ms()
         question.begin(worker.slot, cores, pending.queued_ms)
-        return to_message_pack(ActionCall(question.name, self._resource, question.action, cores))
+        return to_message_pack(ActionCall(question.name, self._resource, question.action, cores, failed, failed_ms))
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
         """What an action kept busy beyond its least does not say how much the next one needs."""

@@ -36,8 +36,8 @@ class ResourcePools:
     def __init__(self, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
         self._logs, self._cores, self._memory_mb = logs, cores, memory_mb
         self._pools: dict[tuple[str, Resource], ResourcePool] = {}
-        # Those of a lane whose tasks ask, by name.
-        self._lanes: dict[Lane, dict[str, tuple[ResourcePool, ActionLane]]] = {}
+        # Those of a lane whose tasks ask.
+        self._lanes: dict[Lane, dict[tuple[str, Resource], tuple[ResourcePool, ActionLane]]] = {}
         # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
         self._questions: dict[str, Question] = {}
         self._asked: dict[int, list[Question]] = {}
@@ -53,8 +53,8 @@ class ResourcePools:
 
     def prewarm(self, lane: Lane) -> None:
         """Starts a process for each of the lane's resources ahead of its first action."""
-        for name in lane.resources:
-            self._lane(lane, name)[1].prewarm("resource")
+        for name, resource in lane.resources.items():
+            self._lane(lane, name, resource)[1].prewarm("resource")
 
     def ask(self, workers: Workers, worker: Worker, message: Ask, body: bytes) -> None:
         """The task of a worker asks; raises `Undecodable` for what no worker can ask."""
@@ -110,7 +110,7 @@ class ResourcePools:
         for question in self._asked.pop(worker.token, ()):
             question.tell = None
             if not question.is_served and self._questions.pop(question.attempt_id, None) is not None:
-                self._lanes[question.asker][question.name][1].cancel(question)
+                self._lane_of(question)[1].cancel(question)
 
     def weigh(self, lane: Lane) -> None:
         """The lane's share has changed."""
@@ -142,7 +142,7 @@ class ResourcePools:
 
     def _begin(self, question: Question) -> None:
         """Queues an attempt; raises `OSError`."""
-        _, lane = self._lane(question.asker, question.name)
+        _, lane = self._lane_of(question)
         question.attempt_id = lane.ask(question)
         self._questions[question.attempt_id] = question
 
@@ -153,7 +153,7 @@ class ResourcePools:
             self._begin(question)
             return
         if outcome.paid and outcome.run_ms <= report.duration_ms and not outcome.error:  # it was not kept before
-            self._lane(question.asker, question.name)[0].learn(question.cores, outcome.run_ms / 1000)
+            self._lane_of(question)[0].learn(question.cores, outcome.run_ms / 1000)
         question.end(after(question.attempts))
 
     def _tell(self, workers: Workers, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
@@ -164,23 +164,26 @@ class ResourcePools:
             if worker.computes:
                 self._cores.change(worker.processor.expected)
 
-    def _lane(self, asker: Lane, name: str) -> tuple[ResourcePool, ActionLane]:
+    def _lane_of(self, question: Question) -> tuple[ResourcePool, ActionLane]:
+        return self._lane(question.asker, question.name, question.resource)
+
+    def _lane(self, asker: Lane, name: str, resource: Resource) -> tuple[ResourcePool, ActionLane]:
         """The lane in which the tasks of `asker` ask; raises `OSError`."""
         lanes = self._lanes.setdefault(asker, {})
-        if name not in lanes:
-            resource = asker.resources[name]
-            pool = self._pools.get((name, resource))
+        key = name, resource
+        if key not in lanes:
+            pool = self._pools.get(key)
             if pool is None:
                 like = sum(name == other for other, _ in self._pools)
                 logs = self._logs / (f"{name}-{like + 1}" if like else name)
-                pool = self._pools[name, resource] = ResourcePool(name, resource, logs, self._cores, self._memory_mb)
+                pool = self._pools[key] = ResourcePool(name, resource, logs, self._cores, self._memory_mb)
                 self._selector.register(pool.fileno(), selectors.EVENT_READ, pool)
             # Lanes of several pools may have one name, but no two runs have one folder.
             folder = Path(os.fsdecode(asker.root))
             lane = ActionLane(pool, str(folder), folder, asker.weight)
             pool.open(lane)
-            lanes[name] = pool, lane
-        return lanes[name]
+            lanes[key] = pool, lane
+        return lanes[key]
 
     def _take(self) -> list[Report]:
         """What has been reported since the last call."""

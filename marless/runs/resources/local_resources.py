@@ -4,11 +4,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 from functions.contract import ResourceRef
 from functions.resources.asking import Asking
-from functions.resources.port import RESOURCES
+from functions.resources.port import RESOURCES, ResourceFault
 from functions.resources.settings import Resource, identity
 from infra.local.file_storage import FileStorage
 from infra.local.resources.blocking_host import BlockingHost
@@ -32,6 +33,8 @@ class LocalResources:
                 for name, resource in resources.items()
             }
             self._asking = Asking(refs, FileStorage(objects), host, "local")
+            # One thread asks after the other; the answers of a batch come side by side.
+            self._lock, self._is_open = Lock(), True
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -44,10 +47,18 @@ class LocalResources:
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """The answers in the order of the questions, which are asked side by side; returns when all are there.
 
-        Raises `ResourceFault` when there is no such resource, or one of the questions has no answer.
+        Raises `ResourceFault` when there is no such resource, one of the questions has no answer, or it is closed.
         """
-        return self._asking.call(name, questions)
+        with self._lock:
+            if not self._is_open:
+                raise ResourceFault(f"resource {name!r}: marless.resources.local was closed")
+            return self._asking.call(name, questions)
+
+    def kept_as(self, name: str, question: bytes) -> str:
+        """The key of the object that keeps the answer to a question; '' where answers are not kept."""
+        return self._asking.kept_as(name, question)
 
     def close(self) -> None:
         """Ends the processes. Idempotent."""
+        self._is_open = False
         self._opened.close()

@@ -41,6 +41,10 @@ def grade(question):
     return b"%d" % (sum(question) % 10)
 
 
+def no_grade(question):
+    return b"well done"
+
+
 def raises(question):
     raise ValueError("no\nidea")
 

@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from resource_hosts import asking
+from resource_hosts import asking, in_process
 
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.resources.port import RESOURCES
+from functions.resources.settings import Resource
 
 COPIES = 3
 
@@ -23,6 +24,9 @@ class Judge:
         assert name == "judge"
         self.batches.append([json.loads(question) for question in questions])
         return [self.answers.pop(0) for _ in questions]
+
+    def kept_as(self, name, question):
+        return ""
 
 
 def played(judge, steps, task="mpe/simple_spread", seed=3):
@@ -126,3 +130,14 @@ def test_the_judge_of_a_task_that_a_run_lacks_is_one_line(tmp_path):
         environment = registry.make(EnvTask(name="matrix/climbing", judge="judge"), 1)
         environment.reset(np.random.default_rng(0))
         environment.step((np.zeros((1, 2), int),))
+
+
+def test_what_is_no_grade_and_is_kept_is_named_so_that_it_can_be_deleted(tmp_path):
+    resources = {"judge": Resource(serve="judges:no_grade", keep=True)}
+    environment = registry.make(EnvTask(name="matrix/climbing", judge="judge"), 1)
+    with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):
+        environment.reset(np.random.default_rng(0))
+        with pytest.raises(EnvironmentFault) as fault:
+            environment.step((np.zeros((1, 2), int),))
+    (path,) = (tmp_path / "answers").iterdir()
+    assert f"the answer is kept: delete answers/{path.name}, and the resource is asked again" in str(fault.value)

@@ -20,6 +20,7 @@ def lane_of(capacity, tmp_path):
         logs=Path(tmp_path),
         capacity=capacity,
         usual_cores={},
+        presumed_cores=1.0,
         waits=lambda lane: None,
         dispatch=lambda: None,
         drop=lambda lane: None,

@@ -79,6 +79,8 @@ def test_an_answer_that_was_damaged_is_named(tmp_path):
     [
         ("jury", [b"a"], "the run has no resource 'jury'; it has judge"),
         ("judge", b"a", "resource 'judge' is asked a list of questions, each of which is bytes"),
+        ("judge", iter([b"a"]), "resource 'judge' is asked a list of questions, each of which is bytes"),
+        ("judge", None, "resource 'judge' is asked a list of questions, each of which is bytes"),
         ("judge", ["a"], "resource 'judge' is asked a list of questions, each of which is bytes"),
         ("judge", [bytes(MOST_BYTES + 1)], "resource 'judge': a question has more than 16 MiB"),
     ],
@@ -127,3 +129,12 @@ def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
     kept, *others = actions
     assert (kept.question, len(kept.key), kept.asked_by) == (b"a", 64, FIRST)
     assert others == 2 * [Action(b"a", asked_by=FIRST)]
+
+
+def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_path, calls):
+    """Also by an attempt at the task that finds it, as the one that asked was killed."""
+    resources, meter = {"judge": Resource(serve="judges:raises_twice", keep=True)}, ActionMeter()
+    with in_process(resources, tmp_path) as host:
+        asking(resources, tmp_path, host, FIRST).call("judge", [b"a"])
+        asking(resources, tmp_path, host, FIRST, meter).call("judge", [b"a"])
+    assert counts(meter) == (3, 0) and len(calls()) == 3

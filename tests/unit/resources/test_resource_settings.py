@@ -51,6 +51,14 @@ def test_a_resource_is_read_as_it_is_typed():
             "resources.judge: sandbox: a service runs elsewhere; leave it out",
         ),
         (
+            ["resources.judge.http=https://judge.example/", "resources.judge.cores=1,4"],
+            "resources.judge: cores: a service computes elsewhere; leave it out",
+        ),
+        (
+            ["resources.judge.command=cat", "resources.judge.cores=1,4"],
+            "resources.judge: cores = [1, 4]: a program is not told how many it has; write one number twice",
+        ),
+        (
             ["resources.The-Judge.serve=my_judge:grade"],
             "resources: 'The-Judge' is no name of a resource: small letters",
         ),
