@@ -31,7 +31,7 @@ KINDS = Kinds()
 def handle(body: bytes, blobs: ClaimedBlobs) -> bytes:
     """Answers an encoded `ActionCall` with an encoded `Outcome`: how this attempt ended, and what the resource took."""
     call = _DECODER.decode(body)
-    with RESOURCES.bind(Refusing()):
+    with RESOURCES.bind_thread(Refusing()):
         return to_message_pack(_outcome(call, blobs))
 
 

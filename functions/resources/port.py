@@ -6,6 +6,7 @@ host of its process for what is not known yet: the pool of this machine, this pr
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import local
 from typing import Protocol
 
 import msgspec
@@ -97,18 +98,21 @@ class ProcessResources:
         self.restart_clock: Callable[[], None] = lambda: None
         """Tells whoever limits the time of this process's task that it has only waited for another process so far."""
         self._bound: Resources | None = None
+        # What a single thread asks in its place.
+        self._of_thread = local()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """See `Resources`."""
-        if self._bound is None:
+        if (bound := self._current()) is None:
             raise ResourceFault(
                 f"resource {name!r}: no run is asked here; ask inside of a task, or marless.resources.local"
             )
-        return self._bound.call(name, questions)
+        return bound.call(name, questions)
 
     def kept_as(self, name: str, question: bytes) -> str:
         """See `Resources`."""
-        return self._bound.kept_as(name, question) if self._bound else ""
+        bound = self._current()
+        return bound.kept_as(name, question) if bound else ""
 
     @contextmanager
     def bind(self, resources: Resources) -> Iterator[None]:
@@ -120,6 +124,15 @@ class ProcessResources:
             self._bound = before
 
     @contextmanager
+    def bind_thread(self, resources: Resources) -> Iterator[None]:
+        """Has `resources` asked by this thread alone, until the block ends: others may be at a task meanwhile."""
+        before, self._of_thread.bound = getattr(self._of_thread, "bound", None), resources
+        try:
+            yield
+        finally:
+            self._of_thread.bound = before
+
+    @contextmanager
     def hosted(self, host: Host) -> Iterator[None]:
         """Has `host` serve the actions, until the block ends."""
         before, self.host = self.host, host
@@ -127,6 +140,10 @@ class ProcessResources:
             yield
         finally:
             self.host = before
+
+    def _current(self) -> Resources | None:
+        of_thread: Resources | None = getattr(self._of_thread, "bound", None)
+        return of_thread or self._bound
 
 
 RESOURCES = ProcessResources()

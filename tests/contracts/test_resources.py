@@ -257,7 +257,7 @@ def test_a_service_is_sent_the_token_of_its_variable_and_the_key_of_a_kept_quest
 def test_a_token_that_no_header_can_hold_is_a_fault_that_does_not_tell_it(call, service, shell, token):
     shell.export(MARLESS_RESOURCE_GRADER_TOKEN=token)
     with pytest.raises(ResourceFault, match="MARLESS_RESOURCE_GRADER_TOKEN holds what no header can") as fault:
-        call({"grader": Resource(http=f"{service}/token")}, "grader", [b"q"])
+        call([b"question"], name="grader", http=f"{service}/tells_headers?token")
     assert "secret" not in str(fault.value)
 
 

@@ -1,5 +1,8 @@
 """What a task's environments may ask, and what is counted for the bill."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from resource_hosts import asking, in_process
 
@@ -138,3 +141,17 @@ def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_pat
         asking(resources, tmp_path, host, FIRST).call("judge", [b"a"])
         asking(resources, tmp_path, host, FIRST, meter).call("judge", [b"a"])
     assert counts(meter) == (3, 0) and len(calls()) == 3
+
+
+def test_threads_of_a_task_may_ask_at_once_where_its_own_process_answers(tmp_path):
+    resources = {"judge": Resource(serve="judges:slow")}
+    with in_process(resources, tmp_path) as host, RESOURCES.bind(asking(resources, tmp_path, host)):
+
+        def ask(begins_s, question):
+            time.sleep(begins_s)
+            return RESOURCES.call("judge", [question])
+
+        with ThreadPoolExecutor(2) as threads:
+            assert list(threads.map(ask, [0.0, 0.1], [b"0.2", b"0.3"])) == [[b"0.2"], [b"0.3"]]
+    with pytest.raises(ResourceFault, match="resource 'judge': no run is asked here"):
+        RESOURCES.call("judge", [b"a"])
