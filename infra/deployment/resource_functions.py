@@ -70,8 +70,8 @@ def of_parameter(text: str) -> dict[str, Resource]:
 
 def logical_id(name: str) -> str:
     """The name of a resource's function in the template, which takes letters and digits alone. No two are alike,
-    because a resource's name has no capitals."""
-    return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}"
+    because a resource's name has no capitals, and none is that of another part, such as ResourceRole."""
+    return f"Resource{name[0].upper()}{name[1:].replace('_', 'X')}Function"
 
 
 def with_functions(template: str, resources: Mapping[str, Resource]) -> str:
