@@ -11,6 +11,7 @@ from functions.text.redaction import redact
 
 # Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
+MOST_IN_BASE64 = LARGEST // 4 * 3
 LARGEST_EVENT = 1024 * 1024
 SMALLER = (
     "where objects travel inside messages, set placement.inline_objects=false; to learn from thousands of"

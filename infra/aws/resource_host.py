@@ -4,6 +4,7 @@ import base64
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -16,7 +17,7 @@ from infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import explain
 from infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
-from infra.aws.lambda_reply import LARGEST, Metering, metering, parse_result
+from infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64, Metering, metering, parse_result
 from infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.
@@ -44,31 +45,38 @@ class LambdaResources:
         function = self._functions[name]
         if name not in self._clients:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
-        threads = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS))
+        threads, is_over = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS)), Event()
         try:
             since = time.monotonic()
-            return list(threads.map(lambda action: self._outcome(name, action, since), actions))
+            return list(threads.map(lambda action: self._outcome(name, action, since, is_over), actions))
         finally:
-            # Whoever is interrupted at its time limit does not wait for answers that it will not need.
+            # Whoever is interrupted at its time limit does not wait for answers that it will not need, and asks for no
+            # more of them.
+            is_over.set()
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, name: str, action: Action, since: float) -> Outcome:
+    def _outcome(self, name: str, action: Action, since: float, is_over: Event) -> Outcome:
         attempts: list[Outcome] = []
-        while not attempts or (attempts[-1].error and len(attempts) < self._functions[name].attempts):
-            attempts.append(self._attempt(name, action))
+        most = self._functions[name].attempts
+        while not attempts or (attempts[-1].error and len(attempts) < most and not is_over.is_set()):
+            attempts.append(self._attempt(name, action, is_over))
         outcome = after(attempts)
         return replace(outcome, queued_ms=max(0.0, (time.monotonic() - since) * 1000 - outcome.run_ms))
 
-    def _attempt(self, name: str, action: Action) -> Outcome:
+    def _attempt(self, name: str, action: Action, is_over: Event) -> Outcome:
         function = self._functions[name]
         body = to_json(ActionEvent(action, action.asked_by.partition("/")[0]))
         if len(body) > LARGEST:
-            error = f"a question of {len(action.question):,} bytes is too large, Lambda takes {LARGEST:,}"
+            size = f"{len(action.question):,} bytes"
+            error = f"a question of {size} is too large: Lambda takes {MOST_IN_BASE64:,}, as it travels in base64"
             return Outcome(error=error, attempts=0)
         waits = until(time.monotonic() + function.timeout_s, SLOT_PAUSE_S)
         try:
             reply = retry(
-                lambda: invoke(self._clients[name], function.function, body, LogType="Tail"), turned_away, waits
+                lambda: invoke(self._clients[name], function.function, body, LogType="Tail"),
+                lambda error: turned_away(error) and not is_over.is_set(),
+                waits,
+                sleep=is_over.wait,
             )
             return _of_reply(reply)
         except (ClientError, BotoCoreError) as error:

@@ -1,0 +1,34 @@
+"""Who asks a resource's function, against a Lambda that throttles."""
+
+import threading
+
+import pytest
+from stand_in import answer, json_error, standing
+
+from functions.resources.port import Action
+from infra.aws.resource_host import LambdaResources
+from infra.aws.resource_settings import AskableFunction
+from infra.entry.time_limit import AttemptTimedOut, time_limit
+
+THROTTLE = json_error("429 Too Many Requests", "TooManyRequestsException", "Rate Exceeded.")
+
+
+def unused(environ, start):
+    return answer("500 Internal Server Error")(environ, start, None)
+
+
+def test_whoever_is_interrupted_asks_no_more():
+    function = AskableFunction("marless-one_judge:1", slots=2, timeout_s=60.0, attempts=3)
+    with standing(unused) as service:
+        service.do("POST", *[THROTTLE] * 10_000)
+        service.cloud.client("lambda")  # reads the service's model, which takes long
+        before = {*threading.enumerate()}
+        with pytest.raises(AttemptTimedOut), time_limit(1.0):
+            LambdaResources(service.cloud, {"judge": function}).ask(
+                "judge", [Action(each) for each in (b"a", b"b", b"c")]
+            )
+        asking = [each for each in {*threading.enumerate()} - before if "ThreadPoolExecutor" in each.name]
+        for each in asking:
+            each.join(5.0)
+        assert len(asking) == 2 and not any(each.is_alive() for each in asking)
+        assert {*service.seen} == {"POST"}
