@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from itertools import count
+from math import ceil
 
 from botocore.exceptions import ClientError
 
@@ -70,13 +71,14 @@ class ClaimedStorage(S3Storage):
             if self._age_s(key) is not None:
                 return True
             age_s = self._age_s(claim)
-            if age_s is None or age_s > longest_s or self._age_s(_given_up(claim)) is not None:
+            if age_s is None or age_s > ceil(longest_s) or self._age_s(_given_up(claim)) is not None:
                 return False
             time.sleep(pause_s)
         raise AssertionError  # pauses have no end
 
     def _age_s(self, key: str) -> float | None:
-        """Seconds since the object was stored, by the clock of S3; None where there is none."""
+        """Seconds since the object was stored, less than one off, because the clock of S3 tells whole ones; None where
+        there is none."""
         name = self._name(key)
         self.gets += 1
         with storage_errors("find", self._at(name)):
