@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
 from functions.resources.answering import handle
 from functions.resources.port import ActionCall, Outcome
-from functions.resources.settings import Resource
 from infra.aws.claimed_storage import ClaimedStorage
 from infra.aws.clients import Cloud
 from infra.aws.function_settings import Settings
+from infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64
 from infra.aws.resource_settings import ACTION_EVENTS, OWN_RESOURCE, SERVES
 from infra.entry.instrumentation import instrument
 from infra.entry.time_limit import AttemptTimedOut, time_limit
@@ -36,7 +36,8 @@ class ResourceFunction:
         request = ACTION_EVENTS.decode(to_json(event))
         self._log.set_correlation_id(request.action.asked_by)
         resource = self._own.resource
-        call = ActionCall(self._own.name, resource, request.action, _cores(resource))
+        cores = max(1, resource.memory_mb // _MB_PER_VCPU)
+        call = ActionCall(self._own.name, resource, request.action, cores)
         # Without a key no object is touched.
         blobs = ClaimedStorage(self._cloud, self._settings.bucket, self._settings.objects(request.run or "none"))
         try:
@@ -44,16 +45,19 @@ class ResourceFunction:
                 outcome = _OUTCOMES.decode(handle(to_message_pack(call), blobs))
         except AttemptTimedOut as error:
             outcome = Outcome(error=str(error))
-        outcome = replace(outcome, puts=blobs.puts, gets=blobs.gets)
+        outcome = _fitting(replace(outcome, puts=blobs.puts, gets=blobs.gets))
         if outcome.error:
             self._log.error(outcome.error, extra={"resource": self._own.name})
         return from_json(to_json(outcome), Any)
 
 
-def _cores(resource: Resource) -> int:
-    """The cores that the function's memory buys, as far as one action may have them."""
-    least, most = resource.cores
-    return min(most, max(least, resource.memory_mb // _MB_PER_VCPU))
+def _fitting(outcome: Outcome) -> Outcome:
+    """The outcome; an error where its answer is larger than what Lambda returns."""
+    if len(to_json(outcome)) <= LARGEST:
+        return outcome
+    size = f"{len(outcome.answer):,} bytes"
+    error = f"its answer has {size}; Lambda takes {MOST_IN_BASE64:,}, as it travels in base64"
+    return replace(outcome, answer=b"", error=error)
 
 
 handler = instrument(ResourceFunction(os.environ), os.environ)

@@ -25,7 +25,7 @@ BAD = {
     "dies": ("Runtime.ExitError: RequestId: ", 2),
     "hangs": ("no answer within 2 s (2 attempts)", 2),
     "mumbles": ("it answered str, not bytes (2 attempts)", 2),
-    "overflows": ("its answer is too large: ", 2),
+    "overflows": ("its answer has 7,340,032 bytes; Lambda takes 4,718,592, as it travels in base64 (2 attempts)", 2),
     "asks_another": ("ResourceFault: resource 'judge': a resource cannot ask a resource (2 attempts)", 2),
 }
 TENANT = ("--backend", "emulated", "--tenant", "asks")
@@ -41,6 +41,7 @@ def deployment(place):
         f"judge=slow_judge:grade,slots={SLOTS}",
         "hasty=slow_judge:grade,timeout_s=1,attempts=1",
         "wise=slow_judge:ponder,slots=2",
+        "wide=slow_judge:tells_cores,memory_mb=3538",
         *(f"{name}=slow_judge:{name},timeout_s=2,attempts=2" for name in BAD),
     )
     options = [option for resource in resources for option in ("--resource", resource)]
@@ -136,11 +137,17 @@ def test_questions_and_answers_pass_unchanged_in_their_order(place):
     assert len({outcome.answer for outcome in first}) == len(questions) and not any(each.error for each in first)
     (outcome,) = resources.ask("judge", [Action(b"a" * 5_000_000)])
     assert (outcome.error, outcome.attempts) == (
-        "a question of 5,000,000 bytes is too large, Lambda takes 6,291,456",
+        "a question of 5,000,000 bytes is too large: Lambda takes 4,718,592, as it travels in base64",
         0,
     )
     with pytest.raises(ResourceFault, match="resource 'other' is not deployed: marless deploy --resource other="):
         resources.ask("other", [Action(b"a")])
+
+
+def test_an_action_has_the_cores_that_the_memory_of_its_function_buys(place):
+    function = AskableFunction("marless-asks_wide:live", slots=1, timeout_s=20.0, attempts=1)
+    (outcome,) = LambdaResources(place.cloud, {"wide": function}).ask("wide", [Action(b"")])
+    assert outcome.answer == b"2"
 
 
 @pytest.mark.parametrize("placement", ["split", "whole"])

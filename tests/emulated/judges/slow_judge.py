@@ -14,8 +14,8 @@ def grade(question):
     began = time.monotonic()
     time.sleep(0.06)
     digest = hashlib.sha256(question).hexdigest()
-    # Lines of one write each, in a folder that outlives its processes.
-    with (Path(os.environ.get("LAMBDA_TASK_ROOT", ".")) / NOTES).open("a") as notes:
+    # Lines of one write each, beside this module, which outlives its processes.
+    with Path(__file__).with_name(NOTES).open("a") as notes:
         notes.write(json.dumps([digest, began, time.monotonic()]) + "\n")
     return str(int(digest[:2], 16) / 256).encode()
 
@@ -44,6 +44,10 @@ def mumbles(question):
 
 def overflows(question):
     return bytes(7 << 20)
+
+
+def tells_cores(question, cores):
+    return str(cores).encode()
 
 
 def asks_another(question):
