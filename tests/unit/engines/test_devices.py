@@ -118,9 +118,10 @@ def _alike(plain, other):
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("remembers", [False, True])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_round_on_a_gpu_is_the_same_bytes_again(name):
-    _equal(*(trained(name, np.float32, engine="torch", device="cuda", recurrent=True) for _ in range(2)))
+def test_a_round_on_a_gpu_is_the_same_bytes_again(name, remembers):
+    _equal(*(trained(name, np.float32, engine="torch", device="cuda", recurrent=remembers) for _ in range(2)))
 
 
 @pytest.mark.usefixtures("gpu")
