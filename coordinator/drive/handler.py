@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from coordinator.core import budget
 from coordinator.core.state import Plan
-from coordinator.drive import lease, run_manifest, study_governor
+from coordinator.drive import lease, run_manifest
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from coordinator.drive.lease import Lease
@@ -82,7 +82,7 @@ class Coordinator:
         self._log.set_correlation_id(run)
         if tenant != self._deployed.settings.tenant:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
-        if run.startswith(study_governor.STUDY):
+        if run.startswith(run_manifest.STUDY):
             return self._govern(run)
         outside, start_time = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
@@ -106,6 +106,8 @@ class Coordinator:
 
     def _govern(self, study: str) -> dict[str, Any]:
         """Takes a step of a study, which is billed to the deployment, as sweeps are."""
+        from coordinator.drive import study_governor
+
         self._time.waive()
         try:
             return study_governor.govern(self._deployed, study)
@@ -119,7 +121,7 @@ class Coordinator:
             raise Unresumable("its ledger does not say what it was asked to be")
         platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
-        plan, granted_bytes = study_governor.limited(self._deployed, manifest.study, plan)
+        plan, granted_bytes = self._limited(manifest.study, plan) if manifest.study else (plan, ())
         ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger), self._repeated)
 
         cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
@@ -136,6 +138,12 @@ class Coordinator:
         if after.status == "failed":
             self._count_failed_run()
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
+
+    def _limited(self, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
+        """See `study_governor.limited`; what runs of no study do without is not loaded at start-up."""
+        from coordinator.drive import study_governor
+
+        return study_governor.limited(self._deployed, study, plan)
 
     def _wake_governor(self, manifest: RunManifest) -> None:
         """Lets the study of a run that ended go on."""

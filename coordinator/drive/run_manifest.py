@@ -10,6 +10,8 @@ from functions.contract import Platform
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json
 
 MANIFEST = "plan"
+STUDY = "study:"
+"""What a study's name begins with among the runs of its tenant, whose names have no colon."""
 # Programs before the inputs were one field of plan.json and of a manifest wrote each beside the other fields.
 _ONCE_SEPARATE = ("opponents", "dataset")
 

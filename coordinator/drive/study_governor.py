@@ -14,13 +14,12 @@ from coordinator.core.state import Plan
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE, Items, load_state
 from coordinator.drive.ports import Ledger
+from coordinator.drive.run_manifest import STUDY
 from coordinator.governor.shared_budget import least
 from coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
 from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, to_json
 
-STUDY = "study:"
-"""What a study's name begins with among the runs of its tenant, whose names have no colon."""
 PLAN = "plan"
 # How often a governor that another one overtook looks again.
 _TRIES = 3
@@ -132,9 +131,9 @@ def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int,
 
     A run that is over, and was taken up by hand, keeps to its own limits.
     """
-    record = there.outside(study).ledger.load(STATE) if study else None
+    record = there.outside(study).ledger.load(STATE)
     if record is None:
-        return plan, (0,) if study else ()
+        return plan, (0,)
     grant = _STATE_DECODER.decode(record.body, "the study's state").live.get(plan.run)
     if grant is not None:
         dollars = least([plan.config.stop.dollars, grant.dollars])

@@ -10,7 +10,7 @@ import msgspec
 from coordinator.config.schema import Pricing, RunConfig
 from coordinator.drive import run_manifest, study_governor
 from coordinator.drive.ledger_items import Unresumable
-from coordinator.drive.study_governor import STUDY
+from coordinator.drive.run_manifest import STUDY
 from coordinator.errors import FINISHED, UserError
 from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
