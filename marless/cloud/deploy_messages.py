@@ -49,7 +49,7 @@ def before(
         ("idle cost", f"{_idle(standing, prices)}; training is extra ({program_name()} estimate)"),
     ]
     costs = table(("", "", ""), _lines(standing, prices)).splitlines()[1:]
-    return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
+    return "\n".join([*(f"{label:<11} {text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
 def after(deployment: Deployment) -> str:
@@ -69,7 +69,7 @@ def after(deployment: Deployment) -> str:
         *functions,
     ]
     rows += [(name, _resource_text(resource)) for name, resource in deployment.resources.items()]
-    return "\n".join(f"{label:<13}{text}" for label, text in rows)
+    return "\n".join(f"{label:<12} {text}" for label, text in rows)
 
 
 def _resource_text(resource: Resource) -> str:

@@ -1,11 +1,15 @@
 """What `marless deploy` prints before it asks."""
 
+from dataclasses import replace
+
 import pytest
 
+from functions.resources.settings import Resource
 from infra.deployment import Deployment
+from infra.deployment.resource_functions import PARAMETER, to_parameter
 from infra.packaging.torch_users import TorchUsers
 from marless.cloud.accounts import Caller
-from marless.cloud.deploy_messages import before
+from marless.cloud.deploy_messages import after, before
 
 NONE = TorchUsers((), (), (), ())
 DEEP = TorchUsers(("deep",), ("deep==1.0",), (), ("deep",))
@@ -18,9 +22,9 @@ def deployed(learner):
     return Deployment(functions=functions, memory_mb={}, timeout_s={}, concurrency=None, **dict.fromkeys(names, ""))
 
 
-def said(known, torch):
+def said(known, torch, **parameters):
     who = Caller("111122223333", "arn:aws:iam::111122223333:user/ada")
-    return before(who, "us-east-1", "marless-default", known, {}, 1000, torch)
+    return before(who, "us-east-1", "marless-default", known, parameters, 1000, torch)
 
 
 def learner(known, torch):
@@ -50,3 +54,18 @@ def test_a_learner_that_changes_its_kind_ends_runs_in_progress(name, torch, remo
     assert learner(deployed(name), torch).endswith(
         f"; runs in progress cannot go on, because their learner, {removed}, is removed"
     )
+
+
+def test_the_long_name_of_a_resource_stands_apart_from_what_serves_it():
+    resources = {"a_chess_engine": Resource(serve="my_engine:move")}
+    line = "a_chess_engine my_engine:move, 1 at once, 1,769 MB, 20 s"
+    assert line in said(None, NONE, **{PARAMETER: to_parameter(resources)}).splitlines()
+    roles = dict.fromkeys(("actor", "learner", "evaluator", "coordinator"))
+    deployment = replace(
+        deployed("marless-default-learner"),
+        functions=dict.fromkeys(roles, "arn:7"),
+        memory_mb=dict.fromkeys(roles, 1769),
+        timeout_s=dict.fromkeys(roles, 60),
+        resources=resources,
+    )
+    assert line in after(deployment).splitlines()
