@@ -1,6 +1,6 @@
 """Functions on a virtual clock whose tasks ask external resources, and so wait for one another.
 
-How long a task waits depends on those that run beside it, so a wave is whole_attempt event by event once all of it was
+How long a task waits depends on those that run beside it, so a wave is played event by event once all of it was
 invoked.
 """
 
@@ -31,7 +31,7 @@ class AskingFunctions(VirtualFunctions):
         self._unplayed: list[Invocation] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """See `Invoker`; the attempt is whole_attempt with its wave."""
+        """See `Invoker`; the attempt is played with its wave."""
         self._clock.enter()
         self._count_request(body)
         self._unplayed.append(Invocation(self.asked, function, _REQUESTS.decode(body), timeout_s))
