@@ -70,7 +70,7 @@ class ActionUse(Message, frozen=True, kw_only=True):
     count: _Count = 0
     """Actions that they pay for."""
     hits: _Count = 0
-    """Questions whose kept answer another task has paid for."""
+    """Questions whose kept answer was paid for before, by another task or for an earlier question of this one."""
     ms: _Count = 0
     """Milliseconds that the resource worked at the actions they pay for; those of each are rounded up."""
     puts: _Count = 0

@@ -39,6 +39,7 @@ _EXPECTED = re.compile(
 _OTHERS = {
     re.compile("Invalid enum value (.*)"): r"\1 is not one of its values",
     re.compile("Object contains unknown field `(.*)`"): r"there is no \1 here",
+    re.compile(r"Expected `array` of length (\d+), got (\d+)"): r"a list of \1 values is needed, and it has \2",
     re.compile("Object missing required field `(.*)`"): r"\1 is missing",
 }
 

@@ -47,7 +47,8 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
         start = "" if key == others_key else f"{problem}; "
         return f"{start}{others_key} is a key of {owners}, not of {algorithm}"
     same_word = [name for name in keys if name.endswith(f".{word}")]
-    nearest = nearest_key(key, same_word or [*keys, *_tables_of(keys)])
+    tables = [table for table in _tables_of(keys) if not key.startswith(f"{table}.")]
+    nearest = nearest_key(key, same_word or [*keys, *tables])
     if same_word:
         return f"{problem}; {_meant(nearest if '.' in key and nearest else _listed(same_word, 'or'), keys)}"
     return f"{problem}; did you mean {nearest}?" if nearest else f"{problem}; `marless config` lists all keys"

@@ -165,7 +165,7 @@ class RoundActions(Message, frozen=True, kw_only=True):
     count: int
     """Actions that the round's tasks pay for."""
     hits: int = 0
-    """Questions whose kept answer another task has paid for."""
+    """Questions whose kept answer was paid for before."""
     seconds: float
     """How long the resource worked at the actions they pay for."""
     timed: int = 0

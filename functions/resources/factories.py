@@ -9,12 +9,15 @@ _RESOURCES = "resources"
 
 def resources_for(factory: Callable[..., Any], options: Mapping[str, object] = {}) -> dict[str, Any]:
     """The keyword argument `resources` of a factory that has this parameter, unless it is one of the task's `options`;
-    nothing for all others."""
+    nothing for all others. A parameter with a default of its own, but None, is about something else."""
     try:
         parameters = inspect.signature(factory, follow_wrapped=False).parameters
     except (TypeError, ValueError):  # it is not written in Python
         return {}
-    if _RESOURCES not in parameters or _RESOURCES in options:
+    parameter = parameters.get(_RESOURCES)
+    if parameter is None or _RESOURCES in options:
+        return {}
+    if parameter.default is not parameter.empty and parameter.default is not None:
         return {}
     from functions.resources.port import RESOURCES
 

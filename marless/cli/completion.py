@@ -35,14 +35,15 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
     """The settings that begin with `prefix`, up to the equals sign, and their meanings; behind it, values. `typed` are
     those before it, which may name the algorithm."""
-    from coordinator.config.config_keys import general, valid_keys
+    from coordinator.config.config_keys import general, particular, valid_keys
     from coordinator.config.loading import algorithm_typed
 
     algorithm = algorithm_typed(typed)
     key, equals, _ = prefix.partition("=")
     meanings = valid_keys(algorithm)
     if not equals:
-        return {f"{name}=": meaning for name, meaning in meanings.items() if name.startswith(prefix)}
+        typed_meanings = {particular(name, prefix): meaning for name, meaning in meanings.items()}
+        return {f"{name}=": meaning for name, meaning in typed_meanings.items() if name.startswith(prefix)}
     described = general(key)
     settings = (f"{key}={value}" for value in _values(described, algorithm)) if described in meanings else ()
     return {setting: meanings[described] for setting in settings if setting.startswith(prefix)}

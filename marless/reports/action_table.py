@@ -10,9 +10,9 @@ from marless.reports.text import money, seconds
 
 HEADER = ("resource", "actions", "hits", "billed", "dollars", "mean", "p99")
 NOTE = (
-    "actions: asked and paid, for the seconds that are billed; hits: questions whose kept answer another task had paid "
-    "for; mean and p99: of the action "
-    "completion time, from the question to the answer, p99 in the round where it was longest"
+    "actions: asked and paid, for the seconds that are billed; hits: questions whose kept answer was paid for before; "
+    "mean and p99: of the action completion time, from the question to the answer, p99 in the round where it was "
+    "longest"
 )
 
 
@@ -22,7 +22,7 @@ class ActionTotals(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     """Actions that were asked and are paid."""
     hits: int
-    """Questions whose kept answer another task had paid for."""
+    """Questions whose kept answer was paid for before."""
     seconds: float
     """How long the resource worked at the actions, as billed."""
     dollars: float

@@ -188,8 +188,8 @@ def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
     other = next((text for text in settings if not is_limit(text.partition("=")[0])), None)
     if other is not None:
-        limits = "limits (stop.* and functions.*.timeout_s)"
-        raise UserError(f"{other}: a run keeps its configuration; only {limits} and log.to can be set anew")
+        limits = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
+        raise UserError(f"{other}: a run keeps its configuration; only {limits} can be set anew")
     document = msgspec.to_builtins(config)
     for text in settings:
         override(document, text)

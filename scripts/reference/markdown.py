@@ -62,6 +62,9 @@ def value(default: Any) -> str:
 _PLAIN: dict[type, str] = {
     types.BoolType: "true or false",
     types.StrType: "text",
+    types.ListType: "list",
+    types.TupleType: "list",
+    types.VarTupleType: "list",
     types.DictType: "table",
     types.StructType: "table",
 }

@@ -308,7 +308,7 @@ def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
     assert summary("first")["absolute_return"] == summary("whole")["absolute_return"]
     refused = marless("resume", "first", "functions.evaluator.memory_mb=512")
-    assert refused.code == 2 and "functions.*.timeout_s) and log.to can be set anew" in refused.err[0]
+    assert refused.code == 2 and "functions.*.timeout_s), log.to, and of a resource slots, rate," in refused.err[0]
 
 
 def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, processes, first, pictures):

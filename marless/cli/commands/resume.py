@@ -18,7 +18,11 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
     parser.add_argument(
-        "settings", nargs="*", metavar="KEY=VALUE", help="new limits, stop.* and functions.*.timeout_s, or log.to"
+        "settings",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="new limits, stop.* and functions.*.timeout_s, log.to, or how a resource is asked, such as "
+        "resources.judge.slots",
     )
     common.trust(parser)
     common.workers(parser)

@@ -10,6 +10,7 @@ from pathlib import Path
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.specification import AlgorithmConfig
+from functions.named_code import refuse_standard
 from functions.resources.settings import Resource
 from marless import extras
 from marless.loggers import registry as loggers
@@ -42,6 +43,10 @@ def require_resources(resources: Mapping[str, Resource]) -> None:
 
 def _require_resource(name: str, resource: Resource) -> None:
     package = resource.serve.partition(":")[0].partition(".")[0]
+    try:
+        refuse_standard(package)
+    except ValueError as error:
+        raise UserError(f"resources.{name}.serve: {error}") from error
     # Processes find modules of the current folder, too, after all others.
     if package and PathFinder.find_spec(package, [*sys.path, str(Path.cwd())]) is None:
         raise UserError(

@@ -22,6 +22,7 @@ def train(shell, tmp_path, capfd, no_processes):
         (["resources.jury.serve=judges:grade"], "task.judge: there is no resource 'judge'; there are jury"),
         ([], "task.judge: there is no resource 'judge'"),
         (["resources.judge.serve=no_such_module:grade"], "resources.judge.serve: there is no module 'no_such_module'"),
+        (["resources.judge.serve=json:loads"], "resources.judge.serve: 'json' belongs to Python's own library"),
         (["resources.judge.serve=judges:grade", "resources.judge.slots=0"], "resources.judge.slots: 0 is not a whole"),
         (["resources.judge.command=no-such-engine -x"], "resources.judge.command: 'no-such-engine' is not installed"),
         (["resources.judge.serve=grade"], "'grade' names no function: write package.module:function"),

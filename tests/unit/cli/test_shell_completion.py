@@ -97,6 +97,11 @@ def test_behind_the_equals_sign_are_the_values_that_there_are_or_one_that_may_be
     assert [setting.partition("=")[2] for setting in setting_candidates(typed, [])] == values
 
 
+def test_the_keys_of_a_resource_have_its_name():
+    assert setting_candidates("resources.judge.sl", []).keys() == {"resources.judge.slots="}
+    assert "resources.NAME.slots=" in setting_candidates("resources.", [])
+
+
 def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_resumed_run_may_have(tmp_path, shell):
     shell.cd(tmp_path)
     for name in ("my.toml", "notes.txt"):

@@ -4,7 +4,7 @@ import pytest
 
 from functions.encoding import from_json
 from functions.resources.kinds.kind import NoAnswer
-from functions.resources.kinds.registry import begin
+from functions.resources.kinds.registry import Kinds, begin
 from functions.resources.port import Action
 from functions.resources.settings import Resource
 
@@ -26,3 +26,11 @@ def test_a_function_is_given_the_sandbox_and_the_cores_that_it_names():
 def test_a_function_that_takes_no_sandbox_is_not_thought_to_run_in_one():
     with pytest.raises(NoAnswer, match="no parameter `sandbox`"):
         answer("library_threads", sandbox="bubblewrap")
+
+
+def test_a_process_that_serves_two_settings_of_a_resource_keeps_them_apart():
+    kinds = Kinds()
+    sizes = [Resource(serve="answering_functions:sandbox_and_cores", memory_mb=mb) for mb in (256, 512, 256)]
+    answers = [kinds.of("judge", resource).answer(Action(b"question"), 1) for resource in sizes]
+    kinds.close()
+    assert answers == [b"none 16 256 1", b"none 16 512 1", b"none 16 256 1"]
