@@ -26,21 +26,23 @@ _BAR_DUTY = 0.2
 # high load.
 _LOADS = {"low": (1, 0.2), "high": (6, 0.5)}
 _BARS = {"low": 1.3, "high": 1 / 1.02}
-# Of this size it is measured how long the solver takes.
-_PROBE = 64
+# Of this size it is measured how long the solver takes: a quarter of a second on one core. A tenth of it took as long
+# on two cores as on one.
+_PROBE = 640
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Which duties, for how many rounds; `action_s` is the mean of an action that sleeps or computes on one core."""
+    """Which duties, for how many rounds; the means of an action that sleeps, and of one that computes on one core."""
 
     duties: tuple[float, ...]
     rounds: int
     action_s: float
+    solution_s: float
 
 
-QUICK = Effort((_BAR_DUTY,), 1, 0.03)
-FULL = Effort((0.1, _BAR_DUTY, 0.3, 0.5), 4, 0.06)
+QUICK = Effort((_BAR_DUTY,), 1, 0.03, 0.1)
+FULL = Effort((0.1, _BAR_DUTY, 0.3, 0.5), 4, 0.06, 0.25)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def _elastic(effort: Effort) -> list[Comparison]:
     """A solver that computes, on one core for each action or on those that idle."""
     cores = len(os.sched_getaffinity(0))
     taken_s: list[float] = processes.measured("resources.speed_up", _PROBE, cores)
-    size = _PROBE * effort.action_s / taken_s[0]
+    size = _PROBE * effort.solution_s / taken_s[0]
 
     def seconds(of: float, used: int) -> float:
         return of / _PROBE * taken_s[used - 1]
@@ -120,7 +122,7 @@ def _elastic(effort: Effort) -> list[Comparison]:
 
     comparisons = []
     for load, (per_core, duty) in _LOADS.items():
-        asks = per_core * cores, duty, effort.action_s, size, cores
+        asks = per_core * cores, duty, effort.solution_s, size, cores
         own = _timed(effort, ways.solving(*asks, most=cores), served(elastic=True))
         fixed = _timed(effort, ways.solving(*asks, most=1), served(elastic=False))
         name = f"a solver on 1 to {cores} cores; {load} load, {per_core * duty:.1f}"

@@ -1,6 +1,7 @@
 """Actions whose cores the settings of their resource leave open, in pools of worker processes."""
 
 import json
+from math import inf
 from pathlib import Path
 
 import questioning
@@ -38,3 +39,42 @@ def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_th
     assert second == ["2"], "it is alone, and it is not known yet that cores do not help"
     cores = dict(zip(["0.1 first", "0.1 second", *batch], map(int, [*first, *second, *others]), strict=True))
     assert most_cores_at_once(calls(), cores) == 2
+
+
+class Waiter:
+    """A pool whose one task keeps a fifth of a core busy, as one that mostly waits does."""
+
+    slots, computes, expected = 1, True, 0.2
+
+    @property
+    def workers(self):
+        return [self]
+
+    @property
+    def processor(self):
+        return self
+
+    def cores(self):
+        return self.expected
+
+    def start_waiting(self, held_cores):
+        return 0.0
+
+    def urgency(self):
+        return inf
+
+    def looks_at(self):
+        return inf
+
+
+def test_an_action_begins_on_a_core_of_which_tasks_that_wait_keep_a_little_busy(tmp_path, shell):
+    shell.export(CALLS=str(tmp_path / "calls"))
+    shell.import_from(Path(questioning.__file__).parent)
+    with Pool(Capacity(1, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
+        pool.cores.join(Waiter())
+        run = pool.lane("run", tmp_path / "run")
+        run.serve({"solver": Resource(serve="pacing:compute", slots=2, cores=(1, 2))})
+        run.invoke("actor", "task", 0, steps(["ask", "solver", ["1 first", "1 second"]]), 30.0)
+        report = collect(run, 1)["task"]
+    assert report.outcome == "answered", report.detail
+    assert most_cores_at_once(calls(), {"1 first": 1, "1 second": 1}) == 2

@@ -73,7 +73,8 @@ class ResourcePool(TaskPool):
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
-        capacity = Capacity(resource.slots, cores.total)
+        # Who hands out cores has looked whether there is room, and takes a core of which others keep a little for idle.
+        capacity = Capacity(resource.slots, inf if self._elastic else cores.total)
         outlives_s = _timeout_s(resource) if resource.keep else 0.0
         memory_mb *= resource.slots
         super().__init__(capacity, _MODULES, logs, most, memory_mb, cores, outlives_s, token_variable(name))
