@@ -248,6 +248,7 @@ def test_a_pool_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_i
 
 
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
 from functions.resources.settings import Resource
@@ -255,6 +256,7 @@ from infra.local.dispatch import Capacity
 from infra.local.pool import Pool
 from questioning import steps
 root = Path(sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
 with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
     run = pool.lane("run", root / "run")
     run.serve({"judge": Resource(serve="pacing:wait", keep=True, timeout_s=float(sys.argv[3]))})
