@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from questioning import POLICIES, TAGGED, TRAJECTORY
+from permission_questions import POLICIES, TAGGED, TRAJECTORY
 from two_tenants import ACCOUNT, REGION, bucket, function, queue, role, table
 
 Attack = tuple[str, str, dict[str, Any]]

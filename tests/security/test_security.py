@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
+import permission_questions as asking
 import pytest
-import questioning as asking
 from attacks import Attack, attacks
 from botocore.exceptions import ClientError
-from questioning import (
+from permission_questions import (
     DATASET,
     DESCRIBED,
     EVALUATED,
