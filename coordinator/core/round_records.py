@@ -136,20 +136,18 @@ def round_lines(
 
     `event` and actions belong to the last of them and the evaluation in flight to the first.
     """
-    before = state.line
-    start = (before.seconds, before.dollars) if before else (0.0, 0.0)
-    end = (state.seconds, float(budget.dollars(plan, state.meter)))
+    totals = _totals(plan, state, len(rounds))
     lines, env_steps = [], state.env_steps
     for index, (round_, decision) in enumerate(zip(rounds, decisions, strict=True)):
-        share = (index + 1) / len(rounds)
+        seconds, dollars = totals[index]
         env_steps += round_.env_steps
         last = index == len(rounds) - 1
         lines.append(
             RoundLine(
                 round=state.round + index + 1,
                 env_steps=env_steps,
-                seconds=end[0] if last else start[0] + share * (end[0] - start[0]),
-                dollars=end[1] if last else start[1] + share * (end[1] - start[1]),
+                seconds=seconds,
+                dollars=dollars,
                 rollouts=state.controller.rollouts,
                 learners=sum(slot.item.function == "learner" for slot in state.slots.values()),
                 groups=len(state.groups),
@@ -174,6 +172,19 @@ def round_lines(
             )
         )
     return tuple(lines)
+
+
+def _totals(plan: Plan, state: State, rounds: int) -> list[tuple[float, float]]:
+    """The run's seconds and dollars at the end of each of the rounds in flight, which share evenly what was added."""
+    before = state.line
+    start = (before.seconds, before.dollars) if before else (0.0, 0.0)
+    end = (state.seconds, float(budget.dollars(plan, state.meter)))
+    shares = [(index + 1) / rounds for index in range(rounds - 1)]
+    # The last is not computed: it has to be the run's own to the last bit.
+    return [
+        *((start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])) for share in shares),
+        end,
+    ]
 
 
 def _actions(state: State) -> dict[str, RoundActions]:

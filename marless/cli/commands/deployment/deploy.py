@@ -81,6 +81,19 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms and of the budget's warnings")
     _guard_rails(parser)
     parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
+    _foreign_code(parser)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
+    instead.add_argument(
+        "--print-template",
+        action="store_true",
+        help="upload the packages and print the template for another pipeline; the stack stays as it is",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _foreign_code(parser: ArgumentParser) -> None:
+    """Arguments for code that is not ours: packages of the functions, and resources with functions of their own."""
     parser.add_argument(
         "--plugin",
         action="append",
@@ -99,14 +112,6 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-resource", action="append", default=[], metavar="NAME", help="remove that resource; may be repeated"
     )
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
-    instead.add_argument(
-        "--print-template",
-        action="store_true",
-        help="upload the packages and print the template for another pipeline; the stack stays as it is",
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _guard_rails(parser: ArgumentParser) -> None:
