@@ -106,12 +106,20 @@ class GatheredReports(NamedTuple):
     reads: tuple[int, ...]
 
 
-def is_complete(completions: Completions, ask: str, count: int) -> bool:
-    """Whether all `count` tasks of an ask have ended; reads the topmost set only."""
+class TopSet(NamedTuple):
+    """The topmost set of an ask: whether all its tasks have ended, and the bytes of the item that was read."""
+
+    is_complete: bool
+    size: int
+
+
+def read_top_set(completions: Completions, ask: str, count: int) -> TopSet:
+    """Reads the topmost set of an ask of `count` tasks."""
     level = 0
     while count > FAN:
         level, count = level + 1, -(-count // FAN)
-    return len(_positions(completions.read([set_name(ask, level, 0)])[0])) >= count
+    [members] = completions.read([set_name(ask, level, 0)])
+    return TopSet(len(_positions(members)) >= count, _item_size(members))
 
 
 def gather_reports(completions: Completions, ask: str, count: int) -> GatheredReports:
@@ -130,8 +138,7 @@ def gather_reports(completions: Completions, ask: str, count: int) -> GatheredRe
     while count > FAN:
         count = -(-count // FAN)
         updates += [size for start in range(0, count, FAN) for size in _item_sizes([1] * min(FAN, count - start))]
-    reads = (ITEM_BYTES, *(ITEM_BYTES + sum(map(len, members)) for members in leaves))
-    return GatheredReports(reports, tuple(updates), reads)
+    return GatheredReports(reports, tuple(updates), tuple(map(_item_size, leaves)))
 
 
 def set_name(ask: str, level: int, number: int) -> str:
@@ -144,6 +151,10 @@ def _decode_report(member: bytes) -> CompletionReport | None:
         return _DECODER.decode(member[1:]) if member and member[0] < FAN else None
     except Undecodable:
         return None
+
+
+def _item_size(members: Iterable[bytes]) -> int:
+    return ITEM_BYTES + sum(map(len, members))
 
 
 def _item_sizes(members: Iterable[int]) -> Iterator[int]:

@@ -831,7 +831,14 @@ class StorageFault(Exception):
 
 
 class StaleVersion(Exception):
-    """The item changed since it was loaded: another process drives the run."""
+    """The item changed since it was loaded: another process drives the run.
+
+    `size`: bytes of the body that stands instead, by which a table bills the refused write; 0 where nobody bills it.
+    """
+
+    def __init__(self, message: str, size: int = 0) -> None:
+        super().__init__(message)
+        self.size = size
 
 
 class ForeignObject(Exception):

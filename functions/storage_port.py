@@ -50,11 +50,13 @@ class Completions(Protocol):
 
 
 class Head(NamedTuple):
-    """The beginning of an object with its whole header, and the hash and size of the whole object."""
+    """The beginning of an object with its whole header, the hash and size of the whole object, and the number of
+    requests that reading the beginning took."""
 
     start: bytes
     sha256: str
     size: int
+    gets: int = 1
 
 
 class Heads(Protocol):

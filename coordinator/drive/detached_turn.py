@@ -36,7 +36,6 @@ from functions.contract import (
     ForeignObject,
     Ref,
     Request,
-    StaleVersion,
     StorageFault,
     Usage,
 )
@@ -81,15 +80,15 @@ def take_turn(
     """Takes the run as far as it goes without waiting.
 
     Without `dispatching` no new attempt starts: the run ends resumably once those in flight have ended. A run whose
-    state still has version `resume` is resumed. Raises `StaleVersion` when other turns are quicker again and again.
+    state still has version `resume` is resumed. Raises `Overtaken` when other turns are quicker again and again.
     """
     unbilled = Meter()
     for _ in range(REPETITIONS):
         # The quicker turn may have begun before the reports came that woke this one, and nothing else wakes for them.
         try:
             return _take_turn(plan, ports, cloud, detached, dispatching, resume, unbilled)
-        except StaleVersion as stale:
-            unbilled += stale.meter if isinstance(stale, Overtaken) else Meter()
+        except Overtaken as overtaken:
+            unbilled = overtaken.meter
     return _take_turn(plan, ports, cloud, detached, dispatching, resume, unbilled)
 
 
@@ -104,15 +103,13 @@ def _take_turn(
 ) -> TurnResult:
     """`take_turn`, once, with what earlier tries could not bill: raises `Overtaken` when another turn is quicker."""
     driver = Driver(plan, ports, cloud.now, detached)
-    has_state = driver.take_up()
-    before = driver.state if has_state else None
-    if not has_state or driver.version == resume:
-        version = driver.version
-        driver = Driver(plan, ports, cloud.now, detached)
-        driver.begin(version)
-    elif not _receive_reports(plan, driver, cloud, detached):
-        return _idle(driver, before, unbilled)
-    driver.bill_turn(unbilled)
+    before = driver.load(unbilled)
+    if before is None or driver.version == resume:
+        driver.start()
+    else:
+        driver.go_on()
+        if not _receive_reports(plan, driver, cloud, detached):
+            return _idle(driver, before, unbilled)
     while True:
         while not driver.waits(dispatching):
             try:
@@ -128,12 +125,12 @@ def _take_turn(
             return TurnResult(before, driver.state)
 
 
-def _idle(driver: Driver, before: State | None, unbilled: Meter) -> TurnResult:
-    """The end of a turn that finds nothing to do: it commits only what an overtaken try could not bill, and nothing
-    where another turn has ended the run, whose bill is closed."""
-    if unbilled != Meter() and driver.state.status == "running":
-        driver.bill_turn(unbilled)
-        driver.commit_received()
+def _idle(driver: Driver, before: State, unbilled: Meter) -> TurnResult:
+    """The end of a turn that finds nothing to do: it commits what it used only after overtaken tries, which may have
+    been dear, and nothing where another turn has ended the run, whose bill is closed."""
+    if unbilled == Meter() or before.status != "running":
+        return TurnResult(before, before)
+    driver.commit_received()
     return TurnResult(before, driver.state)
 
 
@@ -144,15 +141,15 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
     if not asks:
         driver.clean_up()
         return driver.state.status == "running"
-    complete = [ask for ask, works in asks.items() if completion.is_complete(cloud.completions, ask, len(works))]
+    top_sets = {ask: completion.read_top_set(cloud.completions, ask, len(works)) for ask, works in asks.items()}
+    driver.bill_turn(_use_of_reading([top_set.size for top_set in top_sets.values()], Usage()))
+    complete = [ask for ask, top_set in top_sets.items() if top_set.is_complete]
     if len(complete) < len(asks) and cloud.now() >= _deadline(plan, driver):
         # The turn that dispatched the others may have died right after its commit.
         driver.clean_up()
         complete = list(asks)
     for ask in complete:
         _receive_ask(plan, driver, cloud, detached, ask, asks[ask])
-    if complete:
-        driver.bill_turn(_use_of_reading([completion.ITEM_BYTES] * (len(asks) - len(complete)), Usage()))
     return bool(complete)
 
 
@@ -219,8 +216,8 @@ def _read_answers(
     answers: dict[str, Answer | None] = {work: failure_of(requests[work], report) for work, report in reports.items()}
     for work, head in zip(answered_work, heads, strict=False):
         answers[work] = _read_answer(requests[work], last[work], head, actions.get(work), reports[work])
-    bytes_read = sum(len(head.start) for head in heads if head)
-    return answers, Usage(gets=len(heads), bytes_read=bytes_read)
+    gets, bytes_read = sum(head.gets if head else 1 for head in heads), sum(len(head.start) for head in heads if head)
+    return answers, Usage(gets=gets, bytes_read=bytes_read)
 
 
 def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Request]:

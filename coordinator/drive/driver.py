@@ -47,10 +47,11 @@ from functions.encoding import to_json
 PATIENCE_S = 0.5
 # Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
 LISTED = 1000
+_NOTHING = Meter()
 
 
 class Overtaken(StaleVersion):
-    """Another driver was quicker; `meter` is what this one has used itself and could not bill."""
+    """Another driver was quicker; `meter` is what this one has used itself and no commit bills."""
 
     def __init__(self, message: str, meter: Meter) -> None:
         super().__init__(message)
@@ -75,7 +76,7 @@ class Driver:
         self._patience_s = patience_s
         self._marked: float | None = None
         self._version, self._committed_at = 0, 0.0
-        self._turn = Meter()  # what a turn has used itself since its last commit
+        self._turn = Meter()  # what the driver has used itself since its last commit
         # The state in the ledger, and the bytes of its item.
         self._committed: State | None = None
         self._item_size = 0
@@ -107,47 +108,53 @@ class Driver:
     def state(self, state: State) -> None:
         self._state = state
 
-    def begin(self, version: int | None = None) -> None:
-        """Resumes the run from the ledger, or starts it; with `version` only if the ledger still has that version.
+    def begin(self) -> None:
+        """Resumes the run from the ledger, or starts it."""
+        self.load()
+        self.start()
 
-        Raises `StaleVersion` when another driver goes on with it.
-        """
-        ledger = self._ports.ledger
-        record = ledger.load(STATE)
-        if version not in (None, record.version if record else 0):
-            raise StaleVersion("another driver continued the run")
+    def load(self, unbilled: Meter = _NOTHING) -> State | None:
+        """Reads the state that the last driver committed, None before the first commit; `start` or `go_on` follows and
+        bills `unbilled` with the read."""
+        record = self._ports.ledger.load(STATE)
+        self._turn = unbilled + load_meter(self._plan, record)
         if record is not None:
             self._adopt(record)
+        return self._committed
+
+    def start(self) -> None:
+        """Resumes the run that was read, or starts it where there is none.
+
+        Raises `Overtaken` when another driver goes on with it.
+        """
+        is_new = self._committed is None
+        if not is_new:
             self._apply(Resumed())
-            self.state = intact_state(self._plan, self.state, self._ports.storage, ledger)
+            self.state = intact_state(self._plan, self.state, self._ports.storage, self._ports.ledger)
         # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
-        if record is None or not isinstance(decide(self._plan, self.state), Stopped):
-            self._bill(load_meter(self._plan, record))
-            if record is None:
+        if is_new or not isinstance(decide(self._plan, self.state), Stopped):
+            self._bill(self._turn)
+            if is_new:
                 for ref in self._plan.inputs.refs():
                     self._bill(Meter().add_stored(Usage(puts=1, bytes_written=ref.size)))
             # Listed before the commit, so that no object of a later driver is among them.
             round_keys = self._ports.storage.list("rounds/")
-            if record is None and keys.of_rounds(round_keys):
+            if is_new and keys.of_rounds(round_keys):
                 # To begin would delete these objects, and forget what they cost.
                 raise Unresumable(
                     "the run has objects and no state: its ledger was lost; restore it, or start a new run"
                 )
             if self._plan.platform.requests_billed:
-                self._bill(Meter().add_listing(max(1, -(-len(round_keys) // LISTED))))
+                self.bill_turn(Meter().add_listing(max(1, -(-len(round_keys) // LISTED))))
             self._commit()
             # After the commit: before it, a driver unaware of the hand-over could still have committed these objects.
             self._drop_unfinished(round_keys)
         self._record()
 
-    def take_up(self) -> bool:
-        """Continues where the last driver of a detached run ended; False if the run has not begun."""
-        record = self._ports.ledger.load(STATE)
-        if record is not None:
-            self._adopt(record)
-            self._marked = self._committed_at = record.at
-        self.bill_turn(load_meter(self._plan, record))
-        return record is not None
+    def go_on(self) -> None:
+        """Continues where the last driver of a detached run ended."""
+        self._marked = self._committed_at
+        self._bill(self._turn)
 
     @property
     def version(self) -> int:
@@ -183,6 +190,7 @@ class Driver:
 
     def clean_up(self) -> None:
         """Repeats what follows the commit of a finished round, in case the last driver died before it could."""
+        self.bill_turn(self._lines_meter())  # writes that the table refuses are billed, too
         self._record()
         self._ports.storage.delete(self.state.garbage)
 
@@ -231,6 +239,7 @@ class Driver:
     def _adopt(self, record: Record) -> None:
         """Continues from what the ledger has."""
         self._version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
+        self._committed_at = record.at
         self.state = self._committed
 
     def _dispatch(self, command: Dispatch) -> None:
@@ -318,10 +327,17 @@ class Driver:
         self._finish_round()
 
     def _write(self) -> None:
-        if self._round_ended and self._detached is not None:
-            for line in self.state.lines:
-                self._bill(Meter().add_commit(item_bytes(self._plan, len(to_json(line)))))
+        if self._round_ended:
+            self._bill(self._lines_meter())
         self._commit()
+
+    def _lines_meter(self) -> Meter:
+        """The use of writing the lines of the round that ended last to the ledger."""
+        lines = () if self._detached is None else self.state.lines
+        meter = Meter()
+        for line in lines:
+            meter = meter.add_commit(item_bytes(self._plan, len(to_json(line))))
+        return meter
 
     def _finish_round(self) -> None:
         """Records a round that was committed and deletes its garbage."""
@@ -360,27 +376,36 @@ class Driver:
         new_refs = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
         self._ports.storage.persist(ref.key for ref in new_refs)
         if self._plan.platform.requests_billed:
-            self._bill(Meter().add_stored(Usage(gets=len(new_refs))))
+            self.bill_turn(Meter().add_stored(Usage(gets=len(new_refs))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
-        self._bill(load_meter(self._plan, record))
+        self.bill_turn(load_meter(self._plan, record))
         self._apply(Checkpointed())
         version, size_before = (record.version, len(record.body)) if record else (0, 0)
-        self._ports.ledger.commit(CHECKPOINT, self._encode_billed(size_before), version)
+        self._put(CHECKPOINT, version, size_before)
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
         if self._detached is not None and any(unbilled_ms := self._detached.unbilled_ms()):
             self.bill_turn(turn_meter(self._plan, *unbilled_ms, self._detached.loads))
         self.bill_turn(self._ports.repeated())
-        body = self._encode_billed(self._item_size)
+        self._version, self._item_size = self._put(STATE, self._version, self._item_size)
+        self._committed, self._committed_at, self._turn = self.state, self._clock(), Meter()
+
+    def _put(self, item: str, version: int, size_before: int) -> tuple[int, int]:
+        """Replaces version `version` of the item, of `size_before` bytes, by the state with this write on its bill;
+        returns the new version and its bytes."""
+        body = self._encode_billed(size_before)
         try:
-            self._version = self._ports.ledger.commit(STATE, body, self._version)
+            new_version = self._ports.ledger.commit(item, body, version)
         except StaleVersion as error:
-            refused_write = Meter().add_commit(written_bytes(self._plan, len(body), self._item_size))
-            raise Overtaken(str(error), self._turn + refused_write) from error
-        self._turn = Meter()
-        self._committed, self._committed_at, self._item_size = self.state, self._clock(), len(body)
+            raise Overtaken(str(error), self._turn + self._written(len(body), error.size)) from error
+        self._turn += self._written(len(body), size_before)
+        return new_version, len(body)
+
+    def _written(self, size: int, size_before: int) -> Meter:
+        """The use of a write, or of one that was refused because of an item of `size_before` bytes."""
+        return Meter().add_commit(written_bytes(self._plan, size, size_before))
 
     def _encode_billed(self, size_before: int) -> bytes:
         """The encoded state with the write that replaces `size_before` bytes by it on its bill.
@@ -412,13 +437,16 @@ class Driver:
     def _drop_unfinished(self, stored_keys: list[str]) -> None:
         """Deletes what is left over among the `stored_keys`.
 
-        Raises `StaleVersion` when another driver, which may need them, went on meanwhile.
+        Raises `Overtaken` when another driver, which may need them, went on meanwhile.
         """
         checkpoint = None
         if self._committed is not None and self._version > 1:
             checkpoint = self._ports.ledger.load(CHECKPOINT)
-            self._bill(load_meter(self._plan, checkpoint))
+            self.bill_turn(load_meter(self._plan, checkpoint))
         leftovers = leftover_keys(self._plan, self.state, checkpoint, stored_keys)
-        if leftovers and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
-            raise StaleVersion("another driver continued the run")
+        if leftovers:
+            record = self._ports.ledger.load(STATE)
+            self.bill_turn(load_meter(self._plan, record))
+            if record is not None and record.version != self._version:
+                raise Overtaken("another driver continued the run", self._turn)
         self._ports.storage.delete(leftovers)

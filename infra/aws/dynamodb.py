@@ -82,7 +82,8 @@ class DynamoLedger:
             if to_s3 and standing.get("spill") != new["spill"]:
                 with suppress(StorageFault):
                     self._spill.delete([new["spill"]["S"]])
-            raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run")
+            size = len(standing.get("body", {}).get("B", b""))
+            raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run", size)
         if to_s3 or item in self._spilled:
             with suppress(StorageFault):  # the commit stands, and the next one tidies again
                 self._tidy(item, version + 1)

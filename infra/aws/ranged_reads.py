@@ -35,10 +35,13 @@ class S3Heads:
         name = self._prefix + check_key(key)
         with storage_errors("read", f"s3://{self._bucket}/{name}"):
             try:
-                head = self._read(name, _FIRST)
+                head = self._read(name, 0, _FIRST)
                 # A safetensors object begins with the length of its header.
                 length = min(_LONGEST, _LENGTH + int.from_bytes(head.start[:_LENGTH], "little"))
-                return head if min(length, head.size) <= len(head.start) else self._read(name, length)
+                if min(length, head.size) <= len(head.start):
+                    return head
+                rest = self._read(name, _FIRST, length)
+                return Head(head.start + rest.start, head.sha256, head.size, head.gets + rest.gets)
             except ClientError as error:
                 if code(error) == "NoSuchKey":
                     return None
@@ -46,7 +49,8 @@ class S3Heads:
                     return Head(b"", "", 0)
                 raise
 
-    def _read(self, name: str, size: int) -> Head:
-        reply: dict[str, Any] = self._client.get_object(Bucket=self._bucket, Key=name, Range=f"bytes=0-{size - 1}")
+    def _read(self, name: str, start: int, stop: int) -> Head:
+        which = f"bytes={start}-{stop - 1}"
+        reply: dict[str, Any] = self._client.get_object(Bucket=self._bucket, Key=name, Range=which)
         total = int(reply["ContentRange"].rpartition("/")[2])
         return Head(reply["Body"].read(), reply["Metadata"].get(SHA256, ""), total)

@@ -124,8 +124,9 @@ def test_the_same_body_written_by_somebody_else_is_stale_all_the_same(service, o
         return app(environ, start)
 
     service.do("PutItem", overtaken)
-    with pytest.raises(StaleVersion):
+    with pytest.raises(StaleVersion) as refusal:
         mine.commit("state", b"same", 0)
+    assert refusal.value.size == 4
 
 
 def test_a_lost_reply_and_then_somebody_else_s_commit_is_stale(service, opened):

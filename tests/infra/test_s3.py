@@ -18,6 +18,7 @@ from functions.environments.base import EnvTask
 from functions.serving import Output, serve
 from infra.aws import clients as clouds
 from infra.aws.clients import Cloud
+from infra.aws.ranged_reads import S3Heads
 from infra.aws.s3 import S3Storage
 
 BUCKET = "objects"
@@ -61,6 +62,18 @@ def test_a_prefix_is_a_folder_of_its_own(service, storage, prefix):
     assert (storage.list(""), storage.get("a"), neighbour.get("a")) == (["a"], b"mine", b"theirs")
     storage.delete(["a"])
     assert neighbour.list("") == ["a"]
+
+
+@pytest.mark.parametrize(("header", "requests"), [(100, 1), (16 * 1024 - 8, 1), (16 * 1024, 2), (50_000, 2)])
+def test_a_header_is_read_in_one_request_or_two_and_they_are_counted(service, storage, prefix, header, requests):
+    # A safetensors object begins with the bytes of its header as a number of eight bytes; 16 KB are read first.
+    body = header.to_bytes(8, "little") + bytes(index % 251 for index in range(header)) + bytes(70_000)
+    storage.put("a", body)
+    service.do("")
+    [head, missing] = S3Heads(service.cloud, BUCKET, f"{prefix}/")(["a", "b"])
+    assert head.start[: 8 + header] == body[: 8 + header] and head.start == body[: len(head.start)]
+    assert (head.size, head.gets, missing) == (len(body), requests, None)
+    assert service.seen.count("GET") == requests + 1
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/run", "tenants/../other", "tenants//run"])

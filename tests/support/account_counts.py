@@ -4,6 +4,7 @@
 bill; which run and which kind of item a key belongs to is known here. REPORT lines give what Lambda bills.
 """
 
+import heapq
 import json
 import re
 import urllib.request
@@ -47,6 +48,10 @@ class Counted:
     def gb_s(self, role):
         """Billed GB-seconds of a role."""
         return sum(ms * mb for ms, mb in self._of(role)) / Decimal(1024 * 1000)
+
+    def longest_gb_s(self, role, count):
+        """The largest GB-seconds of invocations of a role."""
+        return heapq.nlargest(count, (Decimal(ms * mb) / (1024 * 1000) for ms, mb in self._of(role)))
 
     def invocations(self, role):
         return len(self._of(role))

@@ -193,7 +193,7 @@ class MemoryLedger(dict):
 
     def commit(self, item, body, version):
         if (self[item].version if item in self else 0) != version:
-            raise StaleVersion(item)
+            raise StaleVersion(item, len(self[item].body) if item in self else 0)
         self[item] = Record(version=version + 1, body=body)
         self.commits += 1
         return version + 1

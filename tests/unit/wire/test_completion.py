@@ -13,7 +13,7 @@ from functions.completion import (
     CompletionReport,
     completion_report,
     gather_reports,
-    is_complete,
+    read_top_set,
     report_completion,
 )
 from functions.contract import DescribeReply, Done, Failed, ReportTo, Usage
@@ -47,7 +47,7 @@ def test_only_the_last_report_of_any_order_completes_the_ask(count):
     completed = [report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in order]
     assert completed == [False] * (count - 1) + [True]
     assert sets.largest <= FAN
-    assert is_complete(sets, "7", count)
+    assert read_top_set(sets, "7", count).is_complete
     assert sorted(gather_reports(sets, "7", count).reports) == list(range(count))
 
 
@@ -62,7 +62,7 @@ def test_repeated_reports_change_nothing_and_complete_a_finished_ask_again(count
         completed = report_completion(sets, address(index, count), CompletionReport(0, 5))
         # Above a complete set every level is complete too, so a repeated report climbs to the root.
         assert completed == (len(seen) == count)
-        assert is_complete(sets, "7", count) == completed
+        assert read_top_set(sets, "7", count).is_complete == completed
     assert all(report_completion(sets, address(index, count), CompletionReport(0, 5)) for index in range(count))
 
 
@@ -71,7 +71,7 @@ def test_a_report_that_died_between_two_levels_is_completed_by_its_repetition():
     for index in range(count):
         report_completion(sets, address(index, count), CompletionReport(0, 5))
     del sets[completion.set_name("7", 1, 0)]
-    assert not is_complete(sets, "7", count)
+    assert not read_top_set(sets, "7", count).is_complete
     assert not report_completion(sets, address(0, count), CompletionReport(0, 5))
     assert report_completion(sets, address(64, count), CompletionReport(0, 5))
 
@@ -80,7 +80,7 @@ def test_asks_do_not_mix():
     sets = Sets()
     assert not report_completion(sets, address(0, 2, ask="1"), CompletionReport(0, 5))
     assert not report_completion(sets, address(1, 2, ask="2"), CompletionReport(0, 5))
-    assert not is_complete(sets, "1", 2) and not is_complete(sets, "2", 2)
+    assert not any(read_top_set(sets, ask, 2).is_complete for ask in ("1", "2"))
 
 
 def test_a_report_has_the_usage_of_the_answer_and_durations_rounded_up_as_they_are_billed():
@@ -131,5 +131,6 @@ def test_writes_and_reads_are_counted_by_the_size_of_their_items():
     # 65 writes of leaves, then one for each of the two leaves in the root, whose members have one byte each.
     assert sorted(gathered.updates) == sorted([*sizes, ITEM_BYTES + 1, ITEM_BYTES + 2])
     assert sets.writes == len(gathered.updates)
-    # Read: the root once, and both leaves.
-    assert gathered.reads == (ITEM_BYTES, sizes[63], sizes[64])
+    # Read: both leaves, and the root for itself.
+    assert gathered.reads == (sizes[63], sizes[64])
+    assert (read_top_set(sets, "7", 65).size, read_top_set(sets, "7", 64).size) == (ITEM_BYTES + 2, sizes[63])
