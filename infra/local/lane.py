@@ -62,6 +62,8 @@ class Pending:
     queued_ms: float = 0.0
     # It is tried again with no task of another lane beside it.
     alone: bool = False
+    # How often the machine was lost on which it was served.
+    lost: int = 0
     remarks: tuple[str, ...] = ()
 
     def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measurements: Any) -> Report:
@@ -187,8 +189,7 @@ class Lane:
         return next((pending.asked_at for pending in self._pending.values()), inf)
 
     def again(self, pending: Pending) -> None:
-        """A task that has begun waits again, and is served alone."""
-        pending.alone = True
+        """A task that has begun waits again."""
         self._add(pending)
 
     def _add(self, pending: Pending) -> None:

@@ -1,4 +1,4 @@
-"""Frames: the messages between the pool and its worker processes over pipes.
+"""Frames: the messages between the pool and its worker processes over pipes, which connections may lengthen.
 
 A frame is two lengths, a typed header in MessagePack and opaque bytes.
 """
@@ -26,7 +26,7 @@ Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
-    `warm` only import it. What it says repeats the `token`."""
+    those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`."""
 
     module: str
     # As the system has it: a name of a file need not be text.
@@ -87,7 +87,35 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
     token: int
 
 
-Message = Call | Told | Ready | Ended | Ask | Restart
+class Get(msgspec.Struct, frozen=True, tag="get"):
+    """From a worker that does not reach the run's storage: its task wants the object, which has `size` bytes if that is
+    given. `number` is as in `Ask`."""
+
+    key: str
+    number: Annotated[int, msgspec.Meta(ge=0)]
+    size: int | None = None
+    token: int = 0
+
+
+class Put(msgspec.Struct, frozen=True, tag="put"):
+    """From such a worker: its task stores the frame's bytes."""
+
+    key: str
+    number: Annotated[int, msgspec.Meta(ge=0)]
+    token: int = 0
+
+
+class Stored(msgspec.Struct, frozen=True, tag="stored"):
+    """To such a worker: the object that its task wants is the frame's bytes, or was stored; else storage has raised the
+    `error` of this name, with the `detail`."""
+
+    number: int
+    token: int
+    error: str = ""
+    detail: str = ""
+
+
+Message = Call | Told | Stored | Ready | Ended | Ask | Restart | Get | Put
 
 
 def frame(header: Message, body: bytes = b"") -> bytes:

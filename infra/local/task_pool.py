@@ -1,6 +1,5 @@
 """Warm worker processes of this machine that serve the tasks of lanes."""
 
-import sys
 import time
 from collections.abc import Collection, Mapping
 from math import inf
@@ -12,8 +11,8 @@ from functions.system_errors import explain
 from infra.local.core_account import CoreAccount, soon
 from infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
-from infra.local.pipe_messages import Ask, Call, Ended, Ready, Restart, frame
-from infra.local.processes.process_starters import Forker, Spawner, worker_environment
+from infra.local.pipe_messages import Ask, Call, Ended, Get, Put, Ready, Restart, frame
+from infra.local.processes.process_starters import Starter, local_starter, worker_environment
 from infra.local.worker_processes import Worker, Workers
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
@@ -24,7 +23,7 @@ _FULL = 0.5
 _KILLED = "other processes killed workers, maybe those of another run; their tasks are tried again alone"
 _FROM_OUTSIDE = [f"killed by SIG{name}" for name in ("KILL", "TERM", "INT", "HUP", "QUIT", "USR1", "USR2")]
 
-_Message = Ready | Ended | Ask | Restart
+_Message = Ready | Ended | Ask | Restart | Get | Put
 _decoder = MessagePackDecoder[_Message](_Message)
 
 
@@ -55,14 +54,13 @@ class TaskPool:
         cores: CoreAccount | None = None,
         outlives_s: float = 0.0,
         token: str = "",
+        starter: Starter | None = None,
     ) -> None:
         self.capacity, self.modules, self.logs = capacity, modules, logs
-        environment, self.memory_mb = worker_environment(threads, token), memory_mb / capacity.slots
-        starter = (
-            Forker(environment, modules.values(), logs / "zygote.log", outlives_s)
-            if sys.platform == "linux"
-            else Spawner(environment, outlives_s)
-        )
+        self.memory_mb = memory_mb / capacity.slots
+        if starter is None:
+            environment = worker_environment(threads, token)
+            starter = local_starter(environment, modules.values(), logs / "zygote.log", outlives_s)
         self._outlives = outlives_s > 0
         self._workers = Workers(starter, logs, self.memory_mb)
         self.cores = cores or CoreAccount(capacity.cores)
@@ -268,7 +266,7 @@ class TaskPool:
             self._workers.remove(worker)
             return
         pending = lane.pop(task)
-        worker.begin(pending, task.module, lane.root, pending.timeout_s, task.need[CORES])
+        worker.begin(pending, task.module, lane.root, pending.timeout_s, self._cores_here(task))
         pending.queued_ms = (worker.clock.since - pending.asked_at) * 1000
         lane.running.add(worker)
         if GPUS in task.need:
@@ -276,7 +274,15 @@ class TaskPool:
         body = self._body(worker, pending)
         self.cores.change(worker.processor.expected)
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
-        self._workers.send(worker, frame(Call(task.module, lane.root, token=worker.token), body))
+        self._workers.send(worker, frame(Call(task.module, self._storage_of(lane), token=worker.token), body))
+
+    def _cores_here(self, task: Task) -> float:
+        """How many of this machine's cores the task is expected to keep busy."""
+        return task.need[CORES]
+
+    def _storage_of(self, lane: Lane) -> bytes:
+        """The folder in which a worker finds the lane's objects."""
+        return lane.root
 
     def _body(self, worker: Worker, pending: Pending) -> bytes:
         """What the worker is told of the task, which is its own from now on."""
@@ -335,12 +341,18 @@ class TaskPool:
             self._ask(worker, message, body)
         elif isinstance(message, Restart):
             self._restart_clock(worker)
+        elif isinstance(message, Get | Put):
+            self._exchange_object(worker, message, body)
         elif pending is not None:
             self._end(worker, pending, message, body)
 
     def _ask(self, worker: Worker, message: Ask, question: bytes) -> None:
         """A task asks; raises `Undecodable` where none can."""
         raise Undecodable("no task of this pool asks")
+
+    def _exchange_object(self, worker: Worker, message: Get | Put, body: bytes) -> None:
+        """A task reads or stores an object; raises `Undecodable` where it does so by itself."""
+        raise Undecodable("workers of this pool have the storage")
 
     def _restart_clock(self, worker: Worker) -> None:
         """A task has only waited so far; raises `Undecodable` where none can."""
@@ -407,16 +419,21 @@ class TaskPool:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.processor.mean(), self._start_s)
         end = self._workers.remove(worker)
-        if pending is not None and ended_by_itself and end in _FROM_OUTSIDE and self._has_neighbours(pending):
-            pending.remarks = (_KILLED,)
-            pending.lane.again(pending)
-            self._alone.append(pending)
-        elif pending is not None:
+        if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, end)):
             why = f"no answer within {worker.clock.allowed_s:g} s" if outcome == "timeout" else reason or end
             detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"
             report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail, **unbilled)
             pending.lane.reports.append(report)
         self.dispatch()
+
+    def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
+        """Whether the attempt does not count, because of how its worker has come to its `end`: then it waits again."""
+        if end not in _FROM_OUTSIDE or not self._has_neighbours(pending):
+            return False
+        pending.remarks, pending.alone = (_KILLED,), True
+        pending.lane.again(pending)
+        self._alone.append(pending)
+        return True
 
     def _has_neighbours(self, pending: Pending) -> bool:
         """Whether the task's worker may have been killed by a process of another lane."""

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from functions.system_errors import signal_name
 from infra.local.pipe_messages import Inbox, Ready
-from infra.local.processes.process_starters import Child, Starter
+from infra.local.processes.process_starters import Starter, start_with_pipes
 from infra.local.processes.process_tree import has_ended
 from infra.local.processes.processor_use import ProcessorUse
 from infra.local.processes.worker_log import WorkerLog
@@ -54,7 +54,9 @@ class WorkerProcess(Generic[Pending]):
         self.outbox, self.blocked = bytearray(), False
         self.log = WorkerLog(log)
         try:
-            self._child = self._start(starter, int(memory_mb))
+            self._child, self.requests, self.replies, self._lifeline = start_with_pipes(
+                starter, self.log.far, int(memory_mb)
+            )
         except OSError:
             self.log.close()
             raise
@@ -62,26 +64,13 @@ class WorkerProcess(Generic[Pending]):
             self.log.started()
         self.inbox = Inbox(self.replies)
 
-    def _start(self, starter: Starter, memory_mb: int) -> Child:
-        """Makes the pipes and starts the process."""
-        far_requests, self.requests = os.pipe()
-        self.replies, far_replies = os.pipe()
-        far_lifeline, self._lifeline = os.pipe()
-        far = (far_requests, far_replies, far_lifeline)
-        try:
-            child = starter.start(far, self.log.far, memory_mb)
-        except OSError:
-            self._close()
-            raise
-        finally:
-            for descriptor in far:
-                os.close(descriptor)
-        os.set_blocking(self.requests, False)
-        os.set_blocking(self.replies, False)
-        return child
-
     def alive(self) -> bool:
         return self._child.alive()
+
+    @property
+    def place(self) -> str:
+        """As in `Child`."""
+        return self._child.place
 
     def has(self, module: str) -> bool:
         return module in self.modules or module == self.warming
@@ -185,7 +174,7 @@ class WorkerProcess(Generic[Pending]):
         status = self._child.end()
         self.log.close()
         if status is None:
-            return "ended"
+            return connection_lost(self._child.place) if self._child.place else "ended"
         return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
 
     def leave(self) -> None:
@@ -196,3 +185,8 @@ class WorkerProcess(Generic[Pending]):
     def _close(self) -> None:
         for descriptor in (self.requests, self.replies, self._lifeline):
             os.close(descriptor)
+
+
+def connection_lost(place: str) -> str:
+    """How a process ends whose machine says nothing any more."""
+    return f"the connection to {place} was lost"

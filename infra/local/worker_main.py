@@ -25,10 +25,11 @@ from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
-from infra.local.pipe_messages import Call, Ended, Inbox, Ready, Told, frame
+from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
-from infra.local.resources.upcalls import Upcalls
+from infra.local.processes.remote_objects import RemoteObjects
+from infra.local.resources.upcalls import Answer, Upcalls
 
 Handler = Callable[[bytes, Blobs], bytes]
 
@@ -89,7 +90,7 @@ class Worker:
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
-        decoder = MessagePackDecoder[Call | Told](Call | Told)
+        decoder = MessagePackDecoder[Call | Answer](Call | Answer)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
                 if isinstance(message := decoder.decode(header), Call):  # a task may end before what it asked
@@ -103,7 +104,7 @@ class Worker:
         answer = b""
         if not error:
             try:
-                blobs = self._blobs.setdefault(call.root, FileStorage(Path(os.fsdecode(call.root))))
+                blobs = self._storage(call.root)
                 with self._upcalls.serving(call.token):
                     answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
@@ -122,6 +123,12 @@ class Worker:
             spoilt=IMPORTS.foreign and (spoilt() or state_of_process() != self._state),
         )
         self._send(frame(end, answer))
+
+    def _storage(self, root: bytes) -> Blobs:
+        """The objects below the folder, or those that the pool has."""
+        if not root:
+            return RemoteObjects(self._upcalls)
+        return self._blobs.setdefault(root, FileStorage(Path(os.fsdecode(root))))
 
     def _import(self, call: Call) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""

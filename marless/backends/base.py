@@ -49,6 +49,9 @@ class Connection:
     printed: str = ""
     # Has environments' questions to these resources answered from now on, where functions run here.
     serve: Callable[["Mapping[str, Resource]"], None] = lambda resources: None
+    # How many workers there are at present, where they come and go, and lines about them since the last call.
+    width: Callable[[], int] | None = None
+    news: Callable[[], list[str]] = list
     # Returns once storage has ended what it does beside the run.
     settle: Callable[[], None] = lambda: None
 

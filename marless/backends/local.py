@@ -16,6 +16,7 @@ from marless.backends.base import FUNCTION_MODULES, Backend, Connection
 if TYPE_CHECKING:
     from functions.resources.settings import Resource
     from infra.aws.deployment_ref import DeploymentRef
+    from infra.remote.listener import Listener
 
 OBJECTS = "objects"
 """The folder of a run's objects in the run's folder."""
@@ -41,6 +42,23 @@ class LocalBackend(Backend):
     def has_run(self, folder: Path) -> bool:
         """See `Backend.has_run`."""
         return (folder / LEDGER_FILE).is_file()
+
+
+class ListeningBackend(LocalBackend):
+    """Functions are processes of machines that dial in."""
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        from infra.remote.dial_in_pool import DialInRun
+
+        run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
+        connection = _connection(folder, run, max(1, run.own.connected), read_only)
+        return replace(connection, width=lambda: max(1, run.own.connected), news=run.own.news)
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:

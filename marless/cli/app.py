@@ -28,6 +28,7 @@ from marless.signals import Interrupted, end, handle_signals
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
 COMMANDS = {
     "train": "train a team of policies",
+    "worker": "serve runs that another machine drives",
     "resume": "continue a run that stopped, or raise its limits",
     "status": "show the progress of a run",
     "watch": "follow a run in the cloud and download its results when it ends",
@@ -67,7 +68,8 @@ _FOLDERS = {
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {
-    "train", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log", "export",
+    "train", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log",
+    "export",
 }  # fmt: skip
 # Commands whose results are files: what they say meanwhile may be lost without harm.
 _DRIVE = {"train", "resume", "study", "ablate", "watch"}

@@ -4,6 +4,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
 from infra.local.own_process import cores
@@ -14,6 +15,9 @@ from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import LATEST
 from marless.runs.view import View
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
 _MOST_COUNT = 1_000_000
@@ -111,8 +115,9 @@ def _tenant(text: str) -> str:
     return text
 
 
-def drive(options: Namespace) -> DriveSettings:
-    """How a command with `workers`, `detach` and `json` drives a run."""
+def drive(options: Namespace, listener: "Listener | None" = None) -> DriveSettings:
+    """How a command with `workers`, `detach` and `json` drives a run, with workers that dial in if there is a
+    `listener`."""
 
     def view() -> View:
         from marless.views import choose_view
@@ -122,7 +127,7 @@ def drive(options: Namespace) -> DriveSettings:
     def on_folder(path: Path) -> None:
         options.folder = path
 
-    return DriveSettings(options.workers, view, options.started, options.detach, on_folder)
+    return DriveSettings(options.workers, view, options.started, options.detach, on_folder, listener)
 
 
 def json(parser: ArgumentParser) -> None:

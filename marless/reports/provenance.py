@@ -63,7 +63,7 @@ def environment_fingerprint(
     return EnvironmentFingerprint(
         python=platform.python_version(),
         numpy=version("numpy"),
-        machine=_machine(),
+        machine=machine(),
         environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
         algorithm=None if algorithm in ALGORITHMS.built_in else _package(_plug_in(ALGORITHMS.group, algorithm)),
         torch=_version_of("torch") if engine == "torch" else None,
@@ -75,6 +75,12 @@ def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
     """What differs, in words; '' when nothing does."""
     pairs = ((name, getattr(before, name), getattr(now, name)) for name in EnvironmentFingerprint.__struct_fields__)
     return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
+
+
+def libraries() -> str:
+    """The interpreter and the libraries that compute, with their versions, as far as they are installed."""
+    versions = [f"{name} {version_}" for name in ("numpy", "torch") if (version_ := _version_of(name))]
+    return ", ".join([f"Python {platform.python_version()}", *versions])
 
 
 def commit(root: Path = ROOT) -> str | None:
@@ -105,7 +111,7 @@ def _version_of(package: str) -> str | None:
         return None
 
 
-def _machine() -> str:
+def machine() -> str:
     """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
     variables = [f"{name}={os.environ[name]}" for name in kernel_variables.VARIABLES if name in os.environ]
     try:

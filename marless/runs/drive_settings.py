@@ -3,9 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from coordinator.errors import UserError
 from marless.backends.base import TENANT, Backend
+from marless.backends.local import ListeningBackend, LocalBackend
 from marless.runs.view import View
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,16 @@ class DriveSettings:
     detach: bool = False
     on_folder: Callable[[Path], None] = lambda path: None
     """Receives the run's folder as soon as there is one."""
+    listener: "Listener | None" = None
+    """Workers of other machines dial in there, and serve instead of processes of this machine."""
+
+    def backend(self, backend: Backend) -> Backend:
+        """The back-end of the run with these workers; raises `UserError` where they cannot serve it."""
+        if self.listener is None:
+            return backend
+        if type(backend) is not LocalBackend:
+            raise UserError(f"--listen is for runs of the back-end {LocalBackend.name}, not {backend.name}")
+        return ListeningBackend(self.listener)
 
 
 @dataclass(frozen=True)

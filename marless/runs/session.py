@@ -263,6 +263,14 @@ class Session:
         )
 
 
+def _look_at_workers(session: Session, config: RunConfig, backend: Connection, view: View) -> None:
+    """The run takes as many as there are, where they come and go, and shows what there is to tell of them."""
+    if backend.width is not None:
+        session.allow(backend.width(), config.stop.dollars)
+    for line in backend.news():
+        view.remark(line)
+
+
 def launch(
     folder: RunFolder,
     config: RunConfig,
@@ -282,6 +290,7 @@ def launch(
             session.begin()
             while session.step():
                 renew()
+                _look_at_workers(session, config, backend, view)
             return session.end()
     except (StorageFault, NoSuchObject, OSError) as fault:
         if folder.removed:

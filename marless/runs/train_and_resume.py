@@ -121,7 +121,7 @@ def _drive(
     Workers start first: while they import what they need, this process does.
     """
     try:
-        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+        connection = drive.backend(backend).open(folder.path, drive.workers, deployment_ref=deployment_ref)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):

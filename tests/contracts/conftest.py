@@ -26,8 +26,13 @@ from infra.local.lane import Lane
 from infra.local.pool import Pool
 from infra.local.single_run_pool import WorkerPool
 from infra.local.sqlite_ledger import SqliteLedger
+from infra.remote.addresses import Address
+from infra.remote.dial_in_pool import DialInRun
+from infra.remote.handshake import Badge
+from infra.remote.listener import Listener
 
 BACKENDS = ["local", "emulated"]
+TOKEN, BADGE = b"a token of the contract suite", Badge("test", "any")
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,32 @@ def shared_invokers(local_invokers: Backend, tmp_path: Path) -> Backend:
     return Backend(lambda: BusyLane(tmp_path / "blobs", modules), "")
 
 
+@pytest.fixture(scope="session")
+def listener() -> Iterator[Listener]:
+    """A driver's; an agent with two processes stays dialled in."""
+    listener = Listener(Address("127.0.0.1", 0), TOKEN, BADGE)
+    source = (
+        "from infra.remote.addresses import Address\nfrom infra.remote.handshake import Badge\n"
+        "from infra.remote.worker_agent import WorkerAgent\n"
+        f"WorkerAgent(Address('127.0.0.1', {listener.address.port}), 2, {TOKEN!r}, Badge('test', 'any'), print,"
+        " modules={'actor': 'echo', 'learner': 'no_such_module'}).run()"
+    )
+    folders = [str(Path(__file__).parent), *(folder or str(Path.cwd()) for folder in sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    agent = subprocess.Popen([sys.executable, "-c", source], env=environment)
+    yield listener
+    agent.kill()
+    agent.wait()
+    listener.close()
+
+
+@pytest.fixture
+def remote_invokers(listener: Listener, tmp_path: Path) -> Backend:
+    """Two workers that have dialled in; functions as in `local_invokers`."""
+    modules = {"actor": "echo", "learner": "no_such_module"}
+    return Backend(lambda: DialInRun(listener, tmp_path / "blobs", modules), "")
+
+
 @pytest.fixture
 def emulated_invokers(account: Emulated) -> Backend:
     """Two at a time; 'actor' is served by `echo`, 'learner' by a module that does not exist; both are new."""
@@ -156,7 +187,7 @@ def emulated_invokers(account: Emulated) -> Backend:
     return Backend(lambda: LambdaInvoker(account.cloud, functions, 2), source)
 
 
-@pytest.fixture(params=[*BACKENDS, "shared"])
+@pytest.fixture(params=[*BACKENDS, "shared", "remote"])
 def invokers(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_invokers")
 

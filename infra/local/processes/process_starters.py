@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from functions.resources.settings import is_token
@@ -33,7 +33,12 @@ class Child(Protocol):
 
     @property
     def pid(self) -> int:
-        """0 until it is known."""
+        """0 until it is known, and for one of another machine."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The name of the machine that it is on; '' for this one."""
         ...
 
     def alive(self) -> bool:
@@ -57,8 +62,39 @@ class Starter(Protocol):
         ...
 
 
+class Started(NamedTuple):
+    """A worker and the ends of its pipes that its starter keeps."""
+
+    child: Child
+    requests: int
+    replies: int
+    lifeline: int
+
+
+def start_with_pipes(starter: Starter, log: int, memory_mb: int) -> Started:
+    """Starts a worker that prints into `log`; reading and writing its pipes does not block. Raises `OSError`."""
+    far_requests, requests = os.pipe()
+    replies, far_replies = os.pipe()
+    far_lifeline, lifeline = os.pipe()
+    far = (far_requests, far_replies, far_lifeline)
+    try:
+        child = starter.start(far, log, memory_mb)
+    except OSError:
+        for descriptor in (requests, replies, lifeline):
+            os.close(descriptor)
+        raise
+    finally:
+        for descriptor in far:
+            os.close(descriptor)
+    os.set_blocking(requests, False)
+    os.set_blocking(replies, False)
+    return Started(child, requests, replies, lifeline)
+
+
 class Spawned:
     """A worker with an interpreter of its own."""
+
+    place = ""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process, self.pid = process, process.pid
@@ -78,6 +114,9 @@ class Spawner:
     def __init__(self, environment: Mapping[str, str], outlives_s: float = 0.0) -> None:
         self._environment, self._outlives_s = environment, outlives_s
 
+    def prepare(self) -> None:
+        """There is nothing to start."""
+
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
         arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb), str(self._outlives_s)]
@@ -89,6 +128,8 @@ class Spawner:
 
 class ForkedWorker:
     """A worker that a zygote forked."""
+
+    place = ""
 
     def __init__(self, zygote: "Forker", number: int) -> None:
         self._zygote, self._number = zygote, number
@@ -135,13 +176,15 @@ class Forker:
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> ForkedWorker:
         """Does not wait for the fork. A zygote that was killed is replaced."""
-        self.listen(0.0)
-        if self._socket is None:
-            self._socket, self._orphans = self._start_zygote(), self._started
+        zygote = self._living_zygote()
         self._started += 1
         order = to_message_pack(Fork(self._started, memory_mb))
-        socket.send_fds(self._socket, [order], [*pipes, log])
+        socket.send_fds(zygote, [order], [*pipes, log])
         return ForkedWorker(self, self._started)
+
+    def prepare(self) -> None:
+        """Starts the zygote ahead of the first worker. Raises `OSError`."""
+        self._living_zygote()
 
     def listen(self, timeout_s: float) -> bool:
         """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
@@ -196,6 +239,12 @@ class Forker:
             self._ending.discard(message.number)
             self.exit_codes[message.number] = message.exit_code
 
+    def _living_zygote(self) -> socket.socket:
+        self.listen(0.0)
+        if self._socket is None:
+            self._socket, self._orphans = self._start_zygote(), self._started
+        return self._socket
+
     def _start_zygote(self) -> socket.socket:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if not self._started:  # a pipe that somebody put there would wait for a reader
@@ -206,6 +255,15 @@ class Forker:
                 "infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
             )
         return near
+
+
+def local_starter(
+    environment: Mapping[str, str], modules: Iterable[str], log: Path, outlives_s: float = 0.0
+) -> Forker | Spawner:
+    """What starts workers on this system, as in `Forker`."""
+    if sys.platform == "linux":
+        return Forker(environment, modules, log, outlives_s)
+    return Spawner(environment, outlives_s)
 
 
 def worker_environment(threads: int, token: str = "") -> dict[str, str]:

@@ -8,9 +8,14 @@ from threading import Lock
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.port import Action, Outcome, ResourceFault
-from infra.local.pipe_messages import Ask, Call, Inbox, Restart, Told, frame
+from infra.local.pipe_messages import Ask, Call, Inbox, Restart, Stored, Told, frame
 
+Answer = Told | Stored
 _OUTCOMES = MessagePackDecoder[Outcome](Outcome)
+
+
+class NoTask(Exception):
+    """Nobody can ask now; the message says why."""
 
 
 class Upcalls:
@@ -23,7 +28,7 @@ class Upcalls:
         self._process = os.getpid()
         # One thread of a task asks after the other; the answers of a batch come side by side.
         self._lock = Lock()
-        self._decoder = MessagePackDecoder[Call | Told](Call | Told)
+        self._decoder = MessagePackDecoder[Call | Answer](Call | Answer)
 
     @contextmanager
     def serving(self, token: int) -> Iterator[None]:
@@ -37,35 +42,44 @@ class Upcalls:
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `functions.resources.port.Host`."""
+        questions = [
+            lambda number, token, each=action: frame(Ask(name, number, each.key, token), each.question)
+            for action in actions
+        ]
+        try:
+            answers = self.exchange(questions)
+        except NoTask as error:
+            raise ResourceFault(f"resource {name!r}: {error}") from None
+        return [_OUTCOMES.decode(body) for _, body in answers]
+
+    def exchange(self, questions: Sequence[Callable[[int, int], bytes]]) -> list[tuple[Answer, bytes]]:
+        """Sends the frames of the task's questions, each made of its number and the task's token, and waits for all
+        answers, which come in the order of the questions. Raises `NoTask`."""
         if os.getpid() != self._process:
-            raise ResourceFault(f"resource {name!r}: a process that a task has started cannot ask; its task can")
+            raise NoTask("a process that a task has started cannot ask; its task can")
         with self._lock:
             if self._token is None:
-                raise ResourceFault(f"resource {name!r}: the task has ended whose environment asks")
-            places = {next(self._numbers): place for place in range(len(actions))}
-            questions = zip(places, actions, strict=True)
-            self._send(
-                b"".join(
-                    frame(Ask(name, number, action.key, self._token), action.question) for number, action in questions
-                )
-            )
-            outcomes: dict[int, Outcome] = {}
-            while len(outcomes) < len(actions):
+                raise NoTask("the task has ended whose environment asks")
+            places = {next(self._numbers): place for place in range(len(questions))}
+            numbered = zip(places, questions, strict=True)
+            self._send(b"".join(question(number, self._token) for number, question in numbered))
+            answers: dict[int, tuple[Answer, bytes]] = {}
+            while len(answers) < len(questions):
                 for message, body in self._answers():
                     if message.number in places:  # others are of a batch that an exception has interrupted
-                        outcomes[places[message.number]] = _OUTCOMES.decode(body)
-            return [outcomes[place] for place in range(len(actions))]
+                        answers[places[message.number]] = message, body
+            return [answers[place] for place in range(len(questions))]
 
     def restart_clock(self) -> None:
         """See `functions.resources.port.ProcessResources`."""
         if self._token is not None:
             self._send(frame(Restart(self._token)))
 
-    def _answers(self) -> Iterator[tuple[Told, bytes]]:
+    def _answers(self) -> Iterator[tuple[Answer, bytes]]:
         if not self._inbox.fill():
             raise ConnectionResetError("the pool of this worker is gone")
         for header, body in self._inbox.frames():
-            if isinstance(message := self._decoder.decode(header), Told):
+            if not isinstance(message := self._decoder.decode(header), Call):
                 yield message, body
 
 

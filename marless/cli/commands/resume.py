@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from marless.cli import arguments as common
+from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import playable, report_ending
 from marless.runs.train_and_resume import resume
 
@@ -28,9 +29,12 @@ def arguments(parser: ArgumentParser) -> None:
     common.workers(parser)
     common.detach(parser)
     common.json(parser)
+    dial_in.listen(parser)
 
 
 def run(options: Namespace) -> int:
     """Goes on with a run that did not finish; the exit code says how it ended."""
     name, settings = common.run_and_settings(options)
-    return report_ending(resume(playable(name, options.trust), settings, common.drive(options)))
+    folder = playable(name, options.trust)
+    with dial_in.listening(options) as listener:
+        return report_ending(resume(folder, settings, common.drive(options, listener)))

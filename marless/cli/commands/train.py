@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator.config.loading import load
 from marless.backends import registry
 from marless.cli import arguments as common
+from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
 from marless.runs.drive_settings import RunLocation
 from marless.runs.train_and_resume import train
@@ -25,11 +26,13 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--run", metavar="NAME", help="name of the run (default: task, algorithm, seed and time)")
     common.detach(parser)
     common.json(parser)
+    dial_in.listen(parser)
 
 
 def run(options: Namespace) -> int:
     """Trains; the exit code says how it ended."""
     config = load(*common.split(options.settings))
     location = RunLocation(registry.backend(options.backend), options.tenant, options.region)
-    _, ending = train(config, location, common.drive(options), options.run)
+    with dial_in.listening(options) as listener:
+        _, ending = train(config, location, common.drive(options, listener), options.run)
     return report_ending(ending)

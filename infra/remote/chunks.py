@@ -1,0 +1,52 @@
+"""What passes over the connection of a worker: chunks, each a kind, a length and bytes."""
+
+import asyncio
+import struct
+from typing import Final
+
+import msgspec
+
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+
+DATA: Final = 1
+"""Bytes of the pipe between pool and worker."""
+PRINTED: Final = 2
+"""To the driver: what the worker prints."""
+EXIT: Final = 3
+"""To the driver, the last: how the worker has ended."""
+
+LARGEST = 1 << 20
+"""Bytes of a chunk."""
+_HEAD = struct.Struct("<BI")
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """The process has ended with `code`, as in `subprocess`; None: it was ended, because it closed its pipes."""
+
+    code: int | None
+
+
+_EXITS = MessagePackDecoder(Exit)
+
+
+def chunk(kind: int, body: bytes) -> bytes:
+    """The bytes to send."""
+    return _HEAD.pack(kind, len(body)) + body
+
+
+def exit_chunk(code: int | None) -> bytes:
+    """Says how the worker has ended."""
+    return chunk(EXIT, to_message_pack(Exit(code)))
+
+
+def exit_code(body: bytes) -> int | None:
+    """Of the chunk's bytes; raises `Undecodable`."""
+    return _EXITS.decode(body).code
+
+
+async def read_chunk(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The next chunk; raises `EOFError` at the end, and `Undecodable` for what none can be."""
+    kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    if kind not in (DATA, PRINTED, EXIT) or size > LARGEST:
+        raise Undecodable(f"a chunk of kind {kind} and {size:,} bytes is none of ours")
+    return kind, await reader.readexactly(size)

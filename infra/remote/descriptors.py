@@ -1,0 +1,38 @@
+"""Reads and writes pipes in an event loop."""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+# The default capacity of a pipe on Linux.
+_CHUNK = 1 << 16
+
+
+async def read_some(descriptor: int) -> bytes:
+    """What is there, after waiting for the first byte; b"" at the end. The descriptor does not block."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            await _event(descriptor, loop.add_reader, loop.remove_reader)
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """Waits as long as the reader does; raises `BrokenPipeError` when it is gone. The descriptor does not block."""
+    loop = asyncio.get_running_loop()
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            await _event(descriptor, loop.add_writer, loop.remove_writer)
+
+
+async def _event(descriptor: int, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
+    happened = asyncio.Event()
+    add(descriptor, happened.set)
+    try:
+        await happened.wait()
+    finally:
+        remove(descriptor)

@@ -1,0 +1,146 @@
+"""The first words of a connection: driver and worker prove to each other that they hold the token, then compare what
+the bytes of a run depend on.
+
+The worker sends a nonce, the driver another one and its proof, the worker its proof and its badge, the driver its
+verdict. A proof is the HMAC-SHA256, with the token as key, of a label, both nonces and what is said with it; the labels
+differ, so that no proof can be sent back, and the nonces are new, so that none can be sent again.
+"""
+
+import asyncio
+import hmac
+import secrets
+import struct
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from infra.remote.faults import DialInError
+
+PATIENCE_S = 10.0
+"""So long the first words may take."""
+_MOST_BYTES = 4096
+_LENGTH = struct.Struct("<I")
+_NONCE_BYTES = 32
+_PROTOCOL = "marless dial-in 1"
+_DRIVER, _WORKER = b"driver", b"worker"
+_M = TypeVar("_M")
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """What the bytes of a run depend on, in words: the `program` with its interpreter and libraries, and the
+    `processor` by which matrix kernels are chosen."""
+
+    program: str
+    processor: str
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """From the worker, the first."""
+
+    protocol: str
+    nonce: bytes
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """From the driver."""
+
+    nonce: bytes
+    proof: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """From the worker: its `proof` covers the encoded `Introduction`. Empty where the driver's proof was wrong."""
+
+    proof: bytes
+    introduction: bytes
+
+
+class Introduction(msgspec.Struct, frozen=True):
+    """Who dials in: the name of the machine, which agent there, and its badge."""
+
+    host: str
+    agent: str
+    badge: Badge
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """From the driver, the last: why it does not take the worker; '' if it does."""
+
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The two halves of a connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, message: msgspec.Struct) -> None:
+        """Raises `OSError`."""
+        body = to_message_pack(message)
+        self.writer.write(_LENGTH.pack(len(body)) + body)
+        await self.writer.drain()
+
+    async def receive(self, kind: type[_M]) -> _M:
+        """Raises `EOFError` at the end, `OSError`, and `Undecodable` for another message, or one that is too long."""
+        (size,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
+        if size > _MOST_BYTES:
+            raise Undecodable(f"its first words have {size:,} bytes")
+        return MessagePackDecoder[_M](kind).decode(await self.reader.readexactly(size))
+
+
+async def admit(stream: Stream, token: bytes, badge: Badge, any_processor: bool) -> Introduction:
+    """The driver's part. Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`,
+    `Undecodable`."""
+    greeting = await stream.receive(Greeting)
+    if greeting.protocol != _PROTOCOL or len(greeting.nonce) != _NONCE_BYTES:
+        raise Undecodable("it is no worker of this version")
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    nonces = greeting.nonce + nonce
+    await stream.send(Challenge(nonce, _proof(token, _DRIVER, nonces)))
+    answer = await stream.receive(Answer)
+    if not hmac.compare_digest(answer.proof, _proof(token, _WORKER, nonces, answer.introduction)):
+        raise DialInError("it has another token")
+    introduction = MessagePackDecoder(Introduction).decode(answer.introduction)
+    refusal = _difference(badge, introduction.badge, any_processor)
+    await stream.send(Verdict(refusal))
+    if refusal:
+        raise DialInError(refusal)
+    return introduction
+
+
+async def apply(stream: Stream, token: bytes, introduction: Introduction) -> None:
+    """The worker's part. Raises `DialInError` when it cannot serve this driver, `EOFError`, `OSError`,
+    `Undecodable`."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    await stream.send(Greeting(_PROTOCOL, nonce))
+    challenge = await stream.receive(Challenge)
+    nonces = nonce + challenge.nonce
+    if len(challenge.nonce) != _NONCE_BYTES:
+        raise Undecodable("it is no driver of this version")
+    if not hmac.compare_digest(challenge.proof, _proof(token, _DRIVER, nonces)):
+        await stream.send(Answer(b"", b""))
+        raise DialInError("it has another token; give its file with --token-file, or its text in MARLESS_TOKEN")
+    body = to_message_pack(introduction)
+    await stream.send(Answer(_proof(token, _WORKER, nonces, body), body))
+    if refusal := (await stream.receive(Verdict)).refusal:
+        raise DialInError(refusal)
+
+
+def _proof(token: bytes, label: bytes, nonces: bytes, body: bytes = b"") -> bytes:
+    return hmac.digest(token, b"\0".join((_PROTOCOL.encode(), label, nonces, body)), "sha256")
+
+
+def _difference(driver: Badge, worker: Badge, any_processor: bool) -> str:
+    """Why the run would not keep its bytes on that worker; '' where it would, or need not."""
+    if driver.program != worker.program:
+        return f"the driver is {driver.program}, the worker {worker.program}; install the same on both machines"
+    if driver.processor != worker.processor and not any_processor:
+        return (
+            f"the driver computes on {driver.processor}, the worker on {worker.processor}, which rounds otherwise;"
+            " --any-processor at the driver takes it, and the run's bytes then depend on who served what"
+        )
+    return ""

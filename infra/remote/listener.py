@@ -1,0 +1,198 @@
+"""Listens for workers of other machines, in a thread of its own."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections import deque
+from contextlib import suppress
+from threading import Event, Thread
+
+from functions.encoding import Undecodable
+from functions.system_errors import explain
+from infra.local.processes.process_starters import Pipes
+from infra.remote.addresses import Address, listening_socket, watch_peer
+from infra.remote.connection import Ends, RemoteChild, WorkerConnection
+from infra.remote.faults import DialInError
+from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit
+
+# So many connections may be at their first words.
+_STRANGERS = 64
+_BUFFER = 1 << 20
+
+
+class Listener:
+    """Takes in workers that hold the `token` and whose badge is that of the driver, and keeps them for pools.
+
+    With `tls` connections are encrypted. With `any_processor` a worker's processor may be another one. Raises
+    `DialInError` when it cannot listen at the address. Its thread reads and writes connections; every method but these
+    of the thread may be called from any other.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        token: bytes,
+        badge: Badge,
+        tls: ssl.SSLContext | None = None,
+        any_processor: bool = False,
+    ) -> None:
+        self._socket = listening_socket(address)
+        self.address = Address(address.host, self._socket.getsockname()[1])
+        self._token, self._badge, self._tls, self._any_processor = token, badge, tls, any_processor
+        self._idle = deque[WorkerConnection]()
+        self._lines = deque[str]()
+        # What was said of strangers, each once: who scans ports fills no log.
+        self._refusals = set[str]()
+        self._strangers = 0
+        self._wakes: tuple[int, ...] = ()
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        ready = Event()
+        self._thread = Thread(target=lambda: asyncio.run(self._listen(ready)), name="listener", daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    @property
+    def idle(self) -> int:
+        """How many workers are connected that no pool uses."""
+        return len(self._idle)
+
+    def take(self, pipes: Pipes, log: int) -> RemoteChild:
+        """A worker that no pool uses, for the pool with the other ends of these; raises `OSError` without one."""
+        while self._idle:
+            with suppress(IndexError):  # it has left meanwhile
+                connection = self._idle.popleft()
+                if not connection.closed:
+                    ends = Ends(*(_without_blocking(descriptor) for descriptor in (*pipes[:2], log)))
+                    self._loop.call_soon_threadsafe(connection.begin, ends)
+                    return RemoteChild(connection)
+        raise OSError("no worker is connected")
+
+    def watch(self, wake: int) -> None:
+        """Writes into the pipe, which does not block, whenever workers have come or gone."""
+        self._wakes = (*self._wakes, wake)
+
+    def forget(self, wake: int) -> None:
+        """Writes no more into this pipe, which may be closed afterwards."""
+        self._wakes = tuple(each for each in self._wakes if each != wake)
+
+    def lines(self) -> list[str]:
+        """What there is to tell since the last call."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
+    def close(self) -> None:
+        """Ends all connections. Idempotent."""
+        if self._thread.is_alive():
+            with suppress(RuntimeError):  # its loop has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    async def _listen(self, ready: Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        ready.set()
+        guests = set[asyncio.Task[None]]()
+        accepting = asyncio.create_task(self._accept(guests))
+        await self._stop.wait()
+        for task in (accepting, *guests):
+            task.cancel()
+        await asyncio.gather(accepting, *guests, return_exceptions=True)
+        self._socket.close()
+
+    async def _accept(self, guests: "set[asyncio.Task[None]]") -> None:
+        while True:
+            try:
+                connection, peer = await self._loop.sock_accept(self._socket)
+            except OSError as error:  # no descriptors are left
+                self._tell(f"cannot take in workers: {explain(error, '')}")
+                await asyncio.sleep(1.0)
+                continue
+            if self._strangers >= _STRANGERS:
+                connection.close()
+                continue
+            self._strangers += 1
+            guest = asyncio.create_task(self._receive(connection, str(peer[0])))
+            guests.add(guest)
+            guest.add_done_callback(guests.discard)
+
+    async def _receive(self, connection: socket.socket, peer: str) -> None:
+        try:
+            admitted = await self._admitted(connection, peer)
+        finally:
+            self._strangers -= 1
+        if admitted is None:
+            return
+        stream, introduction = admitted
+        worker = WorkerConnection(stream, introduction)
+        self._idle.append(worker)
+        self._wake()
+        try:
+            await worker.serve()
+        except Undecodable as error:
+            self._tell(f"ended the connection to {introduction.host}: {error}")
+        finally:
+            with suppress(ValueError):  # a pool has it
+                self._idle.remove(worker)
+            self._wake()
+
+    async def _admitted(self, connection: socket.socket, peer: str) -> tuple[Stream, Introduction] | None:
+        """The first words; None for a peer that is no worker of this driver."""
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                stream = await self._stream(connection)
+                writer = stream.writer
+                return stream, await admit(stream, self._token, self._badge, self._any_processor)
+        except TimeoutError:
+            self._refuse(peer, f"it did not say within {PATIENCE_S:g} s who it is")
+        except (DialInError, Undecodable) as error:
+            self._refuse(peer, str(error))
+        except (EOFError, OSError):
+            self._refuse(peer, "it has left before it had said who it is")
+        if writer is None:
+            connection.close()
+        else:
+            writer.close()
+        return None
+
+    async def _stream(self, connection: socket.socket) -> Stream:
+        watch_peer(connection)
+        reader = asyncio.StreamReader(limit=_BUFFER)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
+        return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, self._loop))
+
+    def _refuse(self, peer: str, reason: str) -> None:
+        if (line := f"refused a worker of {peer}: {reason}") not in self._refusals:
+            self._refusals.add(line)
+            self._tell(line)
+
+    def _tell(self, line: str) -> None:
+        self._lines.append(line)
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            with suppress(OSError):  # it is full, so whoever reads it will wake up
+                os.write(wake, b"\0")
+
+
+class DialInStarter:
+    """Starts no process: takes workers that have dialled in."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def start(self, pipes: Pipes, log: int, memory_mb: int) -> RemoteChild:
+        """Raises `OSError` when no worker is connected. How much memory it may allocate is up to its machine."""
+        return self._listener.take(pipes, log)
+
+    def close(self) -> None:
+        """The listener goes on: other pools may use it."""
+
+
+def _without_blocking(descriptor: int) -> int:
+    """A copy."""
+    copy = os.dup(descriptor)
+    os.set_blocking(copy, False)
+    return copy

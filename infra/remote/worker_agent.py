@@ -1,0 +1,183 @@
+"""Keeps worker processes of this machine dialled in to a driver."""
+
+import asyncio
+import secrets
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from functions.encoding import Undecodable
+from functions.function_specs import FUNCTIONS
+from functions.system_errors import explain
+from infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
+from infra.remote.addresses import Address, watch_peer
+from infra.remote.chunks import read_chunk
+from infra.remote.faults import DialInError
+from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, apply
+from infra.remote.served_process import ServedProcess
+
+MODULES: Mapping[str, str] = {spec.name: spec.module for spec in FUNCTIONS}
+"""The module that serves each function."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+_BUFFER = 1 << 20
+
+
+def dial_in(
+    address: Address,
+    slots: int,
+    token: bytes,
+    badge: Badge,
+    say: Callable[[str], None] = lambda line: None,
+    patience_s: float = inf,
+) -> None:
+    """Serves a driver with `slots` processes of this machine; returns when the driver has been away for `patience_s`.
+
+    Raises `DialInError` when the driver does not take them, or there is none at the address. Main threads may use
+    `WorkerAgent`, which can be stopped.
+    """
+    WorkerAgent(address, slots, token, badge, say, patience_s).run()
+
+
+class WorkerAgent:
+    """Dials the driver with `slots` connections, and serves each with a process, which ends with it; see `dial_in`.
+
+    With `tls` connections are encrypted. `modules` is as in `infra.local.task_pool.TaskPool`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        slots: int,
+        token: bytes,
+        badge: Badge,
+        say: Callable[[str], None],
+        patience_s: float = inf,
+        tls: ssl.SSLContext | None = None,
+        modules: Mapping[str, str] = MODULES,
+    ) -> None:
+        self._address, self._slots, self._token, self._tls = address, slots, token, tls
+        self._introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge)
+        self._say, self._patience_s, self._modules = say, patience_s, modules
+        self._starter: Forker | Spawner
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event
+        self._connected, self._last_line = 0, ""
+        self._away_since = time.monotonic()
+
+    def run(self) -> None:
+        """Returns when the driver has been away for too long, or after `stop`; raises `DialInError`."""
+        with tempfile.TemporaryDirectory(prefix="marless-worker-") as folder:
+            log = Path(folder) / "zygote.log"
+            self._starter = local_starter(worker_environment(1), self._modules.values(), log)
+            try:
+                self._starter.prepare()
+                asyncio.run(self._serve_all())
+            finally:
+                self._starter.close()
+
+    def stop(self) -> None:
+        """Ends `run` soon; may be called in a signal's handler."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def _serve_all(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        parts: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(self._keep_all_dialled_in()),
+            asyncio.ensure_future(self._stop.wait()),
+        ]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+    async def _keep_all_dialled_in(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as processes:
+                for _ in range(self._slots):
+                    processes.create_task(self._keep_dialled_in())
+        except ExceptionGroup as faults:  # what one of them cannot do, none can
+            raise faults.exceptions[0] from None
+
+    async def _keep_dialled_in(self) -> None:
+        """One process after the other; returns when the driver has been away for too long."""
+        pause_s = _FIRST_PAUSE_S
+        while (stream := await self._dial()) is not None or self._is_patient():
+            if stream is None:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                continue
+            pause_s = _FIRST_PAUSE_S
+            self._connected += 1
+            self._tell(f"serves the driver at {self._address}")
+            try:
+                await self._serve(stream)
+            finally:
+                self._connected -= 1
+                self._away_since = time.monotonic()
+                stream.writer.close()
+
+    def _is_patient(self) -> bool:
+        return self._connected > 0 or time.monotonic() < self._away_since + self._patience_s
+
+    async def _dial(self) -> Stream | None:
+        """A connection that the driver has taken; None where none answers. Raises `DialInError`."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                stream = await self._connect()
+        except socket.gaierror as error:
+            raise DialInError(f"there is no host {self._address.host}: {explain(error, '')}") from None
+        except ssl.SSLError as error:
+            raise DialInError(f"no encrypted connection to {self._address}: {error.reason or error}") from None
+        except OSError as error:
+            self._tell(f"no driver answers at {self._address} ({explain(error, '')}); dials until one does")
+            return None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await apply(stream, self._token, self._introduction)
+        except BaseException as error:
+            stream.writer.close()
+            if isinstance(error, DialInError):
+                raise DialInError(f"cannot serve the driver at {self._address}: {error}") from None
+            if isinstance(error, Undecodable | TimeoutError):
+                raise DialInError(
+                    f"what answers at {self._address} is no driver of marless, or encrypts, which needs --tls-ca"
+                ) from None
+            if not isinstance(error, EOFError | OSError):
+                raise
+            self._tell(f"{self._address} hangs up before it says that it is a driver of marless; dials again")
+            return None
+        return stream
+
+    async def _connect(self) -> Stream:
+        reader, writer = await asyncio.open_connection(
+            self._address.host or "localhost", self._address.port, ssl=self._tls, limit=_BUFFER
+        )
+        watch_peer(writer.get_extra_info("socket"))
+        return Stream(reader, writer)
+
+    async def _serve(self, stream: Stream) -> None:
+        """Returns when the process or the connection has ended, and the other one with it."""
+        try:
+            _, body = await read_chunk(stream.reader)
+            with ServedProcess(self._starter) as process:
+                await process.serve(stream, body)
+        except (EOFError, OSError, Undecodable):  # the driver has gone, or has no use for the process
+            return
+
+    def _tell(self, line: str) -> None:
+        """Once, until there is other news."""
+        if line != self._last_line:
+            self._last_line = line
+            self._say(line)

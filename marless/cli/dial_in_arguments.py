@@ -1,0 +1,123 @@
+"""Arguments of commands whose tasks are served by machines that dial in, and of the workers there."""
+
+import os
+import socket
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.errors import UserError
+from marless.output import note
+from marless.program import program_name
+
+if TYPE_CHECKING:
+    import ssl
+
+    from infra.remote.handshake import Badge
+    from infra.remote.listener import Listener
+
+
+def listen(parser: ArgumentParser) -> None:
+    """Whether workers dial in, and how they and the driver know each other."""
+    group = parser.add_argument_group("workers of other machines")
+    group.add_argument(
+        "--listen", metavar="HOST:PORT", help="let `marless worker` of other machines serve, and none of this one"
+    )
+    token_file(group)
+    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate with which connections are encrypted")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    group.add_argument(
+        "--any-processor", action="store_true", help="take workers whose processors round otherwise than this one"
+    )
+
+
+def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Where the token is that a driver and its workers share."""
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="token that driver and workers share (default: MARLESS_TOKEN, or ~/.config/marless/token)",
+    )
+
+
+@contextmanager
+def listening(options: Namespace) -> "Iterator[Listener | None]":
+    """Within the block workers may dial in, if the command is to listen; raises `UserError` where it cannot."""
+    if options.listen is None:
+        for name in ("token_file", "tls_cert", "tls_key", "any_processor"):
+            if getattr(options, name):
+                raise UserError(f"--{name.replace('_', '-')} needs --listen HOST:PORT")
+        yield None
+        return
+    with remote_errors():
+        listener = _listener(options)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def token(path: Path | None, make: bool) -> bytes:
+    """The token; where nobody names one, it is in a file of the user, which the driver may `make`. Raises
+    `DialInError`."""
+    from infra.remote import tokens
+
+    text = os.environ.get(tokens.VARIABLE)
+    if path is None and text is not None:
+        return tokens.token_in(text, tokens.VARIABLE)
+    path = path or tokens.token_file(os.environ)
+    if make:
+        tokens.make_token(path)
+        note(f"the token is in {path}; workers need the same file, or its text in {tokens.VARIABLE}")
+    return tokens.read_token(path)
+
+
+def badge() -> "Badge":
+    """What the bytes of a run depend on, here."""
+    from importlib.metadata import version
+
+    from infra.remote.handshake import Badge
+    from marless.reports import provenance
+
+    program = f"marless {version('marless')} (code {provenance.code_sha256()[:12]})"
+    return Badge(f"{program}, {provenance.libraries()}", provenance.machine())
+
+
+@contextmanager
+def remote_errors() -> Iterator[None]:
+    """What goes wrong between driver and workers is the user's to mend: raises `UserError`."""
+    from infra.remote.faults import DialInError
+
+    try:
+        yield
+    except DialInError as error:
+        raise UserError(str(error)) from None
+
+
+def _listener(options: Namespace) -> "Listener":
+    from infra.remote.addresses import address_of
+    from infra.remote.listener import Listener
+
+    address, tls = address_of(options.listen), _tls(options)
+    secret = token(options.token_file, make=True)
+    listener = Listener(address, secret, badge(), tls, options.any_processor)
+    host = listener.address.host
+    here = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+    command = f"{program_name()} worker {listener.address._replace(host=here)}"
+    note(f"listens on {listener.address}; on other machines: {command}{' --tls-ca FILE' if tls else ''}")
+    if tls is None:
+        note("connections are not encrypted: who reads the network reads the run; see --tls-cert")
+    return listener
+
+
+def _tls(options: Namespace) -> "ssl.SSLContext | None":
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise UserError("--tls-cert and --tls-key go together")
+    if not options.tls_cert:
+        return None
+    from infra.remote import encryption
+
+    return encryption.of_driver(options.tls_cert, options.tls_key)
