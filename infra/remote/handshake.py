@@ -1,9 +1,10 @@
 """The first words of a connection: driver and worker prove to each other that they hold the token, then compare what
 the bytes of a run depend on.
 
-The worker sends a nonce, the driver another one and its proof, the worker its proof and its badge, the driver its
-verdict. A proof is the HMAC-SHA256, with the token as key, of a label, both nonces and what is said with it; the labels
-differ, so that no proof can be sent back, and the nonces are new, so that none can be sent again.
+The worker sends a line of text, at which a server of another kind complains at once, and a nonce; the driver another
+nonce and its proof; the worker its proof and its badge; the driver its verdict. A proof is the HMAC-SHA256, with the
+token as key, of a label, both nonces and what is said with it. The labels differ, so that no proof can be sent back,
+and the nonces are new, so that none can be sent again.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ PATIENCE_S = 10.0
 _MOST_BYTES = 4096
 _LENGTH = struct.Struct("<I")
 _NONCE_BYTES = 32
-_PROTOCOL = "marless dial-in 1"
+_PROTOCOL = b"marless dial-in 1\n"
 _DRIVER, _WORKER = b"driver", b"worker"
 _M = TypeVar("_M")
 
@@ -39,7 +40,6 @@ class Badge(msgspec.Struct, frozen=True):
 class Greeting(msgspec.Struct, frozen=True):
     """From the worker, the first."""
 
-    protocol: str
     nonce: bytes
 
 
@@ -95,8 +95,10 @@ class Stream:
 async def admit(stream: Stream, token: bytes, badge: Badge, any_processor: bool) -> Introduction:
     """The driver's part. Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`,
     `Undecodable`."""
+    if await stream.reader.readexactly(len(_PROTOCOL)) != _PROTOCOL:
+        raise Undecodable("it is no worker")
     greeting = await stream.receive(Greeting)
-    if greeting.protocol != _PROTOCOL or len(greeting.nonce) != _NONCE_BYTES:
+    if len(greeting.nonce) != _NONCE_BYTES:
         raise Undecodable("it is no worker of this version")
     nonce = secrets.token_bytes(_NONCE_BYTES)
     nonces = greeting.nonce + nonce
@@ -116,7 +118,8 @@ async def apply(stream: Stream, token: bytes, introduction: Introduction) -> Non
     """The worker's part. Raises `DialInError` when it cannot serve this driver, `EOFError`, `OSError`,
     `Undecodable`."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    await stream.send(Greeting(_PROTOCOL, nonce))
+    stream.writer.write(_PROTOCOL)
+    await stream.send(Greeting(nonce))
     challenge = await stream.receive(Challenge)
     nonces = nonce + challenge.nonce
     if len(challenge.nonce) != _NONCE_BYTES:
@@ -131,7 +134,7 @@ async def apply(stream: Stream, token: bytes, introduction: Introduction) -> Non
 
 
 def _proof(token: bytes, label: bytes, nonces: bytes, body: bytes = b"") -> bytes:
-    return hmac.digest(token, b"\0".join((_PROTOCOL.encode(), label, nonces, body)), "sha256")
+    return hmac.digest(token, b"\0".join((_PROTOCOL, label, nonces, body)), "sha256")
 
 
 def _difference(driver: Badge, worker: Badge, any_processor: bool) -> str:

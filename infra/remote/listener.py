@@ -24,9 +24,9 @@ _BUFFER = 1 << 20
 class Listener:
     """Takes in workers that hold the `token` and whose badge is that of the driver, and keeps them for pools.
 
-    With `tls` connections are encrypted. With `any_processor` a worker's processor may be another one. Raises
-    `DialInError` when it cannot listen at the address. Its thread reads and writes connections; every method but these
-    of the thread may be called from any other.
+    With `tls` connections are encrypted. With `any_processor` a worker's processor may be another one. A peer has
+    `patience_s` to say who it is. Raises `DialInError` when it cannot listen at the address. Its thread reads and
+    writes connections; every public method may be called from any other thread.
     """
 
     def __init__(
@@ -36,10 +36,12 @@ class Listener:
         badge: Badge,
         tls: ssl.SSLContext | None = None,
         any_processor: bool = False,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._socket = listening_socket(address)
         self.address = Address(address.host, self._socket.getsockname()[1])
         self._token, self._badge, self._tls, self._any_processor = token, badge, tls, any_processor
+        self._patience_s = patience_s
         self._idle = deque[WorkerConnection]()
         self._lines = deque[str]()
         # What was said of strangers, each once: who scans ports fills no log.
@@ -139,12 +141,12 @@ class Listener:
         """The first words; None for a peer that is no worker of this driver."""
         writer: asyncio.StreamWriter | None = None
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 stream = await self._stream(connection)
                 writer = stream.writer
                 return stream, await admit(stream, self._token, self._badge, self._any_processor)
         except TimeoutError:
-            self._refuse(peer, f"it did not say within {PATIENCE_S:g} s who it is")
+            self._refuse(peer, f"it did not say within {self._patience_s:g} s who it is")
         except (DialInError, Undecodable) as error:
             self._refuse(peer, str(error))
         except (EOFError, OSError):

@@ -1,6 +1,7 @@
 """Keeps worker processes of this machine dialled in to a driver."""
 
 import asyncio
+import os
 import secrets
 import socket
 import ssl
@@ -67,6 +68,7 @@ class WorkerAgent:
         self._starter: Forker | Spawner
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event
+        self._is_stopped = False
         self._connected, self._last_line = 0, ""
         self._away_since = time.monotonic()
 
@@ -83,12 +85,15 @@ class WorkerAgent:
 
     def stop(self) -> None:
         """Ends `run` soon; may be called in a signal's handler."""
+        self._is_stopped = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _serve_all(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._is_stopped:  # before there was a loop
+            return
         parts: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._keep_all_dialled_in()),
             asyncio.ensure_future(self._stop.wait()),
@@ -141,7 +146,8 @@ class WorkerAgent:
         except ssl.SSLError as error:
             raise DialInError(f"no encrypted connection to {self._address}: {error.reason or error}") from None
         except OSError as error:
-            self._tell(f"no driver answers at {self._address} ({explain(error, '')}); dials until one does")
+            why = os.strerror(error.errno) if error.errno else explain(error, "no answer")
+            self._tell(f"no driver answers at {self._address} ({why}); dials until one does")
             return None
         try:
             async with asyncio.timeout(PATIENCE_S):

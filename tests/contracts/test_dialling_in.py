@@ -1,0 +1,292 @@
+"""Workers of other machines dial in: who is taken, what a peer can do, and what becomes of tasks."""
+
+import asyncio
+import http.server
+import struct
+import threading
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from asking import begin, collect, said
+from strangers import Impostor, connected, recorded_dial, says_nothing_more
+
+from infra.local.pipe_messages import Ended, frame
+from infra.remote.addresses import Address, address_of
+from infra.remote.dial_in_pool import DialInRun
+from infra.remote.faults import DialInError
+from infra.remote.handshake import Answer, Badge, Challenge, Greeting
+from infra.remote.listener import Listener
+from infra.remote.worker_agent import WorkerAgent
+
+TOKEN, BADGE = b"0123456789abcdef", Badge("marless 1", "any")
+MODULES = {"actor": "echo"}
+HERE = Address("127.0.0.1", 0)
+
+
+@contextmanager
+def listening(**options):
+    with closing(Listener(HERE, TOKEN, BADGE, **options)) as listener:
+        yield listener
+
+
+@contextmanager
+def serving(listener, slots=1, token=TOKEN, badge=BADGE):
+    """An agent in this process; the lines that it has said."""
+    lines = []
+    agent = WorkerAgent(listener.address, slots, token, badge, lines.append, modules=MODULES)
+    thread = threading.Thread(target=agent.run)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        agent.stop()
+        thread.join()
+
+
+def refusal(listener, token=TOKEN, badge=BADGE):
+    """What an agent says that is not taken."""
+    agent = WorkerAgent(listener.address, 2, token, badge, print, modules=MODULES)
+    with pytest.raises(DialInError) as fault:
+        agent.run()
+    assert "\n" not in str(fault.value)
+    return str(fault.value)
+
+
+def told(listener, text):
+    """The listener's one line that has the text."""
+    until = time.monotonic() + 10
+    lines = []
+    while not any(text in line for line in lines):
+        assert time.monotonic() < until, lines
+        lines += listener.lines()
+        time.sleep(0.01)
+    [line] = [line for line in lines if text in line]
+    assert "\n" not in line
+    return line
+
+
+def idle(listener, count):
+    """Waits until so many workers are connected."""
+    until = time.monotonic() + 20
+    while listener.idle != count:
+        assert time.monotonic() < until, listener.lines()
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def run(tmp_path, shell):
+    """Opens a run on the workers of a listener."""
+    shell.import_from(Path(__file__).parent)
+    opened = []
+
+    def open_run(listener):
+        opened.append(DialInRun(listener, tmp_path / "run" / "objects", MODULES))
+        return opened[-1]
+
+    yield open_run
+    for each in opened:
+        each.close()
+
+
+def test_a_worker_with_another_token_is_refused_on_both_sides():
+    with listening() as listener:
+        assert "another token" in refusal(listener, token=b"0123456789abcdeg")
+        assert told(listener, "another token").startswith("refused a worker of 127.0.0.1")
+        assert listener.idle == 0
+
+
+def test_another_version_is_refused_and_both_sides_name_both():
+    with listening() as listener:
+        line = refusal(listener, badge=Badge("marless 2", "any"))
+        assert "marless 1" in line and "marless 2" in line
+        assert "marless 1" in (line := told(listener, "marless 2")) and "install the same" in line
+
+
+def test_another_processor_is_refused_unless_any_will_do():
+    other = Badge("marless 1", "an older one")
+    with listening() as listener:
+        assert "--any-processor" in refusal(listener, badge=other)
+        assert "an older one" in told(listener, "--any-processor")
+    with listening(any_processor=True) as listener, serving(listener, badge=other):
+        idle(listener, 1)
+
+
+def test_a_proof_that_was_heard_before_is_worth_nothing():
+    async def replay(listener):
+        line, greeting, answer = await recorded_dial(listener, TOKEN, BADGE)
+        stream = await connected(listener)
+        stream.writer.write(line + greeting)
+        await stream.receive(Challenge)
+        stream.writer.write(answer)
+        return await says_nothing_more(stream)
+
+    with listening() as listener:
+        assert asyncio.run(replay(listener))
+        told(listener, "another token")
+        idle(listener, 0)
+
+
+def test_the_driver_s_own_proof_is_none_of_a_worker():
+    async def reflect(listener):
+        stream = await connected(listener)
+        stream.writer.write(b"marless dial-in 1\n")
+        await stream.send(Greeting(b"n" * 32))
+        challenge = await stream.receive(Challenge)
+        await stream.send(Answer(challenge.proof, b""))
+        return await says_nothing_more(stream)
+
+    with listening() as listener:
+        assert asyncio.run(reflect(listener))
+        told(listener, "another token")
+
+
+def test_first_words_of_more_than_a_page_end_the_connection():
+    async def announce(listener):
+        stream = await connected(listener)
+        stream.writer.write(b"marless dial-in 1\n" + struct.pack("<I", 4097))
+        return await says_nothing_more(stream)
+
+    with listening() as listener:
+        assert asyncio.run(announce(listener))
+        told(listener, "4,097 bytes")
+
+
+def test_a_peer_that_takes_its_time_is_hung_up_on_and_so_many_more_than_there_is_room_for_at_once():
+    async def dawdle(listener):
+        streams = [await connected(listener) for _ in range(70)]
+        for stream in streams[64:]:
+            assert await says_nothing_more(stream)
+        streams[0].writer.write(b"m")
+        assert await says_nothing_more(streams[0])
+
+    with listening(patience_s=1.0) as listener:
+        asyncio.run(dawdle(listener))
+        told(listener, "within 1 s")
+        with serving(listener):
+            idle(listener, 1)
+
+
+def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
+    half = frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"')[:-3]
+    with listening() as listener:
+        impostor = Impostor(listener, TOKEN, BADGE, half)
+        idle(listener, 1)
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "echo", "said")
+        impostor_gone = threading.Thread(target=impostor.join)
+        impostor_gone.start()
+        with serving(listener):
+            report = collect(invoker, 1)["run/1/sample"]
+        assert said(report) == "said"
+        assert report.remarks == ("the connection to impostor was lost; its task is served elsewhere",)
+
+
+@pytest.mark.parametrize(
+    ("announced", "raw", "line"),
+    [(struct.pack("<IQ", 9, 1 << 63), False, "longer than any message"), (b"\1\xff\xff\xff\xff", True, "none of ours")],
+)
+def test_a_frame_that_no_memory_holds_ends_the_connection_in_one_line(run, announced, raw, line):
+    with listening() as listener:
+        Impostor(listener, TOKEN, BADGE, announced, stays=True, raw=raw)
+        idle(listener, 1)
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "echo", "said")
+        with serving(listener):
+            report = collect(invoker, 1)["run/1/sample"]
+        if raw:  # the connection is lost, and the task is served elsewhere
+            assert any(line in each for each in invoker.own.news())
+            assert said(report) == "said"
+        else:
+            assert report.outcome == "crash"
+            assert "\n" not in report.detail
+
+
+def test_what_a_task_did_not_write_itself_is_its_worker_s_crash(run):
+    with listening() as listener:
+        Impostor(listener, TOKEN, BADGE, frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"'), stays=True)
+        idle(listener, 1)
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "echo", "said")
+        assert collect(invoker, 1)["run/1/sample"].outcome == "crash"
+
+
+def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
+    with listening() as listener:
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "echo", "said")
+        until = time.monotonic() + 20
+        while not (news := invoker.own.news()):
+            assert time.monotonic() < until
+            assert invoker.wait(0.1) == []
+        assert news == [f"no worker is connected to {listener.address}; the run waits for one"]
+        with serving(listener):
+            assert said(collect(invoker, 1)["run/1/sample"]) == "said"
+        assert invoker.own.news() == ["a worker is connected; the run goes on"]
+
+
+def test_slots_are_those_that_are_connected(run):
+    with listening() as listener:
+        invoker = run(listener)
+        with serving(listener, slots=3):
+            idle(listener, 3)
+            for number in range(3):
+                begin(invoker, f"run/1/sample/{number}", "sleep", 0.5)
+            assert invoker.own.connected == 3
+            assert len(collect(invoker, 3)) == 3
+        until = time.monotonic() + 20
+        while invoker.own.connected:
+            assert time.monotonic() < until
+            invoker.wait(0.05)
+
+
+def test_an_address_in_use_is_one_line():
+    with listening() as listener, pytest.raises(DialInError, match=r"cannot listen on .*[Aa]ddress already in use"):
+        Listener(listener.address, TOKEN, BADGE)
+
+
+@pytest.mark.parametrize("text", ["", "7777", "node", "node:", "node:70000", "node:1:2", "a b:1", "[::1:7777"])
+def test_a_text_that_is_no_address_is_one_line(text):
+    with pytest.raises(DialInError, match="is not HOST:PORT"):
+        address_of(text)
+
+
+def test_an_address_of_the_newer_protocol_is_read_and_written_in_brackets():
+    assert address_of("[::1]:7777") == Address("::1", 7777)
+    assert str(Address("::1", 7777)) == "[::1]:7777"
+
+
+def test_a_host_that_nobody_knows_is_one_line():
+    agent = WorkerAgent(Address("no-such-host.invalid", 7777), 1, TOKEN, BADGE, print, modules=MODULES)
+    with pytest.raises(DialInError, match=r"no host no-such-host\.invalid"):
+        agent.run()
+
+
+def test_a_web_server_is_no_driver():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    agent = WorkerAgent(Address("127.0.0.1", server.server_port), 1, TOKEN, BADGE, print, modules=MODULES)
+    try:
+        with pytest.raises(DialInError, match="no driver of marless"):
+            agent.run()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_worker_whose_driver_stays_away_loses_its_patience():
+    with listening() as listener:
+        address = listener.address
+    lines = []
+    WorkerAgent(address, 2, TOKEN, BADGE, lines.append, patience_s=0.3, modules=MODULES).run()
+    assert len(lines) == 1
+    assert "no driver answers" in lines[0]
+
+
+def test_a_worker_reads_and_stores_objects_of_its_run_alone(run, tmp_path):
+    with listening() as listener, serving(listener):
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "sleep", 0.0)
+        assert said(collect(invoker, 1)["run/1/sample"]) == "slept"
+        assert list((tmp_path / "run" / "objects" / "pids").iterdir())
