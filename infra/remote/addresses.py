@@ -35,9 +35,11 @@ def address_of(text: str) -> Address:
 def listening_socket(address: Address) -> socket.socket:
     """A socket that listens there; raises `DialInError` where it cannot."""
     try:
-        found = socket.getaddrinfo(address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        candidates = socket.getaddrinfo(
+            address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         # Where all addresses are meant, those of the older protocol are among them.
-        family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, _, _, _, where = min(candidates, key=lambda entry: entry[0] != socket.AF_INET)
     except OSError as error:
         raise DialInError(f"cannot listen on {address}: {explain(error, '')}") from None
     listener = socket.socket(family, socket.SOCK_STREAM)
