@@ -125,9 +125,9 @@ def _deployment_inputs(request: DeployRequest) -> "tuple[Cloud, dict[str, str]]"
     if request.plugins:
         raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
     from marless.cloud.emulated_account import cloud_at, start
-    from marless.cloud.resource_options import require_modules_here
+    from marless.cloud.resource_options import require_functions_here
     from marless.cloud.stack_parameters import merged_parameters
 
-    require_modules_here({name: resource for name, resource in request.resources.items() if resource is not None})
+    require_functions_here({name: resource for name, resource in request.resources.items() if resource is not None})
     cloud = cloud_at(start(request.region).whereabouts)
     return cloud, merged_parameters(cloud, request.tenant, request.parameters, request.resources)

@@ -1,9 +1,6 @@
 """External resources as options of `marless deploy`, and what of them a deployment can serve."""
 
-import importlib.machinery
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -11,6 +8,7 @@ from coordinator.errors import UserError
 from functions.encoding import mismatch
 from functions.resources.settings import NAME, Resource
 from infra.deployment import Deployment
+from marless.reports.user_modules import function_fault
 
 EXAMPLE = "judge=my_judge:grade,slots=4"
 # Settings of `Resource` that a deployment fixes, beside what is asked.
@@ -51,12 +49,11 @@ def merged(before: Mapping[str, Resource], changes: Mapping[str, Resource | None
     return {name: resource for name, resource in after.items() if resource is not None}
 
 
-def require_modules_here(resources: Mapping[str, Resource]) -> None:
-    """Raises `UserError` for a module that functions on this machine will not find."""
+def require_functions_here(resources: Mapping[str, Resource]) -> None:
+    """Raises `UserError` for a function that processes on this machine will not find."""
     for name, resource in resources.items():
-        top = resource.serve.partition(":")[0].partition(".")[0]
-        if top and importlib.machinery.PathFinder.find_spec(top, [*sys.path, str(Path.cwd())]) is None:
-            raise UserError(f"resource {name}: there is no module {top} in this folder, and none is installed")
+        if resource.serve and (fault := function_fault(resource.serve)):
+            raise UserError(f"resource {name}: {fault}")
 
 
 def require_room(resources: Mapping[str, Resource], before: Deployment | None, free: int, least: int) -> None:

@@ -161,9 +161,7 @@ class _Comparison:
     def _fault(self, round_: int, what: str) -> UserError:
         """The error for a round that is not the one that the run recorded, and why that may be."""
         config, identity = self._run.plan.config, self._run.identity
-        algorithm = config.algorithm
-        present = provenance.environment_fingerprint(config.task, algorithm.name, algorithm.engine, algorithm.device)
-        reasons = [provenance.changes(identity.environment_fingerprint, present)]
+        reasons = [provenance.changes(identity.environment_fingerprint, provenance.fingerprint_of(config))]
         if provenance.code_sha256() != identity.code_sha256:
             reasons.append(f"the program changed since (it began with commit {identity.commit or 'unknown'})")
         reason = "; ".join(filter(None, reasons)) or (

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from marless.comparison.run_evaluations import Axis
 from marless.page import axis_numbers, run_charts
 from marless.page.chart import Size
@@ -11,7 +9,7 @@ from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
 from marless.page.run_settings import Setting, as_text, command, settings, value_text
-from marless.reports import action_table
+from marless.reports import action_table, provenance
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
@@ -220,7 +218,7 @@ def _versions(facts: Facts) -> list[tuple[str, object]]:
         "back-end": identity.backend,
         "commit of the program": identity.commit,
         "SHA-256 of the program": identity.code_sha256,
-        **msgspec.to_builtins(identity.environment_fingerprint),
+        **provenance.parts(identity.environment_fingerprint),
         "SHA-256 of config.toml": identity.configs[-1] if identity.configs else None,
         "ended on": f"{machine.platform}, {counted(machine.cores, 'core')}" if machine else None,
         "SHA-256 of the weights": run_summary.weights_sha256 if run_summary else None,

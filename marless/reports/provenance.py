@@ -4,21 +4,24 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
-from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
+from coordinator.config.schema import RunConfig
 from functions import kernel_variables
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
 from functions.environments.task_names import ENVIRONMENTS
 from functions.plug_in_registry import plug_ins
+from functions.resources.settings import Resource
 from marless.reports import gpus
+from marless.reports.user_modules import code_of, hash_of_files
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +35,9 @@ _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the bytes of a run depend on besides its program and configuration.
 
-    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks;
-    `torch` is its version here, for runs that compute with it; `gpu` what they compute on, if that is one.
+    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks,
+    `resources` those of functions that answer, by the resource; `torch` is its version here, for runs that compute with
+    it; `gpu` what they compute on, if that is one.
     """
 
     python: str
@@ -43,6 +47,7 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     algorithm: str | None = None
     torch: str | None = None
     gpu: str | None = None
+    resources: dict[str, str] = {}
 
 
 @cache
@@ -52,29 +57,61 @@ def code_sha256(root: Path = ROOT) -> str:
     Taken once: a process runs the code that it loaded, whatever is edited since.
     """
     files = (path for package in PACKAGES for path in sorted((root / package).rglob("*")))
-    return _sha256(root, (path for path in files if path.suffix in (".py", ".toml")))
+    return hash_of_files(root, (path for path in files if path.suffix in (".py", ".toml")))
 
 
 def environment_fingerprint(
-    task: EnvTask, algorithm: str, engine: str = "numpy", device: str = "cpu"
+    task: EnvTask,
+    algorithm: str,
+    engine: str = "numpy",
+    device: str = "cpu",
+    resources: Mapping[str, Resource] = MappingProxyType({}),
 ) -> EnvironmentFingerprint:
-    """The fingerprint of a run of `task` with `algorithm` and the engine and device that this process would start."""
+    """The fingerprint of a run of `task` with `algorithm`, the engine and device, and the resources that this process
+    would start."""
     kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(
         python=platform.python_version(),
         numpy=version("numpy"),
         machine=machine(),
-        environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
-        algorithm=None if algorithm in ALGORITHMS.built_in else _package(_plug_in(ALGORITHMS.group, algorithm)),
+        environment=code_of(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
+        algorithm=None if algorithm in ALGORITHMS.built_in else code_of(_plug_in(ALGORITHMS.group, algorithm)),
         torch=_version_of("torch") if engine == "torch" else None,
         gpu=gpus.identity() if device == "cuda" else None,
+        resources={name: code for name, resource in resources.items() if (code := code_of(resource.serve))},
     )
+
+
+def fingerprint_of(config: RunConfig) -> EnvironmentFingerprint:
+    """The fingerprint of a run with this configuration that this process would start."""
+    algorithm = config.algorithm
+    return environment_fingerprint(
+        config.task, algorithm.name, algorithm.engine, algorithm.device, resources=config.resources
+    )
+
+
+def parts(fingerprint: EnvironmentFingerprint) -> dict[str, str | None]:
+    """What a fingerprint consists of, each part with its name."""
+    fields: dict[str, Any] = msgspec.to_builtins(fingerprint)
+    codes = fields.pop("resources")
+    return {**fields, **{resource_part(name): code for name, code in codes.items()}}
+
+
+def resource_part(name: str) -> str:
+    """What the part of a fingerprint is called that is the code of a resource."""
+    return f"resources.{name}"
+
+
+def differences(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> dict[str, str]:
+    """What differs, in words, by the part's name."""
+    old, new = parts(before), parts(now)
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return {name: f"{name} was {old.get(name)} and is {new.get(name)}" for name in names}
 
 
 def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
     """What differs, in words; '' when nothing does."""
-    pairs = ((name, getattr(before, name), getattr(now, name)) for name in EnvironmentFingerprint.__struct_fields__)
-    return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
+    return ", ".join(differences(before, now).values())
 
 
 def libraries() -> str:
@@ -128,34 +165,6 @@ def machine() -> str:
 def _plug_in(group: str, name: str) -> str:
     """The module of the plug-in's entry point; '' when there is none."""
     return next((offer.module for offer in plug_ins(group).get(name, ())), "")
-
-
-def _package(module: str) -> str | None:
-    """Name and hash of the top-level package or module of `module`, without importing it; None for ''."""
-    if not module:
-        return None
-    name = module.partition(":")[0].partition(".")[0]
-    # Workers look in the current folder too, after everything else.
-    spec = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
-    if spec is None:
-        return name
-    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    if not folders and spec.origin is not None:
-        return f"{name} {_sha256(Path(spec.origin).parent, [Path(spec.origin)])[:12]}"
-    digests = [_sha256(folder, (path for path in sorted(folder.rglob("*")) if _is_code(path))) for folder in folders]
-    return " ".join([name, *(digest[:12] for digest in digests)])
-
-
-def _is_code(path: Path) -> bool:
-    return path.suffix in (".py", ".so", ".pyd")
-
-
-def _sha256(root: Path, files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(root)}\0".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -41,9 +41,7 @@ def begin_run(
         backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
-        environment_fingerprint=provenance.environment_fingerprint(
-            config.task, config.algorithm.name, config.algorithm.engine, config.algorithm.device
-        ),
+        environment_fingerprint=provenance.fingerprint_of(config),
         created=now(),
         configs=(sha256(text),),
         deployment_ref=deployment_ref,

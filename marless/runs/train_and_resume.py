@@ -66,7 +66,7 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Endi
         identity = folder.identity()
         if drive.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
-        old = unchanged(folder, identity)
+        old = unchanged(folder, identity, settings)
         config = with_limits(old, settings)
         backend = registry.backend(identity.backend)
         require_packages(config, backend.runs_here)
@@ -163,8 +163,11 @@ def priced(config: RunConfig, there: str) -> RunConfig:
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 
-def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
-    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
+def unchanged(folder: RunFolder, identity: Identity, settings: Sequence[str] = ()) -> RunConfig:
+    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one.
+
+    The user's code may be another one where `settings` name it once more: who mends an environment or a judge says so.
+    """
     if folder.edited(identity):
         path = folder.path / CONFIG
         again = f"{program_name()} train {shlex.quote(str(path))}"
@@ -173,25 +176,38 @@ def unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
     config = folder.config()
-    present = _fingerprint(config)
-    if changes := provenance.changes(identity.environment_fingerprint, present):
-        raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
+    changes = provenance.differences(identity.environment_fingerprint, provenance.fingerprint_of(config))
+    naming = _code_settings(config)
+    changes = {part: change for part, change in changes.items() if naming.get(part) not in settings}
+    if changes:
+        what = f"{folder.name} would go on with other bytes: {', '.join(changes.values())}; go back to that"
+        if not changes.keys() <= naming.keys():
+            raise UserError(f"{what}, or start a new run")
+        again = " ".join([program_name(), "resume", folder.argument, *(shlex.quote(naming[part]) for part in changes)])
+        raise UserError(f"{what}, start a new run, or go on with the changed code: {again}")
     return config
 
 
-def _fingerprint(config: RunConfig) -> provenance.EnvironmentFingerprint:
-    algorithm = config.algorithm
-    return provenance.environment_fingerprint(config.task, algorithm.name, algorithm.engine, algorithm.device)
+def _code_settings(config: RunConfig) -> dict[str, str]:
+    """The settings that name the user's code, as the run has them, by the part of its fingerprint."""
+    serve = {name: f"resources.{name}.serve={resource.serve}" for name, resource in config.resources.items()}
+    return {
+        "environment": f"task.name={config.task.name}",
+        "algorithm": f"algorithm.name={config.algorithm.name}",
+        **{provenance.resource_part(name): setting for name, setting in serve.items()},
+    }
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
-    other = next((text for text in settings if not is_limit(text.partition("=")[0])), None)
+    naming = _code_settings(config).values()
+    limits = [text for text in settings if text not in naming]
+    other = next((text for text in limits if not is_limit(text.partition("=")[0])), None)
     if other is not None:
-        limits = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
-        raise UserError(f"{other}: a run keeps its configuration; only {limits} can be set anew")
+        allowed = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
+        raise UserError(f"{other}: a run keeps its configuration; only {allowed} can be set anew")
     document = msgspec.to_builtins(config)
-    for text in settings:
+    for text in limits:
         override(document, text)
     return convert(document, "the command line")
 

@@ -2,6 +2,9 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 
 import numpy as np
 import pytest
@@ -52,6 +55,20 @@ def test_a_fork_of_this_process_cannot_ask():
                 os._exit(8)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         assert resources.call("judge", [b"\x01"]) == [b"1"]
+
+
+def test_a_process_with_many_open_files_can_ask():
+    """select(2) takes no descriptor from 1024 on."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    if hard != RLIM_INFINITY and hard < 1200:
+        pytest.skip("this process may not open 1200 files")
+    with ExitStack() as opened:
+        opened.callback(setrlimit, RLIMIT_NOFILE, (soft, hard))
+        setrlimit(RLIMIT_NOFILE, (max(soft, 1200), hard))
+        while opened.enter_context(Path(os.devnull).open()).fileno() < 1100:
+            pass
+        with local(judge=JUDGE) as resources:
+            assert resources.call("judge", [b"\x01"]) == [b"1"]
 
 
 def test_environments_made_within_ask_it():

@@ -190,7 +190,7 @@ class Forker:
         """Takes in what the zygote says, waiting for it for at most `timeout_s`; whether it lives."""
         if self._zygote is not None:
             self._zygote.send_signal(signal.SIGCONT)  # a task may have stopped it
-        while self._socket is not None and select.select([self._socket], [], [], timeout_s)[0]:
+        while self._socket is not None and _is_readable(self._socket, timeout_s):
             with suppress(ConnectionError, Undecodable):
                 if data := self._socket.recv(4096):
                     self._hear(self._decoder.decode(data))
@@ -298,3 +298,10 @@ def _interpreter(
         pass_fds=descriptors,
         start_new_session=True,  # Ctrl-C in the terminal reaches only the coordinator
     )
+
+
+def _is_readable(channel: socket.socket, timeout_s: float) -> bool:
+    """Whether something arrives in time; unlike select(2), poll(2) takes any number of a descriptor."""
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

@@ -1,7 +1,7 @@
 """The host of a process that asks resources without a pool of tasks: it waits itself until they have answered."""
 
 import os
-import select
+import selectors
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -31,6 +31,8 @@ class BlockingHost:
         self._pool.share_resources(self._pools)
         self._lane = self._pool.lane("", folder)
         self._lane.serve(resources)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._pools, selectors.EVENT_READ)
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `functions.resources.port.Host`."""
@@ -49,11 +51,12 @@ class BlockingHost:
 
     def close(self) -> None:
         """Ends the processes, but for those at actions whose answers are kept, which end after these. Idempotent."""
+        self._selector.close()
         self._pool.close()
         self._pools.close()
 
     def _wait(self) -> None:
         """Until a process says something, or something is due."""
         due_s = min(self._pools.due_at(), self._cores.dispatch_waiting()) - time.monotonic()
-        select.select([self._pools], [], [], max(0.0, due_s) if due_s < inf else None)
+        self._selector.select(max(0.0, due_s) if due_s < inf else None)
         self._pools.listen()

@@ -1,11 +1,9 @@
 """Packages that a run needs on this machine: asked for before there is a folder, let alone a bill."""
 
+import os
 import shlex
 import shutil
-import sys
 from collections.abc import Mapping
-from importlib.machinery import PathFinder
-from pathlib import Path
 
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
@@ -15,6 +13,10 @@ from functions.resources.settings import Resource
 from marless import extras
 from marless.loggers import registry as loggers
 from marless.reports import gpus
+from marless.reports.user_modules import function_fault
+
+# Where Debian keeps engines; not on the path of every account.
+_GAMES = os.pathsep.join(["/usr/games", "/usr/local/games"])
 
 
 def require_packages(config: RunConfig, functions_here: bool = True) -> None:
@@ -42,19 +44,18 @@ def require_resources(resources: Mapping[str, Resource]) -> None:
 
 
 def _require_resource(name: str, resource: Resource) -> None:
-    package = resource.serve.partition(":")[0].partition(".")[0]
-    try:
-        refuse_standard(package)
-    except ValueError as error:
-        raise UserError(f"resources.{name}.serve: {error}") from error
-    # Processes find modules of the current folder, too, after all others.
-    if package and PathFinder.find_spec(package, [*sys.path, str(Path.cwd())]) is None:
-        raise UserError(
-            f"resources.{name}.serve: there is no module {package!r}; install it, or run from where it lies"
-        )
+    if resource.serve:
+        try:
+            refuse_standard(resource.serve.partition(":")[0])
+        except ValueError as error:
+            raise UserError(f"resources.{name}.serve: {error}") from error
+        if fault := function_fault(resource.serve):
+            raise UserError(f"resources.{name}.serve: {fault}")
     words = shlex.split(resource.command)
     if words and shutil.which(words[0]) is None:
-        raise UserError(f"resources.{name}.command: {words[0]!r} is not installed, or not on the PATH")
+        place = shutil.which(words[0], path=_GAMES)
+        advice = f"; name it {place}" if place else ""
+        raise UserError(f"resources.{name}.command: {words[0]!r} is not installed, or not on the PATH{advice}")
     if resource.sandbox != "none":
         _require_sandbox(name, resource)
 

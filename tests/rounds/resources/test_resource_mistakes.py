@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
+from installed_commands import STOCKFISH, needs_stockfish
 
 RUN = ("task.name=toy/signal", "task.judge=judge", "stop.rounds=1", "actors.num_envs=2", "algorithm.hidden=[8]")
 TOY = ("evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=1")
@@ -22,6 +23,7 @@ def train(shell, tmp_path, capfd, no_processes):
         (["resources.jury.serve=judges:grade"], "task.judge: there is no resource 'judge'; there are jury"),
         ([], "task.judge: there is no resource 'judge'"),
         (["resources.judge.serve=no_such_module:grade"], "resources.judge.serve: there is no module 'no_such_module'"),
+        (["resources.judge.serve=judges:graed"], "resources.judge.serve: there is no 'graed' in "),
         (["resources.judge.serve=json:loads"], "resources.judge.serve: 'json' belongs to Python's own library"),
         (["resources.judge.serve=judges:grade", "resources.judge.slots=0"], "resources.judge.slots: 0 is not a whole"),
         (["resources.judge.command=no-such-engine -x"], "resources.judge.command: 'no-such-engine' is not installed"),
@@ -43,6 +45,15 @@ def test_without_bubblewrap_a_run_says_what_installs_it(train, shell, tmp_path):
     assert said.code == 2 and len(said.err) == 1
     assert "resources.judge.sandbox: bubblewrap (bwrap) is not installed" in said.err[0]
     assert "apt-get install bubblewrap" in said.err[0]
+
+
+@needs_stockfish
+def test_an_engine_among_the_games_of_debian_is_named(train, shell, tmp_path):
+    if not STOCKFISH.startswith("/usr/games/"):
+        pytest.skip("stockfish lies elsewhere")
+    shell.export(PATH=str(tmp_path))
+    said = train("resources.judge.command=stockfish", "resources.judge.until=bestmove")
+    assert said.code == 2 and said.err[0].endswith(f"or not on the PATH; name it {STOCKFISH}")
 
 
 def test_a_judge_that_never_answers_ends_the_run_in_one_line(train, processes):

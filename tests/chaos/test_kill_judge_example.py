@@ -1,0 +1,176 @@
+"""examples/judge.toml as a user types it, killed and resumed: each program is run and paid once, no byte is another.
+
+The judge is the example's own, in the same sandbox, behind one that counts what it is asked.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from installed_commands import needs_bubblewrap
+from killed_runs import FOLDERS, processes, serves_resource
+
+from infra.local.file_storage import FileStorage
+
+pytestmark = [pytest.mark.conformance, needs_bubblewrap]
+
+# Every run draws new moments; set this to repeat those of a failure.
+SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+EXAMPLE = Path(__file__).parents[2] / "examples/judge.toml"
+COUNTED = "resources.judge.serve=counted_writers:grade"
+# What a run goes through at most while it is killed so often, and more.
+ROUNDS_PER_KILL = 1.2
+
+
+class Typed:
+    """A run called `name` in `folder`, by the commands that a user types there one after the other."""
+
+    def __init__(self, folder, name, rounds):
+        self._folder, self._name, self._settings = folder, name, [COUNTED, f"stop.rounds={rounds}"]
+        self.path, self._calls = folder / "runs" / name, folder / f"{name}.calls"
+        self._variables = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(FOLDERS),
+            "CALLS": str(self._calls),
+        }
+
+    def command(self):
+        """Trains, or resumes what was killed."""
+        if (self.path / "plan.json").exists():
+            return ["marless", "resume", self._name]
+        return ["marless", "train", str(EXAMPLE), *self._settings, "--run", self._name]
+
+    def start(self):
+        """The command in a process group of its own."""
+        with (self._folder / f"{self._name}.log").open("a") as log:
+            return subprocess.Popen(
+                self.command(),
+                cwd=self._folder,
+                env=self._variables,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def questions(self):
+        """Hashes of what the judge was asked so far, in order."""
+        return self._calls.read_text().split() if self._calls.exists() else []
+
+    def rounds(self):
+        """How many rounds are recorded."""
+        metrics = self.path / "metrics.jsonl"
+        return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+
+    def answers(self):
+        """How many answers are kept."""
+        return len(FileStorage(self.path / "objects").list("answers/"))
+
+    def actions(self):
+        """How many are on the bill."""
+        return json.loads((self.path / "summary.json").read_text())["actions"]["judge"]["count"]
+
+    def policies(self):
+        """Hashes of the policies that it ended with, and of its best."""
+        files = ("policies.safetensors", "best_policies.safetensors")
+        return [hashlib.sha256((self.path / name).read_bytes()).hexdigest() for name in files]
+
+    def finish(self):
+        """Goes on to its end."""
+        assert self.start().wait() == 0, (self._folder / f"{self._name}.log").read_text()[-2000:]
+
+
+def wait_for_moment(run, process, draw):
+    """Waits a moment from the start of the command, or until the judge was asked some questions more, or the run has
+    ended a round; and then a little."""
+    if draw.random() < 0.2:
+        time.sleep(draw.uniform(0.0, 2.0))
+        return
+    asked, rounds = len(run.questions()) + draw.randrange(1, 25), run.rounds()
+    while len(run.questions()) < asked and run.rounds() == rounds and process.poll() is None:
+        time.sleep(0.005)
+    time.sleep(draw.uniform(0.0, 0.1))
+
+
+def kill_group(process):
+    """Kills the command with all of its process group, as a terminal does that is closed by force."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def kill_one_below(process, draw):
+    """Kills a process of workers or of the judge, or what forks those; whether it was one of the judge."""
+    rows, below = processes(), [process.pid]
+    for parent in below:
+        below += [pid for pid, other, _ in rows if other == parent]
+    victims = [pid for pid in below[1:] if b"infra.local.processes.zygote" in command_line(pid)]
+    if not victims:
+        return False
+    # As often one of the judge's as one of the workers'.
+    judge = [pid for pid in victims if serves_resource(pid)]
+    victim = draw.choice(draw.choice([each for each in (judge, [*{*victims} - {*judge}]) if each]))
+    with suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
+    return victim in judge
+
+
+def command_line(pid):
+    """What a process was started with; b'' where it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_byte(tmp_path):
+    print(f"CHAOS_SEED={SEED}")
+    draw, kills = random.Random(SEED), 100
+    rounds = round(ROUNDS_PER_KILL * kills)
+    undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)
+    undisturbed.finish()
+    without_answer = 0
+    for kill in range(kills):
+        process = killed.start()
+        wait_for_moment(killed, process, draw)
+        assert process.poll() is None, f"it ended before kill {kill + 1}"
+        kill_group(process)
+        without_answer += killed.answers() < len(killed.questions())
+    killed.finish()
+    print(f"{len(killed.questions())} questions, {killed.answers()} answers, {killed.actions()} actions")
+    print(f"after {without_answer} of {kills} kills the judge was at a question")
+    assert without_answer
+    assert [question for question, count in Counter(killed.questions()).items() if count > 1] == []
+    assert len(killed.questions()) == killed.answers() == killed.actions() == len(undisturbed.questions())
+    assert {*killed.questions()} == {*undisturbed.questions()}
+    assert killed.policies() == undisturbed.policies()
+
+
+def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path):
+    """After half of them the run goes on by itself, and after half its whole group is killed. A question is asked twice
+    only where the process that was at it was killed."""
+    print(f"CHAOS_SEED={SEED}")
+    draw, kills = random.Random(SEED), 30
+    rounds = round(ROUNDS_PER_KILL * kills)
+    undisturbed, killed = Typed(tmp_path, "undisturbed", rounds), Typed(tmp_path, "killed", rounds)
+    undisturbed.finish()
+    of_judge, process = 0, killed.start()
+    for kill in range(kills):
+        wait_for_moment(killed, process, draw)
+        assert process.poll() is None, f"it ended before kill {kill + 1}"
+        of_judge += kill_one_below(process, draw)
+        if draw.random() < 0.5:
+            time.sleep(draw.uniform(0.0, 0.5))
+            kill_group(process)
+            process = killed.start()
+    assert process.wait() == 0
+    again = len(killed.questions()) - killed.answers()
+    print(f"{killed.answers()} answers, {again} questions again, {killed.actions()} actions, {of_judge} of the judge")
+    assert {*killed.questions()} == {*undisturbed.questions()} and killed.answers() == len(undisturbed.questions())
+    assert 0 <= again <= 2 * of_judge and 0 <= killed.actions() - killed.answers() <= 2 * of_judge
+    assert killed.policies() == undisturbed.policies()
