@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.conformance, needs_bubblewrap]
 # Every run draws new moments; set this to repeat those of a failure.
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 EXAMPLE = Path(__file__).parents[2] / "examples/judge.toml"
-COUNTED = "resources.judge.serve=counted_writers:grade"
+# What is killed often enough is tried often enough.
+SETTINGS = ("resources.judge.serve=counted_writers:grade", "resources.judge.attempts=10", "attempts=30")
 # What a run goes through at most while it is killed so often, and more.
 ROUNDS_PER_KILL = 1.2
 
@@ -34,7 +35,7 @@ class Typed:
     """A run called `name` in `folder`, by the commands that a user types there one after the other."""
 
     def __init__(self, folder, name, rounds):
-        self._folder, self._name, self._settings = folder, name, [COUNTED, f"stop.rounds={rounds}"]
+        self._folder, self._name, self._settings = folder, name, [*SETTINGS, f"stop.rounds={rounds}"]
         self.path, self._calls = folder / "runs" / name, folder / f"{name}.calls"
         self._variables = {
             **os.environ,
@@ -151,9 +152,10 @@ def test_hundred_kills_of_the_whole_group_ask_no_question_twice_and_change_no_by
     assert killed.policies() == undisturbed.policies()
 
 
-def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path):
-    """After half of them the run goes on by itself, and after half its whole group is killed. A question is asked twice
-    only where the process that was at it was killed."""
+@pytest.mark.parametrize("share", [0.0, 0.5], ids=["the driver lives", "the driver is killed after half of them"])
+def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path, share):
+    """A question is asked twice only where the process that was at it was killed, and what a driver that lives has
+    heard of is on the bill."""
     print(f"CHAOS_SEED={SEED}")
     draw, kills = random.Random(SEED), 30
     rounds = round(ROUNDS_PER_KILL * kills)
@@ -164,7 +166,7 @@ def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path
         wait_for_moment(killed, process, draw)
         assert process.poll() is None, f"it ended before kill {kill + 1}"
         of_judge += kill_one_below(process, draw)
-        if draw.random() < 0.5:
+        if draw.random() < share:
             time.sleep(draw.uniform(0.0, 0.5))
             kill_group(process)
             process = killed.start()
@@ -173,4 +175,5 @@ def test_thirty_kills_of_workers_and_of_the_judge_itself_change_no_byte(tmp_path
     print(f"{killed.answers()} answers, {again} questions again, {killed.actions()} actions, {of_judge} of the judge")
     assert {*killed.questions()} == {*undisturbed.questions()} and killed.answers() == len(undisturbed.questions())
     assert 0 <= again <= 2 * of_judge and 0 <= killed.actions() - killed.answers() <= 2 * of_judge
+    assert share or len(killed.questions()) <= killed.actions()
     assert killed.policies() == undisturbed.policies()

@@ -222,6 +222,21 @@ def test_a_kept_answer_is_asked_once_though_its_asker_is_killed_and_paid_by_the_
     assert len(calls()) == 2
 
 
+def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is_killed_meanwhile(pool, lane, tmp_path):
+    """The process at the second question is killed, and while that waits for the slot again, the task that asked."""
+    keys = [f"{number:064}" for number in range(3)]
+    run = lane(judge=wait_judge(keep=True))
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0 a", "0.5 b", "0.5 c"], keys])
+    os.kill(begun(2, pool.wait), signal.SIGKILL)
+    begun(3, pool.wait)
+    os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
+    assert collect(run, 1)["task"].outcome == "crash"
+    told_again = asked(run, ["ask", "judge", ["0 a", "0.5 b", "0.5 c"], keys])[0]["told"]
+    attempts = [attempts for *_, attempts, _ in told_again]
+    assert attempts == [1, 2, 1] and events() == ["0 a", "0.5 b", "0.5 c", "0.5 b"]
+    assert [kept_answer(FileStorage(tmp_path / "run"), key).failed for key in keys] == [0, 1, 0]
+
+
 @on_linux
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):

@@ -1,7 +1,7 @@
 """What tasks ask resources: a question from when it is asked until its outcome is told."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ class Question:
     queued_ms: float = 0.0
     attempts: list[Outcome] = field(default_factory=list)
     """Those that have ended."""
+    failed_before: Sequence[Outcome] = ()
+    """Attempts for a task that had ended by then: paid with the answer, which its next attempt gets."""
     attempt_id: str = ""
     """Of the one that has not."""
     is_served: bool = False
@@ -59,6 +61,10 @@ class Question:
         """Whether no other attempt is made: one was answered, or all have failed, or nobody waits any more."""
         return not self.attempts[-1].error or len(self.attempts) >= self.resource.attempts or self.tell is None
 
+    def all_attempts(self) -> list[Outcome]:
+        """Those that have ended, for whomever."""
+        return [*self.failed_before, *self.attempts]
+
     def tries(self) -> int:
         """How often it was asked so far."""
         return len(self.attempts) + self.is_served
@@ -66,7 +72,7 @@ class Question:
     def run_ms(self) -> float:
         """Milliseconds that it was served so far."""
         served_ms = (time.monotonic() - self.served_at) * 1000 if self.is_served else 0.0
-        return sum(attempt.run_ms for attempt in self.attempts) + served_ms
+        return sum(attempt.run_ms for attempt in self.all_attempts()) + served_ms
 
     def time(self, since: float) -> ActionTime:
         """When it was asked and served so far, in milliseconds `since` then; it has begun."""

@@ -133,7 +133,7 @@ class ResourcePool(TaskPool):
         busy_slots = {other.slot for other in self.workers if other.task is not None and other is not worker}
         worker.slot = next(slot for slot in count() if slot not in busy_slots)
         question = pending.question
-        failed, failed_ms = len(question.attempts), question.run_ms()
+        failed, failed_ms = len(question.all_attempts()), question.run_ms()
         question.begin(worker.slot, cores, pending.queued_ms)
         return to_message_pack(ActionCall(question.name, self._resource, question.action, cores, failed, failed_ms))
 

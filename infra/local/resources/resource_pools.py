@@ -41,6 +41,8 @@ class ResourcePools:
         # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
         self._questions: dict[str, Question] = {}
         self._asked: dict[int, list[Question]] = {}
+        # Attempts that have failed at questions of tasks that have ended, where answers are kept: by lane and answer.
+        self._failed: dict[tuple[Lane, str], list[Outcome]] = {}
         self._selector = selectors.DefaultSelector()
 
     def fileno(self) -> int:
@@ -70,7 +72,8 @@ class ResourcePools:
             tell(Outcome(error="the run has no such resource"))
             return
         action = Action(body, message.key if resource.keep else "", pending.id)
-        question = Question(pending.lane, message.resource, resource, action, tell)
+        failed = self._failed.pop((pending.lane, action.key), ())
+        question = Question(pending.lane, message.resource, resource, action, tell, failed_before=failed)
         self._asked.setdefault(worker.token, []).append(question)
         self.begin(question)
 
@@ -111,6 +114,7 @@ class ResourcePools:
             question.tell = None
             if not question.is_served and self._questions.pop(question.attempt_id, None) is not None:
                 self._lane_of(question)[1].cancel(question)
+                self._remember_failed(question)
 
     def weigh(self, lane: Lane) -> None:
         """The lane's share has changed."""
@@ -123,6 +127,7 @@ class ResourcePools:
             actions.close()
         self._questions = {id: one for id, one in self._questions.items() if one.asker is not lane}
         self._asked = {token: each for token, each in self._asked.items() if each[0].asker is not lane}
+        self._failed = {key: attempts for key, attempts in self._failed.items() if key[0] is not lane}
 
     def has_others(self, lane: Lane) -> bool:
         """Whether a resource is at work for another lane."""
@@ -154,7 +159,14 @@ class ResourcePools:
             return
         if outcome.paid and outcome.run_ms <= report.duration_ms and not outcome.error:  # it was not kept before
             self._lane_of(question)[0].learn(question.cores, outcome.run_ms / 1000)
-        question.end(after(question.attempts))
+        if outcome.error and question.tell is None:
+            self._remember_failed(question)
+        question.end(after(question.all_attempts()))
+
+    def _remember_failed(self, question: Question) -> None:
+        """Nobody is told of the question's attempts, which are paid by who asks it next."""
+        if question.action.key and (attempts := question.all_attempts()):
+            self._failed[question.asker, question.action.key] = attempts
 
     def _tell(self, workers: Workers, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
         """Tells the task of the token, which goes on when it waits for nothing else."""

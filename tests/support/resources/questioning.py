@@ -32,7 +32,10 @@ def _ask(blobs, name, questions, keys=()):
         outcomes = RESOURCES.host.ask(name, actions)
     except ResourceFault as fault:
         return {"fault": str(fault)}
-    told = [(one.answer.decode(), one.error, one.paid, one.queued_ms, one.run_ms, one.slot) for one in outcomes]
+    told = [
+        (one.answer.decode(), one.error, one.paid, one.queued_ms, one.run_ms, one.attempts, one.slot)
+        for one in outcomes
+    ]
     return {"told": told, "began": began, "ended": time.monotonic()}
 
 
