@@ -61,7 +61,8 @@ def _trained(plan: Plan, summary: Summary) -> list[str]:
 
 def _actions_text(name: str, actions: ActionTotals) -> str:
     hits = f", {counted(actions.hits, 'hit')}" if actions.hits else ""
-    return f"{name}: {counted(actions.count, 'action')}{hits}, {seconds(actions.seconds)}, {money(actions.dollars)}"
+    billed = f"{seconds(actions.seconds)} billed, {money(actions.dollars)}"
+    return f"{name}: {counted(actions.count, 'action')}{hits}, {billed}"
 
 
 def _duration(summary: Summary) -> str:

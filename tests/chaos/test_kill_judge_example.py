@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.conformance, needs_bubblewrap]
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 EXAMPLE = Path(__file__).parents[2] / "examples/judge.toml"
 # What is killed often enough is tried often enough.
-SETTINGS = ("resources.judge.serve=counted_writers:grade", "resources.judge.attempts=10", "attempts=30")
+SETTINGS = ("resources.judge.serve=counted_writers:grade", "resources.judge.attempts=10", "attempts=10")
 # What a run goes through at most while it is killed so often, and more.
 ROUNDS_PER_KILL = 1.2
 
