@@ -48,9 +48,10 @@ help: ## what can be made
 train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the defaults, or with ARGS and BACKEND
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
-# One process more than two cores, as many tests wait for time-outs.
+# One process more than two cores, as many tests wait for time-outs. By the number of their tests, files that start
+# accounts and runs, with few tests each, would come last; by name unit tests do (tests/support/distribution.py).
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 3 --dist loadfile -m 'not conformance' $(TESTS) $(ARGS)
+	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not conformance' $(TESTS) $(ARGS)
 
 # A kernel that the processor cannot run is left out, and named.
 test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import drawing_commands
 import pytest
+from distribution import FilesAndAccount, longest_first
 from shell import Shell
 
 from functions.contract import MissingExtra
@@ -44,6 +45,10 @@ def shell():
         yield shell
 
 
+def pytest_xdist_make_scheduler(config, log):
+    return FilesAndAccount(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_finish(session):
     gc.freeze()
     gc.enable()
@@ -55,6 +60,7 @@ def pytest_collection_modifyitems(items):
 
     Of each next n it is the one before, as in a diagonal: every n-th would leave out values of a parameter that has n.
     """
+    longest_first(items)
     cases = Counter()
     for item in items:
         if mark := item.get_closest_marker("one_in"):
