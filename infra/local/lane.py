@@ -97,6 +97,7 @@ class SharedPool(Protocol):
     capacity: Capacity
     usual_cores: dict[str, float]
     presumed_cores: float
+    any_processor: bool
 
     def serve(self, lane: "Lane") -> None: ...
 
@@ -119,6 +120,8 @@ class Lane:
 
     def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
         self._pool, self.name, self.weight, self.logs = pool, name, weight, pool.logs
+        self.any_processor = pool.any_processor
+        """Whether processors that round otherwise than this one may serve it."""
         self.resources: Mapping[str, Resource] = {}
         """What its tasks may ask, by name."""
         self.root = os.fsencode(blobs_root.absolute())

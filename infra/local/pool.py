@@ -40,6 +40,14 @@ class Pool(TaskPool):
         self.resources = resources
         self._workers.watch(resources.fileno())
 
+    def news(self) -> list[str]:
+        """Lines for the user about the workers since the last call; of processes of this machine there are none."""
+        return []
+
+    def has_room(self) -> bool:
+        """Whether another lane finds a worker that it may share."""
+        return True
+
     def limit_cores(self) -> None:
         """For tasks that begin from now on there are no more cores than the machine has, also where slots were taken
         for cores before."""

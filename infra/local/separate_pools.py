@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from infra.local.core_account import CoreAccount
+from infra.local.dispatch import Capacity
 from infra.local.lane import Lane
 from infra.local.own_process import cores
-from infra.local.single_run_pool import WorkerPool
+from infra.local.pool import Pool
+from infra.local.single_run_pool import OwnPool, logs_beside
 
 if TYPE_CHECKING:
     from functions.resources.settings import Resource
@@ -27,7 +29,7 @@ class SeparatePools:
 
     def __init__(self, modules: Mapping[str, str], logs: Path) -> None:
         self._modules, self._logs = modules, logs
-        self._open: list[WorkerPool] = []
+        self._open: list[OwnPool] = []
         self._resources: ResourcePools | None = None
         self._resource_cores = CoreAccount(cores())
         self.busy_s: dict[str, float] = {}
@@ -35,7 +37,7 @@ class SeparatePools:
 
     def lane(self, name: str, blobs_root: Path) -> Lane:
         """The invoker of a run whose objects are below `blobs_root`; its process ends when it is closed."""
-        lane = _Alone(self, blobs_root, self._modules)
+        lane = _Alone(self, self._pool(blobs_root), blobs_root)
         self._open.append(lane)
         return lane
 
@@ -63,6 +65,18 @@ class SeparatePools:
         """Every lane has one process, however many there are."""
         return 1
 
+    def has_room(self) -> bool:
+        """See `Pool`."""
+        return True
+
+    def news(self) -> list[str]:
+        """See `Pool`; what several of them say is said once."""
+        return list(dict.fromkeys(line for lane in self._open for line in lane.own.news()))
+
+    def _pool(self, blobs_root: Path) -> Pool:
+        """That of the run with its objects there."""
+        return Pool(Capacity(1, 1), self._modules, logs_beside(blobs_root))
+
     def wait(self, timeout_s: float) -> None:
         """Waits until a process says something, for at most `timeout_s`, and takes in what all of them said."""
         self._open = [lane for lane in self._open if not lane.own.closed]
@@ -73,15 +87,16 @@ class SeparatePools:
             lane.own.wait(0.0)
 
 
-class _Alone(WorkerPool):
+class _Alone(OwnPool):
     """One process for one run, whose tasks ask what those of all runs ask."""
 
-    def __init__(self, pools: SeparatePools, blobs_root: Path, modules: Mapping[str, str]) -> None:
-        super().__init__(1, blobs_root, modules)
+    def __init__(self, pools: SeparatePools, pool: Pool, blobs_root: Path) -> None:
+        super().__init__(pool, blobs_root)
         self._pools = pools
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Lets its tasks ask these resources."""
         if resources and self.own.resources is None:
             self.own.share_resources(self._pools.resources())
+            self.own.limit_cores()
         super().serve(resources)

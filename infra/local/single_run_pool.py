@@ -12,7 +12,26 @@ if TYPE_CHECKING:
     from functions.resources.settings import Resource
 
 
-class WorkerPool(Lane):
+class OwnPool(Lane):
+    """The one lane of a pool, which ends with it."""
+
+    def __init__(self, pool: Pool, blobs_root: Path) -> None:
+        self.own = pool
+        super().__init__(pool, "", blobs_root, 1.0)
+        pool.open(self)
+
+    def close(self) -> None:
+        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
+        super().close()
+        self.own.close()
+
+
+def logs_beside(blobs_root: Path) -> Path:
+    """Where workers print of a run that has its objects there."""
+    return blobs_root.absolute().parent / "workers"
+
+
+class WorkerPool(OwnPool):
     """A pool of one lane: at most `workers` processes for one run.
 
     `modules`, `threads` and `logs` are as in `Pool`; the default for `logs` is a folder beside that of the objects.
@@ -21,17 +40,12 @@ class WorkerPool(Lane):
     def __init__(
         self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
     ) -> None:
-        self.own = Pool(Capacity(workers, workers), modules, logs or blobs_root.absolute().parent / "workers", threads)
-        super().__init__(self.own, "", blobs_root, 1.0)
-        self.own.open(self)
+        super().__init__(
+            Pool(Capacity(workers, workers), modules, logs or logs_beside(blobs_root), threads), blobs_root
+        )
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Lets its tasks ask these resources. Those that compute then share the machine's cores with the tasks."""
         if resources:
             self.own.limit_cores()
         super().serve(resources)
-
-    def close(self) -> None:
-        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
-        super().close()
-        self.own.close()

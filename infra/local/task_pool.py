@@ -44,6 +44,9 @@ class TaskPool:
     processes have the one in the variable `token`. A pool belongs to one thread.
     """
 
+    any_processor = False
+    """Whether its workers' processors may round otherwise than this one's."""
+
     def __init__(
         self,
         capacity: Capacity,

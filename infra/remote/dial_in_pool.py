@@ -17,6 +17,8 @@ from infra.local.own_process import cores
 from infra.local.pipe_messages import Get, Put
 from infra.local.pool import Pool
 from infra.local.processes.remote_objects import answer_with
+from infra.local.separate_pools import SeparatePools
+from infra.local.single_run_pool import OwnPool, logs_beside
 from infra.local.worker_handle import connection_lost
 from infra.local.worker_processes import Worker
 from infra.remote.listener import DialInStarter, Listener
@@ -46,6 +48,7 @@ class DialInPool(Pool):
         most: float = inf,
     ) -> None:
         super().__init__(Capacity(1, inf), modules, logs, cores=CoreAccount(cores()), starter=DialInStarter(listener))
+        self.any_processor = listener.any_processor
         self._listener, self._most_slots, self._news = listener, most, list[str]()
         self._storages: dict[bytes, FileStorage] = {}
         self._woken, self._wake = os.pipe()
@@ -176,21 +179,30 @@ class DialInPool(Pool):
         return True
 
 
-class DialInRun(Lane):
-    """A pool of one lane: a single run on the workers that are connected; `most` as in `DialInPool`."""
+class DialInRun(OwnPool):
+    """A pool of one lane: a single run on the workers that are connected."""
 
-    def __init__(
-        self,
-        listener: Listener,
-        blobs_root: Path,
-        modules: Mapping[str, str],
-        most: float = inf,
-    ) -> None:
-        self.own = DialInPool(listener, modules, blobs_root.absolute().parent / "workers", most)
-        super().__init__(self.own, "", blobs_root, 1.0)
-        self.own.open(self)
+    def __init__(self, listener: Listener, blobs_root: Path, modules: Mapping[str, str]) -> None:
+        self._dial_in = DialInPool(listener, modules, logs_beside(blobs_root))
+        super().__init__(self._dial_in, blobs_root)
 
-    def close(self) -> None:
-        """Ends the connections of its workers; drops running tasks. Idempotent."""
-        super().close()
-        self.own.close()
+    @property
+    def connected(self) -> int:
+        """See `DialInPool`."""
+        return self._dial_in.connected
+
+
+class SeparateDialInPools(SeparatePools):
+    """A connected worker for every run, whose process ends with the run."""
+
+    def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path) -> None:
+        super().__init__(modules, logs)
+        self._listener = listener
+
+    def has_room(self) -> bool:
+        """Whether there is a worker for another run; the first may wait for one."""
+        waiting = sum(not len(lane.own.workers) for lane in self._open if not lane.own.closed)
+        return not any(not lane.own.closed for lane in self._open) or waiting < self._listener.idle
+
+    def _pool(self, blobs_root: Path) -> Pool:
+        return DialInPool(self._listener, self._modules, logs_beside(blobs_root), most=1)

@@ -40,16 +40,16 @@ class Listener:
     ) -> None:
         self._socket = listening_socket(address)
         self.address = Address(address.host, self._socket.getsockname()[1])
-        self._token, self._badge, self._tls, self._any_processor = token, badge, tls, any_processor
+        self._token, self._badge, self._tls, self.any_processor = token, badge, tls, any_processor
         self._patience_s = patience_s
         self._idle = deque[WorkerConnection]()
         self._lines = deque[str]()
         # What was said of strangers, each once: who scans ports fills no log.
         self._refusals = set[str]()
-        self._strangers = 0
         self._wakes: tuple[int, ...] = ()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
+        self._strangers = asyncio.Semaphore(_STRANGERS)
         ready = Event()
         self._thread = Thread(target=lambda: asyncio.run(self._listen(ready)), name="listener", daemon=True)
         self._thread.start()
@@ -103,16 +103,14 @@ class Listener:
 
     async def _accept(self, guests: "set[asyncio.Task[None]]") -> None:
         while True:
+            await self._strangers.acquire()  # others wait to be accepted
             try:
                 connection, peer = await self._loop.sock_accept(self._socket)
             except OSError as error:  # no descriptors are left
                 self._tell(f"cannot take in workers: {explain(error, '')}")
+                self._strangers.release()
                 await asyncio.sleep(1.0)
                 continue
-            if self._strangers >= _STRANGERS:
-                connection.close()
-                continue
-            self._strangers += 1
             guest = asyncio.create_task(self._receive(connection, str(peer[0])))
             guests.add(guest)
             guest.add_done_callback(guests.discard)
@@ -121,7 +119,7 @@ class Listener:
         try:
             admitted = await self._admitted(connection, peer)
         finally:
-            self._strangers -= 1
+            self._strangers.release()
         if admitted is None:
             return
         stream, introduction = admitted
@@ -144,7 +142,7 @@ class Listener:
             async with asyncio.timeout(self._patience_s):
                 stream = await self._stream(connection)
                 writer = stream.writer
-                return stream, await admit(stream, self._token, self._badge, self._any_processor)
+                return stream, await admit(stream, self._token, self._badge, self.any_processor)
         except TimeoutError:
             self._refuse(peer, f"it did not say within {self._patience_s:g} s who it is")
         except (DialInError, Undecodable) as error:

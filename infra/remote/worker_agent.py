@@ -1,7 +1,6 @@
 """Keeps worker processes of this machine dialled in to a driver."""
 
 import asyncio
-import os
 import secrets
 import socket
 import ssl
@@ -15,18 +14,16 @@ from typing import Any
 
 from functions.encoding import Undecodable
 from functions.function_specs import FUNCTIONS
-from functions.system_errors import explain
 from infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
-from infra.remote.addresses import Address, watch_peer
+from infra.remote.addresses import Address
 from infra.remote.chunks import read_chunk
-from infra.remote.faults import DialInError
-from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, apply
+from infra.remote.dialling import Away, Dialler
+from infra.remote.handshake import Badge, Introduction, Stream
 from infra.remote.served_process import ServedProcess
 
 MODULES: Mapping[str, str] = {spec.name: spec.module for spec in FUNCTIONS}
 """The module that serves each function."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-_BUFFER = 1 << 20
 
 
 def dial_in(
@@ -62,8 +59,9 @@ class WorkerAgent:
         tls: ssl.SSLContext | None = None,
         modules: Mapping[str, str] = MODULES,
     ) -> None:
-        self._address, self._slots, self._token, self._tls = address, slots, token, tls
-        self._introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge)
+        introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge)
+        self._address, self._slots = address, slots
+        self._dialler = Dialler(address, token, introduction, slots, tls)
         self._say, self._patience_s, self._modules = say, patience_s, modules
         self._starter: Forker | Spawner
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,8 +116,13 @@ class WorkerAgent:
     async def _keep_dialled_in(self) -> None:
         """One process after the other; returns when the driver has been away for too long."""
         pause_s = _FIRST_PAUSE_S
-        while (stream := await self._dial()) is not None or self._is_patient():
-            if stream is None:
+        while True:
+            try:
+                stream = await self._dialler.dial()
+            except Away as error:
+                self._tell(str(error))
+                if not self._is_patient():
+                    return
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
@@ -135,43 +138,6 @@ class WorkerAgent:
 
     def _is_patient(self) -> bool:
         return self._connected > 0 or time.monotonic() < self._away_since + self._patience_s
-
-    async def _dial(self) -> Stream | None:
-        """A connection that the driver has taken; None where none answers. Raises `DialInError`."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                stream = await self._connect()
-        except socket.gaierror as error:
-            raise DialInError(f"there is no host {self._address.host}: {explain(error, '')}") from None
-        except ssl.SSLError as error:
-            raise DialInError(f"no encrypted connection to {self._address}: {error.reason or error}") from None
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else explain(error, "no answer")
-            self._tell(f"no driver answers at {self._address} ({why}); dials until one does")
-            return None
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await apply(stream, self._token, self._introduction)
-        except BaseException as error:
-            stream.writer.close()
-            if isinstance(error, DialInError):
-                raise DialInError(f"cannot serve the driver at {self._address}: {error}") from None
-            if isinstance(error, Undecodable | TimeoutError):
-                raise DialInError(
-                    f"what answers at {self._address} is no driver of marless, or encrypts, which needs --tls-ca"
-                ) from None
-            if not isinstance(error, EOFError | OSError):
-                raise
-            self._tell(f"{self._address} hangs up before it says that it is a driver of marless; dials again")
-            return None
-        return stream
-
-    async def _connect(self) -> Stream:
-        reader, writer = await asyncio.open_connection(
-            self._address.host or "localhost", self._address.port, ssl=self._tls, limit=_BUFFER
-        )
-        watch_peer(writer.get_extra_info("socket"))
-        return Stream(reader, writer)
 
     async def _serve(self, stream: Stream) -> None:
         """Returns when the process or the connection has ended, and the other one with it."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.config import toml_dump
 from coordinator.config.schema import RunConfig
@@ -29,6 +29,9 @@ from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
 from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 ROOT = Path("ablations")
 
@@ -120,8 +123,11 @@ def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
     return reference
 
 
-def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView) -> AblationResult:
-    """Runs what is missing, `jobs` runs at once, and writes the comparison into the ablation's folder.
+def ablate(
+    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: "Listener | None" = None
+) -> AblationResult:
+    """Runs what is missing, `jobs` runs at once, with a `listener` on workers that dial in, and writes the comparison
+    into the ablation's folder.
 
     Raises `UserError` for a folder that holds something else, and `StorageFault`.
     """
@@ -129,7 +135,7 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
     with RunFolder(ablation.folder).driving():
         campaign = AblationCampaign(ablation, _declare(ablation), view.cell_ended)
         view.announce(ablation, len(campaign.missing))
-        drive_separately(campaign, stopping, jobs, view)
+        drive_separately(campaign, stopping, jobs, view, listener)
         result = _result(campaign, stopping)
     if result.comparison is not None:
         view.show_comparison(result)
@@ -137,13 +143,18 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
 
 
 def ablate_suite(
-    title: str, ablations: Sequence[Ablation], jobs: int, stopping: Stopping, view: AblationView
+    title: str,
+    ablations: Sequence[Ablation],
+    jobs: int,
+    stopping: Stopping,
+    view: AblationView,
+    listener: "Listener | None" = None,
 ) -> tuple[Ending, str]:
     """Compares the arms on one task after the other, then over all tasks; returns the table of all tasks too, '' when
     it was stopped before. Raises as `ablate`."""
     last_failure, costs = Ending(FINISHED, ""), list[TaskCosts]()
     for ablation in ablations:
-        result = ablate(ablation, jobs, stopping, view)
+        result = ablate(ablation, jobs, stopping, view, listener)
         if stopping.received:
             return result.ending, ""
         last_failure = result.ending if result.ending.code != FINISHED else last_failure

@@ -52,6 +52,8 @@ class Connection:
     # How many workers there are at present, where they come and go, and lines about them since the last call.
     width: Callable[[], int] | None = None
     news: Callable[[], list[str]] = list
+    # Whether processors that round otherwise than this one may serve the run.
+    any_processor: bool = False
     # Returns once storage has ended what it does beside the run.
     settle: Callable[[], None] = lambda: None
 

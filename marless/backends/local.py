@@ -57,8 +57,8 @@ class ListeningBackend(LocalBackend):
         from infra.remote.dial_in_pool import DialInRun
 
         run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
-        connection = _connection(folder, run, max(1, run.own.connected), read_only)
-        return replace(connection, width=lambda: max(1, run.own.connected), news=run.own.news)
+        connection = _connection(folder, run, max(1, run.connected), read_only)
+        return replace(connection, width=lambda: max(1, run.connected), news=run.own.news)
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
@@ -69,6 +69,7 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         invoker=invoker,
         platform=Platform(concurrency=concurrency),  # without a limit on start-ups: the pool's clock covers them
         printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
+        any_processor=isinstance(invoker, Lane) and invoker.any_processor,
         settle=storage.settle,
     )
     serve: Callable[[Mapping[str, Resource]], None] | None = getattr(invoker, "serve", None)

@@ -66,6 +66,15 @@ def continue_run(
     return identity if config == old else _record_limits(folder, identity, config)
 
 
+def with_processors(folder: RunFolder, identity: Identity, backend: Connection) -> Identity:
+    """The plan of a run that begins or goes on with these workers: it says so where their processors may be any."""
+    if not backend.any_processor or identity.any_processor:
+        return identity
+    identity = msgspec.structs.replace(identity, any_processor=True)
+    folder.identify(identity)
+    return identity
+
+
 def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
     """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
     text = toml_dump.document(config).encode()

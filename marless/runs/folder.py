@@ -50,7 +50,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
     depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
-    it, in order. `deployment_ref` locates a run in the cloud.
+    it, in order. `deployment_ref` locates a run in the cloud. With `any_processor` workers of other machines may have
+    rounded otherwise than its processor does.
     """
 
     run: str
@@ -62,6 +63,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     configs: tuple[str, ...]
     deployment_ref: DeploymentRef | None = None
     inputs: RunInputs = NO_INPUTS
+    any_processor: bool = False
 
 
 def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:

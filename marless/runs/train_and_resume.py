@@ -135,6 +135,9 @@ def _drive(
             return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
         if isinstance(identity, Ending):
             return identity
+        from marless.runs.beginning import with_processors
+
+        identity = with_processors(folder, identity, connection)
         if drive.detach:
             return detach(folder, config, identity, connection)
         return launch(folder, config, identity, connection, drive.view(), signals, drive.started)

@@ -107,6 +107,9 @@ class CampaignView:
     def remark(self, run: StudyRun, text: str) -> None:
         """Tasks of the run did something to their processes, for the first time in this command."""
 
+    def tell(self, text: str) -> None:
+        """Workers of other machines have come or gone, or were refused."""
+
     def look(self, campaign: Campaign) -> None:
         """Called often; must be cheap."""
 

@@ -16,7 +16,7 @@ from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.text.redaction import redact
 from infra.local.lane import Lane
 from marless.backends.local import LocalBackend
-from marless.runs.beginning import begin_run, continue_run
+from marless.runs.beginning import begin_run, continue_run, with_processors
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping
@@ -142,6 +142,7 @@ class PooledRun:
         else:
             config = self.run.config
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
+        identity = with_processors(folder, identity, connection)
         connection.serve(config.resources)
         view, start_time = _Progress(self.run), time.monotonic()
         session = Session(folder, config, identity, connection, view, self._stopping, start_time, alone=False)

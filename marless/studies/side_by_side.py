@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coordinator.governor.shared_budget import Purse, least
 from infra.local.pool import Pool
@@ -16,6 +17,9 @@ from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.owners import lane_weight
 from marless.studies.pooled_run import PooledRun
 from marless.studies.study_run import OVER, StudyRun
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
@@ -55,6 +59,8 @@ class SideBySide:
                     self._advance(work)
                 self._fill()
                 self._close(work for work in self._being_logged.values() if work.written)
+                for line in self._pool.news():
+                    self._view.tell(line)
                 self._view.look(self._campaign)
                 if not any(work.ready for work in self._at_work.values()):
                     self._pool.wait(_PATIENCE_S)
@@ -73,7 +79,7 @@ class SideBySide:
 
     def _fill(self) -> None:
         """Starts runs while there is room."""
-        while len(self._at_work) < self._most and not self._stopping.received:
+        while len(self._at_work) < self._most and self._pool.has_room() and not self._stopping.received:
             startable = [run for run in self._waiting if run.status != "paused"]
             if startable:
                 self._begin(startable[0])
@@ -164,8 +170,18 @@ class SideBySide:
         return [self._purse, *filter(None, [self._purses.get(run.owner)])]
 
 
-def drive_separately(campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView) -> None:
-    """Drives the campaign, each run with a worker of its own, so that none waits for another's; raises `StorageFault`
-    as `SideBySide.drive` does."""
-    with SeparatePools(FUNCTION_MODULES, campaign.folder / "resources") as pools:
+def drive_separately(
+    campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView, listener: "Listener | None" = None
+) -> None:
+    """Drives the campaign, each run with a worker of its own, so that none waits for another's; with a `listener` with
+    one that has dialled in. Raises `StorageFault` as `SideBySide.drive` does."""
+    with _separate_pools(campaign.folder / "resources", listener) as pools:
         SideBySide(campaign, pools, stopping, at_once, view).drive()
+
+
+def _separate_pools(logs: Path, listener: "Listener | None") -> SeparatePools:
+    if listener is None:
+        return SeparatePools(FUNCTION_MODULES, logs)
+    from infra.remote.dial_in_pool import SeparateDialInPools
+
+    return SeparateDialInPools(listener, FUNCTION_MODULES, logs)

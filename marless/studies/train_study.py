@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
@@ -21,6 +23,9 @@ from marless.studies.side_by_side import SideBySide
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, require_same
 from marless.studies.study_run import StudyRun
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 ROOT = Path("studies")
 
@@ -68,19 +73,35 @@ def _capacity(study: Study) -> Capacity:
     return Capacity(size.slots or cores(), size.cores or cores(), others=others)
 
 
-def train_study(study: Study, stopping: Stopping, view: CampaignView) -> StudyResult:
-    """Trains the study's runs until all are over or `stopping`; raises `StorageFault`, and `UserError` without the
-    packages that they need."""
-    for run in study.runs:
-        require_packages(run.config)
-    size = study.file.pool
-    capacity = _capacity(study)
+def _pool(study: Study) -> Pool:
+    """Processes of this machine."""
+    size, capacity = study.file.pool, _capacity(study)
     # Processes of resources are workers, too: each gets its part of the memory.
     resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
     all_slots = capacity.slots + sum(resource.slots for _, resource in resources)
     memory_mb = (size.memory_mb or 0.0) * capacity.slots / all_slots
-    with Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=memory_mb) as pool:
-        driver = SideBySide(study, pool, stopping, size.runs, view)
+    return Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=memory_mb)
+
+
+def _dial_in_pool(study: Study, listener: "Listener") -> Pool:
+    """Processes of other machines, which have their own cores and memory; raises `UserError` where the study is for
+    this one."""
+    from infra.remote.dial_in_pool import DialInPool
+
+    if any(run.config.algorithm.device == "cuda" for run in study.runs):
+        raise UserError("--listen: algorithm.device=cuda is for this machine; leave one of them out")
+    return DialInPool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
+
+
+def train_study(
+    study: Study, stopping: Stopping, view: CampaignView, listener: "Listener | None" = None
+) -> StudyResult:
+    """Trains the study's runs until all are over or `stopping`, with a `listener` on workers that dial in; raises
+    `StorageFault`, and `UserError` without the packages that they need."""
+    for run in study.runs:
+        require_packages(run.config)
+    with _dial_in_pool(study, listener) if listener else _pool(study) as pool:
+        driver = SideBySide(study, pool, stopping, study.file.pool.runs, view)
         try:
             view.start(study)
             driver.drive()

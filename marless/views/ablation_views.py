@@ -51,6 +51,9 @@ class AblationLines(AblationView):
     def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
         note(unlogged_line(run, logger, problem))
 
+    def tell(self, text: str) -> None:
+        note(text)
+
     def look(self, campaign: Campaign) -> None:
         """Announces the stop once when a signal has arrived."""
         if self._stopping.received and not self._stops:

@@ -54,7 +54,10 @@ class LiveTable(CampaignView):
 
     def remark(self, run: StudyRun, text: str) -> None:
         """Prints above the table, where it stays."""
-        self._surface.print(Text(visible_line(f"{run.name}: {text}"), "yellow"))
+        self.tell(f"{run.name}: {text}")
+
+    def tell(self, text: str) -> None:
+        self._surface.print(Text(visible_line(text), "yellow"))
 
     def look(self, campaign: Campaign) -> None:
         now = time.monotonic()
@@ -131,6 +134,9 @@ class PlainLines(CampaignView):
     def remark(self, run: StudyRun, text: str) -> None:
         note(f"{run.name}: {text}")
 
+    def tell(self, text: str) -> None:
+        note(text)
+
 
 class JsonEvents(CampaignView):
     """One JSON object a line."""
@@ -167,6 +173,9 @@ class JsonEvents(CampaignView):
 
     def remark(self, run: StudyRun, text: str) -> None:
         say_json({"event": "remark", "run": run.name, "text": text})
+
+    def tell(self, text: str) -> None:
+        say_json({"event": "workers", "text": text})
 
 
 def choose_study_view(json: bool) -> CampaignView:

@@ -6,13 +6,19 @@ import struct
 import threading
 import time
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from asking import begin, collect, said
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
 from infra.local.pipe_messages import Ended, frame
+from infra.remote import encryption
 from infra.remote.addresses import Address, address_of
 from infra.remote.dial_in_pool import DialInRun
 from infra.remote.faults import DialInError
@@ -45,9 +51,9 @@ def serving(listener, slots=1, token=TOKEN, badge=BADGE):
         thread.join()
 
 
-def refusal(listener, token=TOKEN, badge=BADGE):
+def refusal(listener, token=TOKEN, badge=BADGE, tls=None):
     """What an agent says that is not taken."""
-    agent = WorkerAgent(listener.address, 2, token, badge, print, modules=MODULES)
+    agent = WorkerAgent(listener.address, 2, token, badge, print, tls=tls, modules=MODULES)
     with pytest.raises(DialInError) as fault:
         agent.run()
     assert "\n" not in str(fault.value)
@@ -153,17 +159,16 @@ def test_first_words_of_more_than_a_page_end_the_connection():
         told(listener, "4,097 bytes")
 
 
-def test_a_peer_that_takes_its_time_is_hung_up_on_and_so_many_more_than_there_is_room_for_at_once():
+def test_peers_that_take_their_time_are_hung_up_on_and_keep_no_worker_out_for_longer():
     async def dawdle(listener):
-        streams = [await connected(listener) for _ in range(70)]
-        for stream in streams[64:]:
-            assert await says_nothing_more(stream)
+        streams = [await connected(listener) for _ in range(70)]  # more than are listened to at once
         streams[0].writer.write(b"m")
-        assert await says_nothing_more(streams[0])
+        for stream in streams:
+            assert await says_nothing_more(stream)
 
-    with listening(patience_s=1.0) as listener:
+    with listening(patience_s=0.5) as listener:
         asyncio.run(dawdle(listener))
-        told(listener, "within 1 s")
+        told(listener, "within 0.5 s")
         with serving(listener):
             idle(listener, 1)
 
@@ -239,6 +244,49 @@ def test_slots_are_those_that_are_connected(run):
         while invoker.own.connected:
             assert time.monotonic() < until
             invoker.wait(0.05)
+
+
+def certificate(folder):
+    """One for this machine's address that has signed itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "driver")]), datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "cert.pem", folder / "key.pem"
+    paths[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return paths
+
+
+def test_what_passes_is_encrypted_where_that_is_asked_for(run, tmp_path):
+    paths = certificate(tmp_path)
+    with listening(tls=encryption.of_driver(*paths)) as listener:
+        trusting = encryption.of_worker(paths[0])
+        agent = WorkerAgent(listener.address, 1, TOKEN, BADGE, print, tls=trusting, modules=MODULES)
+        thread = threading.Thread(target=agent.run)
+        thread.start()
+        invoker, text = run(listener), "x" * 3_000_000
+        begin(invoker, "run/1/sample", "echo", text)
+        assert said(collect(invoker, 1)["run/1/sample"]) == text
+        agent.stop()
+        thread.join()
+
+
+def test_an_agent_that_encrypts_otherwise_than_its_driver_says_so(tmp_path):
+    paths = certificate(tmp_path)
+    (tmp_path / "other").mkdir()
+    stranger = certificate(tmp_path / "other")[0]
+    with listening(tls=encryption.of_driver(*paths)) as listener:
+        assert "--tls-ca" in refusal(listener)
+        assert "no encrypted connection" in refusal(listener, tls=encryption.of_worker(stranger))
+    with listening() as listener:
+        assert "does not encrypt" in refusal(listener, tls=encryption.of_worker(paths[0]))
 
 
 def test_an_address_in_use_is_one_line():

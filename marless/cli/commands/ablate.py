@@ -16,6 +16,7 @@ from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.cli import arguments as common
+from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
 from marless.output import say, say_text
 from marless.runs.run_policies import with_absolute_policies
@@ -70,6 +71,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--reference", metavar="RUN", help="run whose policies are the opponents of each side of competing agents"
     )
     common.json(parser)
+    dial_in.listen(parser)
 
 
 def run(options: Namespace) -> int:
@@ -83,8 +85,8 @@ def run(options: Namespace) -> int:
     seeds = options.seeds or list(range(1, 11))
     ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
     options.folder = ablation.folder
-    with Signals() as signals:
-        return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals)).ending)
+    with dial_in.listening(options) as listener, Signals() as signals:
+        return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals), listener).ending)
 
 
 def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Callable[[list[str]], list[Arm]]) -> int:
@@ -93,8 +95,8 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
         raise UserError("--random and --reference are for one task; the file of a suite has the return of random play")
     ablations = plan_suite(path, arms_of, options.seeds, options.out, options.headline, overrides)
     options.folder = ablations[0].folder.parent
-    with Signals() as signals:
-        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, _view(options, signals))
+    with dial_in.listening(options) as listener, Signals() as signals:
+        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, _view(options, signals), listener)
     if table and not options.json:
         say("")
         say_text(table)

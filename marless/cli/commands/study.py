@@ -11,6 +11,7 @@ from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from functions.encoding import to_json
 from marless.backends import registry
 from marless.cli import arguments as common
+from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
 from marless.output import say, say_json
 from marless.program import program_name
@@ -55,6 +56,7 @@ def arguments(parser: ArgumentParser) -> None:
     common.deployment(parser)
     parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
     common.json(parser)
+    dial_in.listen(parser)
 
 
 def run(options: Namespace) -> int:
@@ -65,11 +67,14 @@ def run(options: Namespace) -> int:
     if options.stop:
         return _stop(folder)
     if options.backend or cloud_study.place_of(folder):
+        if options.listen:
+            raise UserError("--listen is for studies on this machine's disk; this one is in the cloud")
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
-    with Signals() as signals, RunFolder(folder).driving():
+    with dial_in.listening(options) as listener, Signals() as signals, RunFolder(folder).driving():
         study = open_study(folder, file)
-        return _report(options, study, train_study(study, signals, choose_study_view(options.json)), signals)
+        result = train_study(study, signals, choose_study_view(options.json), listener)
+        return _report(options, study, result, signals)
 
 
 def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:

@@ -46,13 +46,12 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Serves until it is interrupted, or the driver has been away for too long."""
     with dial_in.remote_errors():
-        tls = None
+        address, tls = address_of(options.address), None
         if options.tls_ca:
             from infra.remote import encryption
 
             tls = encryption.of_worker(options.tls_ca)
         token = dial_in.token(options.token_file, make=False)
-        address = address_of(options.address)
         agent = WorkerAgent(address, options.slots, token, dial_in.badge(), note, options.patience, tls)
         with handle_signals(lambda number, frame: agent.stop()):
             agent.run()

@@ -23,7 +23,8 @@ from marless.runs.stored_run import Stored, look
 
 @dataclass(frozen=True)
 class Verified:
-    """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash."""
+    """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash. With
+    `any_processor` the run's bytes depend on which machine served what."""
 
     problems: list[str]
     round: int
@@ -32,6 +33,7 @@ class Verified:
     weights_sha256: str
     behind: str
     not_covered: list[str]
+    any_processor: bool
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -59,8 +61,8 @@ def run(options: Namespace) -> int:
         problems += changes + (
             ["config.toml was edited after the run began"] if folder.edited(stored_run.identity) else []
         )
-    behind = _behind(folder, stored_run.state)
-    result = Verified(problems, last_state.round, len(refs), answers, weights, behind, not_covered)
+    behind, any_processor = _behind(folder, stored_run.state), stored_run.identity.any_processor
+    result = Verified(problems, last_state.round, len(refs), answers, weights, behind, not_covered, any_processor)
     _show(options, folder, result)
     return UNFINISHED if problems else FINISHED
 
@@ -76,7 +78,9 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
         f"weights_sha256 {result.weights_sha256 or 'not yet'}"
     ]
     files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
-    say(f"{folder.name}: {'; '.join([*findings, *filter(None, (result.behind, files_text))])}")
+    processors = "began or went on with --any-processor, so another machine may give other bytes"
+    remarks = (result.behind, files_text, processors if result.any_processor else "")
+    say(f"{folder.name}: {'; '.join([*findings, *filter(None, remarks)])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:

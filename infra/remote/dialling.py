@@ -1,0 +1,86 @@
+"""Dials a driver until it has taken the worker, or never will."""
+
+import asyncio
+import os
+import socket
+import ssl
+
+from functions.encoding import Undecodable
+from functions.system_errors import explain
+from infra.remote.addresses import Address, watch_peer
+from infra.remote.faults import DialInError
+from infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
+
+_BUFFER = 1 << 20
+# A driver hangs up at the first words when it ends; a server of another kind does it always.
+_HANG_UPS = 6
+
+
+class Away(Exception):
+    """Nobody takes the worker for now; the message says why."""
+
+
+class Dialler:
+    """Dials one driver, for an agent with so many processes."""
+
+    def __init__(
+        self,
+        address: Address,
+        token: bytes,
+        introduction: Introduction,
+        processes: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address, self._token, self._introduction, self._tls = address, token, introduction, tls
+        self._hang_ups, self._most_hang_ups = 0, _HANG_UPS * processes
+
+    async def dial(self) -> Stream:
+        """A connection that the driver has taken; raises `Away`, and `DialInError` where dialling again is no use."""
+        stream = await self._connect()
+        try:
+            await self._introduce(stream)
+        except BaseException:
+            stream.writer.close()
+            raise
+        self._hang_ups = 0
+        return stream
+
+    async def _connect(self) -> Stream:
+        host = self._address.host or "localhost"
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                reader, writer = await asyncio.open_connection(host, self._address.port, ssl=self._tls, limit=_BUFFER)
+        except socket.gaierror as error:
+            raise DialInError(f"there is no host {host}: {explain(error, '')}") from None
+        except ssl.SSLError as error:
+            raise DialInError(f"no encrypted connection to {self._address}: {error.reason or error}") from None
+        except (EOFError, ConnectionResetError, ConnectionAbortedError):
+            raise self._hung_up() from None
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else "no answer"
+            raise Away(f"no driver answers at {self._address} ({why}); dials until one does") from None
+        watch_peer(writer.get_extra_info("socket"))
+        return Stream(reader, writer)
+
+    async def _introduce(self, stream: Stream) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await apply(stream, self._token, self._introduction)
+        except DialInError as error:
+            raise DialInError(f"cannot serve the driver at {self._address}: {error}") from None
+        except Undecodable:
+            raise self._no_driver() from None
+        except TimeoutError:  # a driver may stand still
+            raise Away(f"{self._address} does not say that it is a driver; dials until it does") from None
+        except (EOFError, OSError):
+            raise self._hung_up() from None
+
+    def _hung_up(self) -> Exception:
+        self._hang_ups += 1
+        if self._hang_ups >= self._most_hang_ups:
+            return self._no_driver()
+        return Away(f"{self._address} hangs up; dials again")
+
+    def _no_driver(self) -> DialInError:
+        encryption = "encrypts, which needs --tls-ca" if self._tls is None else "does not encrypt"
+        return DialInError(f"what answers at {self._address} is no driver of marless, or one that {encryption}")

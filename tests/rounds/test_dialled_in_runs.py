@@ -1,0 +1,166 @@
+"""Whole runs that workers of other machines serve, here over loopback: the bytes of a run on this machine."""
+
+import json
+import signal
+import time
+
+import pytest
+from commands import SMALL, Commands
+from dialled_in import MODULES, command, ended, free_port
+from studies import hashes, settings_of, study, train_alone
+
+from coordinator.errors import USER_ERROR
+
+TWO = ("ippo-signal", "iql-signal")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder, and an address at which two processes dial until the tests are over."""
+    folder, address = tmp_path_factory.mktemp("place"), f"127.0.0.1:{free_port()}"
+    (folder / "config/marless").mkdir(parents=True)
+    (folder / "config/marless/token").write_text("a token that both sides hold\n")
+    agent = command(folder, "worker", address, "--slots", "2")
+    yield folder, address
+    agent.send_signal(signal.SIGINT)
+    assert "serves the driver" in ended(agent)
+
+
+@pytest.fixture
+def marless(place, shell, capfd):
+    """Commands of this process, in the folder."""
+    shell.cd(place[0])
+    return Commands(capfd)
+
+
+def weights(folder, name):
+    return json.loads((folder / "runs" / name / "summary.json").read_text())["weights_sha256"]
+
+
+def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(place, marless):
+    folder, address = place
+    output = ended(command(folder, "train", *SMALL, "scaling.rollouts=3", "--run", "there", "--listen", address))
+    assert f"listens on {address}" in output and "not encrypted" in output
+    assert marless.train("here", "scaling.rollouts=3").code == 0
+    assert weights(folder, "there") == weights(folder, "here")
+    verified = marless("verify", "there")
+    assert verified.code == 0 and "any-processor" not in verified.out[0]
+
+
+def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, marless):
+    folder, address = place
+    run = ("train", *SMALL, "stop.rounds=12", "--run", "killed", "--listen", address)
+    process, metrics = command(folder, *run), folder / "runs/killed/metrics.jsonl"
+    until = time.monotonic() + 100
+    while not metrics.exists() or metrics.read_text().count("\n") < 3:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    ended(command(folder, "resume", "killed", "--listen", address, "--any-processor"))
+    assert marless.train("whole", "stop.rounds=12").code == 0
+    assert weights(folder, "killed") == weights(folder, "whole")
+    verified = marless("verify", "killed")
+    assert verified.code == 0 and "--any-processor" in verified.out[0]
+
+
+def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place, marless):
+    folder, address = place
+    (folder / "alone").mkdir()
+    study(folder / "there.toml", *settings_of(TWO))
+    ended(command(folder, "study", "there.toml", "--listen", address))
+    train_alone((1, 2), names=TWO)
+    alone = {name: weights(folder, name) for name in (f"{each}-s{seed}" for each in TWO for seed in (1, 2))}
+    assert hashes(folder / "studies/there") == alone
+
+
+@pytest.mark.conformance
+def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
+    folder, address = place
+    few = (*SMALL, "stop.rounds=2", "--arms", "marless-minus,packed", "--seeds", "1-2", "--out", "few")
+    output = ended(command(folder, "ablate", *few, "--listen", address, "--jobs", "4"))
+    assert "4/4" in output
+
+
+@pytest.mark.conformance
+def test_tasks_of_other_machines_ask_resources_of_the_driver_s(place, marless):
+    folder, address = place
+    run = (
+        *SMALL[1:],
+        "task.name=pettingzoo:asking_games:quiz",
+        "algorithm.name=ippo",
+        "actors.num_envs=2",
+        "stop.rounds=2",
+        "resources.judge.serve=judges:grade",
+    )
+    calls = folder / "calls"
+    ended(command(folder, "train", *run, "--run", "asked", "--listen", address, CALLS=str(calls)))
+    ended(command(folder, "train", *run, "--run", "asked-here", "--workers", "1", CALLS=str(calls)))
+    assert weights(folder, "asked") == weights(folder, "asked-here")
+
+
+@pytest.mark.conformance
+def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
+    folder, port = place[0], free_port()
+    address = f"127.0.0.1:{port}"
+    agent = command(folder, "worker", address, "--slots", "1", "--patience", "5", paths=MODULES[:2])
+    run = (*SMALL[1:], "task.name=pettingzoo:waiting:env", "stop.rounds=1", "attempts=1")
+    output = ended(command(folder, "train", *run, "--run", "lacking", "--listen", address), USER_ERROR)
+    assert "waiting" in output.splitlines()[-1]
+    assert "Traceback" not in output
+    ended(agent)
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (("--listen", "nowhere"), "is not HOST:PORT"),
+        (("--listen", "no-such-host.invalid:1"), "cannot listen on no-such-host.invalid:1"),
+        (("--token-file", "token"), "--token-file needs --listen HOST:PORT"),
+        (("--listen", "127.0.0.1:0", "--tls-cert", "cert.pem"), "--tls-cert and --tls-key go together"),
+        (("--listen", "127.0.0.1:0", "--tls-cert", "a.pem", "--tls-key", "a.pem"), "cannot read a.pem"),
+        (("--listen", "127.0.0.1:0", "--backend", "inline"), "--listen is for runs of the back-end local"),
+    ],
+)
+def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, line, shell):
+    shell.export(MARLESS_TOKEN="0123456789abcdef")
+    said = marless("train", *SMALL, "--run", "never", *argv)
+    assert said.code == USER_ERROR
+    assert line in said.err[-1]
+    assert not (place[0] / "runs/never").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (("nowhere",), "is not HOST:PORT"),
+        (("127.0.0.1:1", "--token-file", "none"), "cannot read the token in none"),
+        (("127.0.0.1:1", "--tls-ca", "none"), "cannot read none"),
+        (("127.0.0.1:1", "--patience", "-1"), "is not a number of seconds"),
+    ],
+)
+def test_a_worker_that_cannot_dial_says_why_in_one_line(marless, argv, line):
+    said = marless("worker", *argv)
+    assert (said.code, len(said.err)) == (USER_ERROR, 1)
+    assert line in said.err[0]
+
+
+def test_a_token_that_can_be_guessed_is_refused(marless, shell):
+    shell.export(MARLESS_TOKEN="short")
+    said = marless("worker", "127.0.0.1:1")
+    assert said.code == USER_ERROR
+    assert "fewer than 16 characters" in said.err[0] and "short" not in said.err[0]
+
+
+def test_the_driver_writes_a_token_that_its_user_alone_can_read(tmp_path):
+    process = command(tmp_path, "train", *SMALL, "--listen", "127.0.0.1:0")
+    token, until = tmp_path / "config/marless/token", time.monotonic() + 60
+    while not token.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    while b"listens on" not in (line := process.stdout.readline().encode()):
+        assert line
+    process.kill()
+    process.communicate()
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert len(token.read_text().strip()) >= 32

@@ -1,0 +1,45 @@
+"""Commands that listen and workers that dial in, each in a process of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent
+MODULES = [SUPPORT.parents[1], *(SUPPORT / name for name in ("", "environments", "resources"))]
+
+
+def free_port():
+    """One that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def command(folder, *argv, paths=MODULES, **variables):
+    """`marless` in a process in this folder; the token is in a file of this folder."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        **variables,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "marless.cli.app", *argv],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ended(process, code=0, limit_s=200):
+    """What it has printed; it must end with this exit code."""
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    finally:
+        process.kill()
+    assert process.returncode == code, output
+    return output
