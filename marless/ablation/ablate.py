@@ -31,7 +31,7 @@ from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from marless.studies.side_by_side import Listener
 
 ROOT = Path("ablations")
 

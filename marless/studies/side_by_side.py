@@ -19,7 +19,7 @@ from marless.studies.pooled_run import PooledRun
 from marless.studies.study_run import OVER, StudyRun
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from infra.remote.listener import Listener as Listener
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
