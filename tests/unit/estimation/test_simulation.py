@@ -212,7 +212,8 @@ def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     # billed, but passes: 300 ms, INIT, 25 ms of calling, 2 ms of work and a PUT.
     assert started == pytest.approx([1000 * 1769 / 885] * 4)
     took = found.records[0].ended_at - found.records[0].asked_at
-    assert 1000 * took == pytest.approx(300 + started[0] + 25 + 2 + 30, abs=0.1)
+    # What the coordinator computes meanwhile passes, too: a tenth of a millisecond, more on a loaded machine.
+    assert 0 <= 1000 * took - (300 + started[0] + 25 + 2 + 30) + 1e-6 < 1
 
 
 def test_a_run_without_answers_cannot_be_simulated():
