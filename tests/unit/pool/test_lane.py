@@ -21,6 +21,7 @@ def lane_of(capacity, tmp_path):
         capacity=capacity,
         usual_cores={},
         presumed_cores=1.0,
+        any_processor=False,
         waits=lambda lane: None,
         dispatch=lambda: None,
         drop=lambda lane: None,
