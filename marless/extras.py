@@ -26,6 +26,7 @@ EXTRAS = {
     "networks": ("convolutions, attention, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
+    "ray": ("workers that Ray places on a cluster", ("ray",)),
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),

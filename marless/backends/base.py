@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from coordinator.drive.ports import Invoker, Ledger, Storage
+from coordinator.errors import UserError
 from coordinator.pricing.aws_latency import LATENCIES, Latency
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import StorageClass
@@ -136,6 +137,10 @@ class Backend(ABC):
         `Connection.for_reading`, and the folder stays as it is. `deployment_ref` says where a run lives that is not in
         its folder. Raises `StorageFault`.
         """
+
+    def at(self, address: str) -> "Backend":
+        """The back-end whose cluster is at the address; raises `UserError` for one that has no cluster."""
+        raise UserError(f"--address is that of a cluster, and back-end {self.name} has none")
 
     def has_run(self, folder: Path) -> bool:
         """Whether something is known of the run in `folder`."""

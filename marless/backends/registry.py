@@ -15,6 +15,7 @@ BACKENDS: Registry[Backend] = Registry(
     {
         "local": "marless.backends.local",
         "inline": "marless.backends.inline",
+        "ray": "marless.backends.ray",
         "emulated": "marless.backends.emulated",
         "aws": "marless.backends.aws",
     },

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coordinator.errors import UserError
 from infra.local.own_process import cores
 from marless.backends import registry
-from marless.backends.base import TENANT
+from marless.backends.base import TENANT, Backend
 from marless.cli.mistakes import setting_of
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
@@ -72,7 +72,16 @@ def backend(parser: ArgumentParser) -> None:
         default=registry.DEFAULT,
         help="where functions run (default: %(default)s)",
     )
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="head of the Ray cluster (default: RAY_ADDRESS, or that of this machine)"
+    )
     deployment(parser)
+
+
+def chosen_backend(options: Namespace) -> Backend:
+    """The back-end of a new run; raises `UserError` for one that cannot be used."""
+    entry = registry.backend(options.backend)
+    return entry.at(options.address) if options.address else entry
 
 
 def detach(parser: ArgumentParser) -> None:

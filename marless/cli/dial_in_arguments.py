@@ -15,7 +15,6 @@ from marless.program import program_name
 if TYPE_CHECKING:
     import ssl
 
-    from infra.remote.handshake import Badge
     from infra.remote.listener import Listener
 
 
@@ -75,17 +74,6 @@ def token(path: Path | None, make: bool) -> bytes:
     return tokens.read_token(path)
 
 
-def badge() -> "Badge":
-    """What the bytes of a run depend on, here."""
-    from importlib.metadata import version
-
-    from infra.remote.handshake import Badge
-    from marless.reports import provenance
-
-    program = f"marless {version('marless')} (code {provenance.code_sha256()[:12]})"
-    return Badge(f"{program}, {provenance.libraries()}", provenance.machine())
-
-
 @contextmanager
 def remote_errors() -> Iterator[None]:
     """What goes wrong between driver and workers is the user's to mend: raises `UserError`."""
@@ -100,6 +88,7 @@ def remote_errors() -> Iterator[None]:
 def _listener(options: Namespace) -> "Listener":
     from infra.remote.addresses import address_of
     from infra.remote.listener import Listener
+    from marless.backends.badge import badge
 
     address, tls = address_of(options.listen), _tls(options)
     secret = token(options.token_file, make=True)

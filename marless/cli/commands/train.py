@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 
 from coordinator.config.loading import load
-from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
@@ -32,7 +31,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Trains; the exit code says how it ended."""
     config = load(*common.split(options.settings))
-    location = RunLocation(registry.backend(options.backend), options.tenant, options.region)
+    location = RunLocation(common.chosen_backend(options), options.tenant, options.region)
     with dial_in.listening(options) as listener:
         _, ending = train(config, location, common.drive(options, listener), options.run)
     return report_ending(ending)

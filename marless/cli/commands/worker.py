@@ -8,6 +8,7 @@ from coordinator.errors import FINISHED
 from infra.local.own_process import cores
 from infra.remote.addresses import address_of
 from infra.remote.worker_agent import WorkerAgent
+from marless.backends.badge import badge
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.output import note
@@ -52,7 +53,7 @@ def run(options: Namespace) -> int:
 
             tls = encryption.of_worker(options.tls_ca)
         token = dial_in.token(options.token_file, make=False)
-        agent = WorkerAgent(address, options.slots, token, dial_in.badge(), note, options.patience, tls)
+        agent = WorkerAgent(address, options.slots, token, badge(), note, options.patience, tls)
         with handle_signals(lambda number, frame: agent.stop()):
             agent.run()
     return FINISHED

@@ -221,7 +221,13 @@ def test_doctor_prints_what_is_here(capsys):
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
-    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {"local", "inline", "emulated", "aws"}
+    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {
+        "local",
+        "inline",
+        "ray",
+        "emulated",
+        "aws",
+    }
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,7 @@ OPTIONS = {
     "train --algorithm qmix": "did you mean algorithm.name?",
     "train --env mpe/simple_spread": "did you mean task.name?",
     "train --rounds 10": "did you mean stop.rounds?",
+    "train --address head:6379": "--address is that of a cluster, and back-end local has none",
     "train --config my.toml": "a file is named alone: my.toml",
     "train --name first": "there is no option --name; type --run first",
     "train --name qmix": "there is no option --name; type algorithm.name=qmix",

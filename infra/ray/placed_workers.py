@@ -1,0 +1,104 @@
+"""Workers that Ray places on the nodes of a cluster, from where they dial in.
+
+Ray starts a process where there is room and says that it has ended; nothing else of it is used. A run's tasks, objects
+and state never pass through it: of a call whose node is out of reach Ray says that it may or may not have been served,
+and an object of its store ends with its node.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from functions import kernel_variables
+from infra.remote.addresses import Address
+from infra.remote.handshake import Badge
+from infra.remote.worker_agent import dial_in
+
+# A driver that does not answer for so long has ended, and so may its workers.
+_PATIENCE_S = 20.0
+_LOOK_S = 0.5
+# A worker that ends by itself, or cannot be placed, is asked for again after this, and twice as long each time.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+
+
+class Placed:
+    """The actor: a process of Ray that keeps one worker dialled in."""
+
+    def serve(self, address: Address, token: bytes, make_badge: Callable[[], Badge]) -> None:
+        """Returns when the driver has gone; raises `DialInError` when it does not take the worker."""
+        dial_in(address, 1, token, make_badge(), patience_s=_PATIENCE_S)
+
+
+class PlacedWorkers:
+    """Has Ray place `count` workers, which dial in at `address` with the `token`; one that is lost is placed again, on
+    whichever node has room by then. Workers for which there is no room wait in Ray until a node joins.
+
+    `make_badge` makes a node's badge, there. `say` shows a line to the user.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        count: int,
+        address: Address,
+        token: bytes,
+        make_badge: Callable[[], Badge],
+        say: Callable[[str], None],
+    ) -> None:
+        self._ray, self._count, self._say = ray, count, say
+        self._arguments = (address, token, make_badge)
+        # Restarts and retries are ours: Ray would run a worker again without the driver's knowledge.
+        self._actor = ray.remote(Placed).options(
+            num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": dict(_environment())}
+        )
+        self._workers: dict[Any, Any] = {}
+        self._over = Event()
+        self._thread = Thread(target=self._keep, name="workers on Ray", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends all workers. Idempotent."""
+        self._over.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        """Places workers, and others for those that end."""
+        pause_s = _FIRST_PAUSE_S
+        while not self._over.is_set():
+            while len(self._workers) < self._count:
+                worker = self._actor.remote()
+                self._workers[worker.serve.remote(*self._arguments)] = worker
+            ended, _ = self._ray.wait(list(self._workers), timeout=_LOOK_S)
+            for serving in ended:
+                worker = self._workers.pop(serving)
+                if not self._over.is_set() and (reason := self._end_of(serving)):
+                    self._say(f"a worker on Ray has ended: {reason}")
+                self._ray.kill(worker, no_restart=True)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if ended else _FIRST_PAUSE_S
+            if ended:
+                self._over.wait(pause_s)
+        for worker in self._workers.values():
+            self._ray.kill(worker, no_restart=True)
+
+    def _end_of(self, serving: Any) -> str:
+        try:
+            self._ray.get(serving)
+        except self._ray.exceptions.RayTaskError as error:
+            return str(error.cause)
+        except self._ray.exceptions.RayError as error:
+            return str(error).strip().partition("\n")[0]
+        return ""
+
+
+def node_address(ray: Any) -> str:
+    """This machine as the nodes of the cluster reach it."""
+    return str(ray.util.get_node_ip_address())
+
+
+def _environment() -> Mapping[str, str]:
+    """Kernels must be those of the driver, and modules of its folder may be there on a node, too."""
+    kernels = {name: os.environ[name] for name in kernel_variables.VARIABLES if name in os.environ}
+    folders: Sequence[str] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str(Path.cwd())]
+    return {**kernels, "PYTHONPATH": os.pathsep.join(folders)}
