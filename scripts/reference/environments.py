@@ -18,7 +18,18 @@ from scripts.reference.algorithms import ACTIONS, actions
 ROOT = Path(__file__).parents[2]
 # Extras without environments.
 _RESULTS = {"report", "live", "export", "datasets", "tensorboard", "wandb", "mlflow"}
-OTHER_EXTRAS = {"completion", "learner", "networks", "aws", "emulated", "search", "notebook", "dev", "docs"} | _RESULTS
+OTHER_EXTRAS = {
+    "completion",
+    "learner",
+    "networks",
+    "ray",
+    "aws",
+    "emulated",
+    "search",
+    "notebook",
+    "dev",
+    "docs",
+} | _RESULTS
 # The Makefile's stamp up to which each target installs.
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {
