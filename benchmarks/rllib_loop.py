@@ -8,11 +8,11 @@ import sys
 import time
 from typing import Any
 
-import ray  # type: ignore[import-not-found]
+import ray
 from mpe2 import simple_spread_v3
-from ray.rllib.algorithms.ppo import PPOConfig  # type: ignore[import-not-found]
-from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv  # type: ignore[import-not-found]
-from ray.tune.registry import register_env  # type: ignore[import-not-found]
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+from ray.tune.registry import register_env
 
 AGENTS = ("agent_0", "agent_1", "agent_2")
 STEPS = "num_env_steps_sampled_lifetime"
