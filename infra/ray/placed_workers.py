@@ -70,14 +70,14 @@ class PlacedWorkers:
             while len(self._workers) < self._count:
                 worker = self._actor.remote()
                 self._workers[worker.serve.remote(*self._arguments)] = worker
-            ended, _ = self._ray.wait(list(self._workers), timeout=_LOOK_S)
-            for serving in ended:
+            finished_calls, _ = self._ray.wait(list(self._workers), timeout=_LOOK_S)
+            for serving in finished_calls:
                 worker = self._workers.pop(serving)
                 if not self._over.is_set() and (reason := self._end_of(serving)):
                     self._say(f"a worker on Ray has ended: {reason}")
                 self._ray.kill(worker, no_restart=True)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if ended else _FIRST_PAUSE_S
-            if ended:
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if finished_calls else _FIRST_PAUSE_S
+            if finished_calls:
                 self._over.wait(pause_s)
         for worker in self._workers.values():
             self._ray.kill(worker, no_restart=True)

@@ -48,15 +48,14 @@ class RayBackend(LocalBackend):
         """See `Backend.open`. Raises `UserError` for a cluster that cannot be used."""
         if read_only:
             return super().open(folder, workers, read_only, deployment_ref)
-        said: list[str] = []
+        lines: list[str] = []
         with ExitStack() as stack:
-            listener = stack.enter_context(listening(self.address, workers, said.append))
+            listener = stack.enter_context(listening(self.address, workers, lines.append))
             connection = ListeningBackend(listener).open(folder, workers)
             placed = stack.pop_all()
 
         def news() -> list[str]:
-            lines = [said.pop(0) for _ in range(len(said))]
-            return [*connection.news(), *lines]
+            return [*connection.news(), *(lines.pop(0) for _ in range(len(lines)))]
 
         def settle() -> None:
             connection.settle()
