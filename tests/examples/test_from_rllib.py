@@ -1,0 +1,63 @@
+"""The example for users of RLlib: both programs have the same settings, and both train."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Commands
+
+from coordinator.config.loading import load
+
+FOLDER = Path(__file__).parents[2] / "examples" / "from_rllib"
+EPISODE_STEPS = 25
+
+
+def rllib_settings():
+    """The keywords of `.training(...)` in the script, which is not imported: it needs RLlib."""
+    calls = (
+        node for node in ast.walk(ast.parse((FOLDER / "rllib_script.py").read_text())) if isinstance(node, ast.Call)
+    )
+    training = next(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "training")
+    return {keyword.arg: ast.literal_eval(keyword.value) for keyword in training.keywords}
+
+
+def test_both_programs_have_the_same_settings():
+    ours, theirs = load(FOLDER / "spread.toml"), rllib_settings()
+    steps = ours.actors.num_envs * EPISODE_STEPS
+    assert theirs == {
+        "train_batch_size_per_learner": steps,
+        "minibatch_size": steps // ours.algorithm.num_minibatches,
+        "num_epochs": ours.algorithm.epochs,
+        "lr": ours.algorithm.lr,
+        "gamma": ours.algorithm.gamma,
+        "lambda_": ours.algorithm.gae_lambda,
+        "clip_param": ours.algorithm.clip_coef,
+        "entropy_coeff": ours.algorithm.ent_coef,
+    }
+
+
+@pytest.mark.conformance
+def test_ours_trains_the_environment_and_the_networks_of_theirs(shell, tmp_path, capfd):
+    pytest.importorskip("onnxscript", reason="the extra networks is not installed: pip install 'marless[networks]'")
+    pytest.importorskip("mpe2", reason="the extra tasks is not installed: pip install 'marless[tasks]'")
+    shell.cd(tmp_path)
+    shell.import_from(FOLDER)
+    few = ("stop.env_steps=1600", "evaluation.episodes=2", "evaluation.final_episodes=2")
+    said = Commands(capfd)("train", str(FOLDER / "spread.toml"), *few, "--run", "ours", "--workers", "1")
+    assert said.code == 0, said.err
+    assert json.loads(Path("runs/ours/summary.json").read_text())["env_steps"] == 1600
+
+
+@pytest.mark.conformance
+def test_theirs_trains_too(tmp_path):
+    pytest.importorskip("ray.rllib", reason="RLlib is not installed: pip install 'ray[rllib]'")
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER), "RAY_ADDRESS": "local"}
+    command = [sys.executable, str(FOLDER / "rllib_script.py"), "1600"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, *_, last = map(json.loads, done.stdout.splitlines())
+    assert first["steps"] == 1600 and Path(last["checkpoint"]).is_dir()
