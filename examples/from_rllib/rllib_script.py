@@ -10,20 +10,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import ray  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.algorithms.ppo import PPOConfig  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.core.columns import Columns  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.core.rl_module import MultiRLModuleSpec, RLModuleSpec  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.core.rl_module.apis import ValueFunctionAPI  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.core.rl_module.torch import TorchRLModule  # type: ignore[import-not-found,unused-ignore]
-from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv  # type: ignore[import-not-found,unused-ignore]
-from ray.tune.registry import register_env  # type: ignore[import-not-found,unused-ignore]
+import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module import MultiRLModuleSpec, RLModuleSpec
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+from ray.tune.registry import register_env
 from spread_team import make_environment, perceptron
 
 AGENTS = ("agent_0", "agent_1", "agent_2")
 
 
-class TeamModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc,unused-ignore]
+class TeamModule(TorchRLModule, ValueFunctionAPI):
     """A policy and a critic of the user's networks."""
 
     def setup(self) -> None:
