@@ -4,6 +4,8 @@ import csv
 from itertools import groupby
 from statistics import mean, median, stdev
 
+import pytest
+
 from scripts.reference.pages import ROOT
 
 # Student's t for 95 % and four degrees of freedom.
@@ -25,14 +27,17 @@ def stored(name):
     return runs_of
 
 
-def test_the_table_of_lags_is_that_of_the_stored_runs():
-    for arm, runs in stored("spread.csv").items():
-        returns = [float(run["final_return"]) for run in runs]
+@pytest.mark.parametrize(
+    ("name", "column", "digits"), [("spread.csv", "final_return", 2), ("foraging.csv", "final_return", 3)]
+)
+def test_the_table_of_lags_is_that_of_the_stored_runs(name, column, digits):
+    for arm, runs in stored(name).items():
+        returns = [float(run[column]) for run in runs]
         half = STUDENT * stdev(returns) / len(returns) ** 0.5
         to_target = [float(run["env_steps_to_target"] or "inf") for run in runs]
         cells = (
-            f"{mean(returns):.2f} ± {half:.2f}",
-            f"{min(returns):.2f}",
+            f"{mean(returns):.{digits}f} ± {half:.{digits}f}",
+            f"{min(returns):.{digits}f}",
             steps(median(to_target)),
             f"{steps(min(to_target))} to {steps(max(to_target))}",
         )
