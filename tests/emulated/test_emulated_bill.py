@@ -15,8 +15,13 @@ from coordinator.pricing.bill import LOG_BYTES
 from functions.function_specs import DEPLOYED
 
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
-# its last report.
-UNSEEN_GB_S = Decimal("0.086")
+# its last report. On a slow or loaded machine it takes longer, as the handler's own work does: no more than a third.
+UNSEEN_GB_S, UNSEEN_SHARE = Decimal("0.086"), Decimal(1) / 3
+
+
+def unseen_gb_s(counted, role):
+    """The most that a role's functions can have worked where they do not measure themselves."""
+    return max(counted.invocations(role) * UNSEEN_GB_S, counted.gb_s(role) * UNSEEN_SHARE)
 
 
 def log_bytes(place, role):
@@ -118,9 +123,9 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     for role in DEPLOYED:
         # Asynchronous functions measure themselves. The next turn in the environment of an idle one bills its compute;
         # where there is none, it is on no bill, and no longer than the longest turns.
-        calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
+        most_s, off_s = unseen_gb_s(counted, role), counted.gb_s(role) - bill[f"{role} compute"]
         idle_s = sum(counted.longest_gb_s(role, idle)) if role == "coordinator" else 0
-        assert calls and -calls * UNSEEN_GB_S < off_s < calls * UNSEEN_GB_S + idle_s, role
+        assert counted.invocations(role) and -most_s < off_s < most_s + idle_s, role
         logs = log_bytes(place, role)
         assert (
             0 < max(logs[call["request_id"]] for call in counted.calls if f"-{role}:" in call["function"]) <= LOG_BYTES
@@ -148,7 +153,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     assert said.code == 1 and re.search(TIMED_OUT, said.err[0])
     bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
-    assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S
+    assert calls >= 3 and abs(off_s) < unseen_gb_s(counted, "evaluator")
     assert place.dead_letters() == before
     assert place.failed_runs() > failed
 
