@@ -19,9 +19,17 @@ def use(count=0, hits=0, ms=0):
 @given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
 def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
     tally = ActionTally().plus(ActionUse(count=len(times)), times)
-    exact = float(np.quantile(times, share, method="lower"))
+    exact = float(np.quantile(times, share, method="inverted_cdf"))
     assert tally.quantile_ms(share) == pytest.approx(exact, rel=ERROR * (1 + 1e-9))
     assert tally.mean_ms == pytest.approx(np.mean(times))
+
+
+@pytest.mark.parametrize("count", [2, 100])
+def test_a_quantile_is_not_exceeded_by_its_share_of_the_actions(count):
+    tally = ActionTally().plus(ActionUse(count=count), [10.0] * (count - 1) + [500.0])
+    # 99 of 100 take 10 ms, which is the share that is asked for.
+    assert tally.quantile_ms(0.99) == pytest.approx(500.0 if count == 2 else 10.0, rel=ERROR)
+    assert tally.quantile_ms(1.0) == pytest.approx(500.0, rel=ERROR)
 
 
 def test_a_tally_adds_up_whatever_the_order_and_survives_the_ledger():
