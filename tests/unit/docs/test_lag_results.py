@@ -50,3 +50,11 @@ def test_the_seconds_of_lags_are_those_of_the_stored_runs():
         to_target = [float(run["env_steps_to_target"]) for run in runs]
         spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
         assert f"| {arm} | {median(seconds):.1f} | {spread} | {steps(median(to_target))} |" in PAGE
+
+
+def test_the_returns_of_cooks_are_those_of_the_stored_runs():
+    for arm, runs in stored("overcooked.csv").items():
+        returns = [float(run["training_return"]) for run in runs]
+        half = STUDENT * stdev(returns) / len(returns) ** 0.5
+        greedy = ", ".join(f"{each:.0f}" for each in sorted(float(run["final_return"]) for run in runs))
+        assert f"| {arm} | {mean(returns):.1f} ± {half:.1f} | {min(returns):.1f} | {greedy} |" in PAGE
