@@ -27,6 +27,8 @@ SOURCES = ("serve", "command", "http")
 # What an answer follows from.
 _IDENTITY = (*SOURCES, "until", "sandbox")
 _TOKEN = "MARLESS_RESOURCE_", "_TOKEN"
+DIAL_IN_TOKEN = "MARLESS_TOKEN"
+"""The variable with the token that a driver and workers of other machines share."""
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _RATE = re.compile(r"[0-9]+(?:\.[0-9]+)?/(?:s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -79,8 +81,8 @@ def token_variable(name: str) -> str:
 
 
 def is_token(variable: str) -> bool:
-    """Whether a variable holds the token of a service, which no other resource needs."""
-    return variable.startswith(_TOKEN[0]) and variable.endswith(_TOKEN[1])
+    """Whether a variable holds a token, which no task and no other resource needs."""
+    return variable == DIAL_IN_TOKEN or (variable.startswith(_TOKEN[0]) and variable.endswith(_TOKEN[1]))
 
 
 def _faults(resource: Resource) -> Iterator[str]:

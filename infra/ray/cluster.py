@@ -19,6 +19,7 @@ ADDRESS = "RAY_ADDRESS"
 HERE = ("auto", "local")
 """What stands for an address: the head of this machine, and a new one of this process."""
 _OLDEST = (2, 60)
+_ADVICE = "'ray start --head' starts one, --address names another; where it asks for a token: RAY_AUTH_MODE=token"
 _KNOCK_S = 5.0
 # An interpreter starts and imports Ray on a machine that may be busy, and the head may be, too.
 _HEALTH_S = 60.0
@@ -48,11 +49,9 @@ def connect(address: str, say: Callable[[str], None]) -> tuple[Any, bool]:
             options["include_dashboard"] = False
         try:
             ray.init(address=address, namespace="marless", log_to_driver=False, configure_logging=False, **options)
-        except ConnectionError:
-            raise RayError(f"no Ray head runs at {address}: start one with 'ray start --head', or name it") from None
         except Exception as error:  # Ray raises bare ones, too
             reason = (str(error).strip() or type(error).__name__).partition("\n")[0]
-            raise RayError(f"cannot join the Ray cluster at {address}: {reason}") from None
+            raise RayError(f"cannot join a Ray cluster ({address}): {reason} ({_ADVICE})") from None
     return ray, True
 
 

@@ -5,10 +5,11 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from functions.resources.settings import DIAL_IN_TOKEN
 from functions.system_errors import explain
 from infra.remote.faults import DialInError
 
-VARIABLE = "MARLESS_TOKEN"
+VARIABLE = DIAL_IN_TOKEN
 _LEAST_BYTES = 16
 
 

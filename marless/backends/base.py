@@ -122,6 +122,8 @@ class Backend(ABC):
     """Runs live in a deployment, outside their folder; the back-end is a `RemoteBackend`."""
     runs_here: bool = True
     """Functions run on this machine's cores, which also measure them."""
+    workers_dial_in: bool = False
+    """Functions run on machines of which this one knows only what they say when they dial in."""
     extra: str = ""
     """The extra of this package without which it cannot be used; '' for none."""
     latency_name: LatencyName = ""

@@ -47,6 +47,8 @@ class LocalBackend(Backend):
 class ListeningBackend(LocalBackend):
     """Functions are processes of machines that dial in."""
 
+    workers_dial_in = True
+
     def __init__(self, listener: "Listener") -> None:
         self._listener = listener
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from infra.aws.deployment_ref import DeploymentRef
     from infra.remote.listener import Listener
 
-# Measured with Ray 2.60, all its processes, without its page.
-_COST = "a head takes about 500 MB and ten seconds to start"
+# The processes of a head of Ray 2.60 without its page, added up.
+_COST = "a head takes about 500 MB"
 
 
 class RayBackend(LocalBackend):
@@ -29,6 +29,7 @@ class RayBackend(LocalBackend):
     name = "ray"
     summary = "worker processes that Ray places on the nodes of a cluster"
     extra = "ray"
+    workers_dial_in = True
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address

@@ -23,7 +23,7 @@ from marless.reports import provenance
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
-from marless.runs.inputs.required_packages import require_packages
+from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
@@ -120,8 +120,11 @@ def _drive(
 
     Workers start first: while they import what they need, this process does.
     """
+    backend = drive.backend(backend)
+    if backend.workers_dial_in:
+        refuse_gpu_elsewhere(config.algorithm.device)
     try:
-        connection = drive.backend(backend).open(folder.path, drive.workers, deployment_ref=deployment_ref)
+        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):

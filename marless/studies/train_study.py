@@ -13,7 +13,7 @@ from infra.local.own_process import cores
 from infra.local.pool import Pool
 from marless.backends.base import FUNCTION_MODULES
 from marless.reports import gpus
-from marless.runs.inputs.required_packages import require_packages
+from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
 from marless.studies import decisions
 from marless.studies.campaign import CampaignView
@@ -88,8 +88,8 @@ def _dial_in_pool(study: Study, listener: "Listener") -> Pool:
     this one."""
     from infra.remote.dial_in_pool import DialInPool
 
-    if any(run.config.algorithm.device == "cuda" for run in study.runs):
-        raise UserError("--listen: algorithm.device=cuda is for this machine; leave one of them out")
+    for run in study.runs:
+        refuse_gpu_elsewhere(run.config.algorithm.device)
     return DialInPool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
 
 

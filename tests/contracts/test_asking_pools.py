@@ -470,13 +470,13 @@ def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
         assert sum(pending.id != "asks" for pending in other.pending_tasks()) > 5
 
 
-def test_the_token_of_a_service_is_in_its_own_processes_and_in_no_others(lane, shell):
-    names = [f"MARLESS_RESOURCE_{name}_TOKEN" for name in ("JUDGE", "OTHER")]
+def test_the_token_of_a_service_is_in_its_own_processes_and_that_of_drivers_in_none(lane, shell):
+    names = [*(f"MARLESS_RESOURCE_{name}_TOKEN" for name in ("JUDGE", "OTHER")), "MARLESS_TOKEN"]
     shell.export(**dict.fromkeys(names, "secret"))
     run = lane(judge=Resource(serve="pacing:variable"))
     step, *own = asked(run, ["ask", "judge", names], *(["variable", name] for name in names))
-    assert [answer for answer, _ in told(step)] == ["secret", "none"]
-    assert own == ["none", "none"]
+    assert [answer for answer, _ in told(step)] == ["secret", "none", "none"]
+    assert own == ["none", "none", "none"]
 
 
 def test_an_action_costs_the_driver_a_thousand_calls_of_python_and_no_more_among_many(lane):

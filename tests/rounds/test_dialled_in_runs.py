@@ -9,7 +9,14 @@ from commands import SMALL, Commands
 from dialled_in import MODULES, command, ended, free_port
 from studies import hashes, settings_of, study, train_alone
 
-from coordinator.errors import USER_ERROR
+from coordinator.config.loading import convert
+from coordinator.errors import USER_ERROR, UserError
+from marless.backends.local import ListeningBackend
+from marless.backends.ray import RayBackend
+from marless.runs.drive_settings import DriveSettings
+from marless.runs.folder import RunFolder
+from marless.runs.train_and_resume import _drive as drive_run
+from marless.runs.view import View
 
 TWO = ("ippo-signal", "iql-signal")
 
@@ -143,6 +150,16 @@ def test_a_worker_that_cannot_dial_says_why_in_one_line(marless, argv, line):
     said = marless("worker", *argv)
     assert (said.code, len(said.err)) == (USER_ERROR, 1)
     assert line in said.err[0]
+
+
+@pytest.mark.parametrize("backend", [ListeningBackend, RayBackend])
+def test_a_learner_on_a_gpu_is_refused_where_workers_dial_in(backend, tmp_path, shell):
+    shell.cd(tmp_path)
+    config = convert({"task": {"name": "toy/signal"}, "algorithm": {"engine": "torch", "device": "cuda"}}, "a test")
+    folder = RunFolder(tmp_path)
+    drive = DriveSettings(1, View, 0.0)
+    with pytest.raises(UserError, match=r"^algorithm\.device=cuda is for workers of this machine"):
+        drive_run(folder, config, backend.__new__(backend), None, None, drive, None)
 
 
 def test_a_token_that_can_be_guessed_is_refused(marless, shell):

@@ -31,6 +31,12 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         refuse_gpu(config.algorithm.device)
 
 
+def refuse_gpu_elsewhere(device: object) -> None:
+    """Raises `UserError` for a run on a GPU whose workers are on other machines."""
+    if device == "cuda":
+        raise UserError("algorithm.device=cuda is for workers of this machine, not for such that dial in")
+
+
 def refuse_gpu(device: object) -> None:
     """Raises `UserError` for a run with this `algorithm.device` on a back-end without GPUs."""
     if device == "cuda":
