@@ -183,7 +183,7 @@ class TaskPool:
             lanes = [lane for lane in self._lanes.values() if lane.waiting and self._may_start(lane)]
             if not lanes:
                 return 0.0
-            slots = self._workers.slots(self.capacity.load_s_per_byte)
+            slots = self._slots()
             queues = {lane.name: self._startable(lane, slots) for lane in lanes}
             alike = {lane.name: lane.waiting.alike() for lane in lanes}
             now = time.monotonic()
@@ -244,11 +244,15 @@ class TaskPool:
         slot that was lent comes back at the end of its task alone."""
         return len(lane.running) < self.width(lane) or lane.may_borrow()
 
+    def _slots(self) -> list[Slot]:
+        """The processes as the dispatcher sees them."""
+        return self._workers.slots(self.capacity.load_s_per_byte)
+
     def _startable(self, lane: Lane, slots: list[Slot]) -> list[Task]:
         """The lane's next tasks. For a slot beyond its own no process ends, and none starts where each slot has two: an
         import costs more than it gains."""
         tasks = lane.waiting.first()
-        if len(lane.running) < self.width(lane) or len(slots) < min(self._most(), 2 * self.capacity.slots):
+        if len(lane.running) < self.width(lane) or len(self._workers) < min(self._most(), 2 * self.capacity.slots):
             return tasks
         free = [slot for slot in slots if slot.idle_since is not None]
         return [task for task in tasks if any(slot.suits(lane.name, task) for slot in free)]

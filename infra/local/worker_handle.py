@@ -72,6 +72,11 @@ class WorkerProcess(Generic[Pending]):
         """As in `Child`."""
         return self._child.place
 
+    @property
+    def agent(self) -> str:
+        """As in `Child`."""
+        return self._child.agent
+
     def has(self, module: str) -> bool:
         return module in self.modules or module == self.warming
 

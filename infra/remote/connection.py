@@ -82,7 +82,7 @@ class RemoteChild:
 
     def __init__(self, connection: WorkerConnection) -> None:
         self._connection = connection
-        self.place = connection.introduction.host
+        self.place, self.agent = connection.introduction.host, connection.introduction.agent
 
     def alive(self) -> bool:
         return not self._connection.closed

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from functions.encoding import Undecodable
 from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity, Task
+from infra.local.dispatch import Capacity, Slot, Task
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane, Pending
 from infra.local.own_process import cores
@@ -25,7 +26,7 @@ from infra.remote.listener import DialInStarter, Listener
 
 # Workers of many machines may be on their way: so long it is no news that none is there.
 _LONELY_S = 2.0
-# How long a process of an agent may take to come back.
+# How long an agent may take to dial once more.
 _RETURN_S = 1.0
 # An object's request that has arrived is answered, and the task goes on.
 _OBJECT_S = 10.0
@@ -34,8 +35,9 @@ _LOST = 3
 
 
 class DialInPool(Pool):
-    """Its slots are the workers that are connected, at most `most`, which come and go; each has a core of its machine
-    to itself. They read and store objects through the pool, so that one whose connection is lost stores none any more.
+    """Its slots are those of the agents that are connected, at most `most`, which come and go; each has a core of its
+    machine to itself. No agent has more tasks at once than slots; idle processes it may have. They read and store
+    objects through the pool, so that one whose connection is lost stores none any more.
 
     `modules` and `logs` are as in `TaskPool`.
     """
@@ -47,9 +49,11 @@ class DialInPool(Pool):
         logs: Path,
         most: float = inf,
     ) -> None:
-        super().__init__(Capacity(1, inf), modules, logs, cores=CoreAccount(cores()), starter=DialInStarter(listener))
+        self._listener, self._most_slots = listener, most
+        starter = DialInStarter(listener, self._hosts)
+        super().__init__(Capacity(1, inf), modules, logs, cores=CoreAccount(cores()), starter=starter)
         self.any_processor = listener.any_processor
-        self._listener, self._most_slots, self._news = listener, most, list[str]()
+        self._news = list[str]()
         self._storages: dict[bytes, FileStorage] = {}
         self._woken, self._wake = os.pipe()
         for descriptor in (self._woken, self._wake):
@@ -58,7 +62,7 @@ class DialInPool(Pool):
         listener.watch(self._wake)
         # Since when tasks wait with nobody connected, and whether that was said.
         self._lonely_since, self._is_told = inf, False
-        # Until when a process is expected back that has made room.
+        # Until when a connection is expected for a process that is to start.
         self._returns_until = 0.0
         # How many slots there were since when, and slots times seconds before.
         self._counted_at, self._slot_s = time.monotonic(), 0.0
@@ -66,8 +70,8 @@ class DialInPool(Pool):
 
     @property
     def connected(self) -> int:
-        """How many workers there are for this pool."""
-        return int(min(len(self._workers) + self._listener.idle, self._most_slots))
+        """How many tasks its agents serve at once."""
+        return int(min(sum(self._agents().values()), self._most_slots))
 
     def news(self) -> list[str]:
         """Lines for the user since the last call: of workers that were refused, and of a run that waits for one."""
@@ -101,9 +105,6 @@ class DialInPool(Pool):
     def _may_begin(self) -> bool:
         return self.connected > 0 and time.monotonic() >= self._returns_until
 
-    def _most(self) -> int:
-        return self.capacity.slots
-
     def _cores_here(self, task: Task) -> float:
         return 0.0
 
@@ -111,17 +112,32 @@ class DialInPool(Pool):
         return b""
 
     def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> None:
-        if slot is None and not self._listener.idle:
-            self._make_room()
+        agents = self._listener.agents()
+        if slot is None and not any(agents[name].idle for name in self._hosts() if name in agents):
+            self._returns_until = time.monotonic() + _RETURN_S  # an agent dials as soon as its last one is in use
         else:
             super()._hand_over(lane, task, slot)
 
-    def _make_room(self) -> None:
-        """A task needs a new process: the one that is idle longest ends, and its agent brings another one."""
-        idle = [worker for worker in self._workers if worker.task is None]
-        if idle:
-            self._workers.remove(min(idle, key=lambda worker: worker.idle_since))
-        self._returns_until = time.monotonic() + _RETURN_S
+    def _agents(self) -> Mapping[str, int]:
+        """How many tasks each agent may serve of this pool at once."""
+        return {name: agent.slots for name, agent in self._listener.agents().items()}
+
+    def _free_slots(self) -> Mapping[str, int]:
+        """Of the agents that may begin a task."""
+        at_work = Counter(worker.agent for worker in self._workers if worker.task is not None)
+        return {name: free for name, slots in self._agents().items() if (free := slots - at_work[name]) > 0}
+
+    def _hosts(self) -> list[str]:
+        """The agents where a process may start, those first that have the fewest for each free slot."""
+        processes = Counter(worker.agent for worker in self._workers)
+        free = self._free_slots()
+        return sorted(free, key=lambda name: processes[name] / free[name])
+
+    def _slots(self) -> list[Slot]:
+        """Without the idle processes of agents that may begin no task."""
+        free = self._free_slots()
+        both = zip(self._workers, super()._slots(), strict=True)
+        return [slot for worker, slot in both if slot.idle_since is None or worker.agent in free]
 
     def _exchange_object(self, worker: Worker, message: Get | Put, body: bytes) -> None:
         pending = worker.task
@@ -192,17 +208,47 @@ class DialInRun(OwnPool):
         return self._dial_in.connected
 
 
+class _OneSlotPool(DialInPool):
+    """A pool that has a slot of one agent to itself; of another one when that has left.
+
+    `taken` counts the slots of each agent that such pools have.
+    """
+
+    def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path, taken: Counter[str]) -> None:
+        self._taken, self._agent = taken, ""
+        super().__init__(listener, modules, logs)
+
+    def close(self) -> None:
+        """See `DialInPool`."""
+        super().close()
+        self._leave()
+
+    def _agents(self) -> Mapping[str, int]:
+        agents = super()._agents()
+        if self._agent not in agents and not self.closed:
+            self._leave()
+            self._agent = next((name for name, slots in agents.items() if self._taken[name] < slots), "")
+            if self._agent:
+                self._taken[self._agent] += 1
+        return {self._agent: 1} if self._agent else {}
+
+    def _leave(self) -> None:
+        if self._agent:
+            self._taken[self._agent] -= 1
+            self._agent = ""
+
+
 class SeparateDialInPools(SeparatePools):
-    """A connected worker for every run, whose process ends with the run."""
+    """A slot of an agent for every run, whose processes end with the run."""
 
     def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path) -> None:
         super().__init__(modules, logs)
-        self._listener = listener
+        self._listener, self._taken = listener, Counter[str]()
 
     def has_room(self) -> bool:
-        """Whether there is a worker for another run; the first may wait for one."""
-        waiting = sum(not len(lane.own.workers) for lane in self._open if not lane.own.closed)
-        return not any(not lane.own.closed for lane in self._open) or waiting < self._listener.idle
+        """Whether there is a slot for another run; the first may wait for one."""
+        runs = sum(not lane.own.closed for lane in self._open)
+        return runs < max(1, sum(agent.slots for agent in self._listener.agents().values()))
 
     def _pool(self, blobs_root: Path) -> Pool:
-        return DialInPool(self._listener, self._modules, logs_beside(blobs_root), most=1)
+        return _OneSlotPool(self._listener, self._modules, logs_beside(blobs_root), self._taken)

@@ -12,7 +12,7 @@ import hmac
 import secrets
 import struct
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -58,11 +58,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Introduction(msgspec.Struct, frozen=True):
-    """Who dials in: the name of the machine, which agent there, and its badge."""
+    """Who dials in: the name of the machine, which agent there, its badge, and how many tasks it serves at once."""
 
     host: str
     agent: str
     badge: Badge
+    slots: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Verdict(msgspec.Struct, frozen=True):

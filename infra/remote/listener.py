@@ -5,6 +5,7 @@ import os
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -42,7 +43,8 @@ class Listener:
         self.address = Address(address.host, self._socket.getsockname()[1])
         self._token, self._badge, self._tls, self.any_processor = token, badge, tls, any_processor
         self._patience_s = patience_s
-        self._idle = deque[WorkerConnection]()
+        # By agent, and those without connections are left out; replaced as a whole, because other threads read it.
+        self._agents: Mapping[str, Agent] = {}
         self._lines = deque[str]()
         # What was said of strangers, each once: who scans ports fills no log.
         self._refusals = set[str]()
@@ -55,20 +57,22 @@ class Listener:
         self._thread.start()
         ready.wait()
 
-    @property
-    def idle(self) -> int:
-        """How many workers are connected that no pool uses."""
-        return len(self._idle)
+    def agents(self) -> "Mapping[str, Agent]":
+        """Those that are connected."""
+        return self._agents
 
-    def take(self, pipes: Pipes, log: int) -> RemoteChild:
-        """A worker that no pool uses, for the pool with the other ends of these; raises `OSError` without one."""
-        while self._idle:
-            with suppress(IndexError):  # it has left meanwhile
-                connection = self._idle.popleft()
-                if not connection.closed:
-                    ends = Ends(*(_without_blocking(descriptor) for descriptor in (*pipes[:2], log)))
-                    self._loop.call_soon_threadsafe(connection.begin, ends)
-                    return RemoteChild(connection)
+    def take(self, names: Iterable[str], pipes: Pipes, log: int) -> RemoteChild:
+        """A worker of the first of these agents that has one which no pool uses, for the pool with the other ends of
+        the pipes; raises `OSError` without one."""
+        agents = self._agents
+        for idle in (agents[name].idle for name in names if name in agents):
+            while idle:
+                with suppress(IndexError):  # it has left meanwhile
+                    connection = idle.popleft()
+                    if not connection.closed:
+                        ends = Ends(*(_without_blocking(descriptor) for descriptor in (*pipes[:2], log)))
+                        self._loop.call_soon_threadsafe(connection.begin, ends)
+                        return RemoteChild(connection)
         raise OSError("no worker is connected")
 
     def watch(self, wake: int) -> None:
@@ -124,7 +128,10 @@ class Listener:
             return
         stream, introduction = admitted
         worker = WorkerConnection(stream, introduction)
-        self._idle.append(worker)
+        agent = self._agents.get(introduction.agent) or Agent(introduction.slots)
+        self._agents = {**self._agents, introduction.agent: agent}
+        agent.connections += 1
+        agent.idle.append(worker)
         self._wake()
         try:
             await worker.serve()
@@ -132,7 +139,10 @@ class Listener:
             self._tell(f"ended the connection to {introduction.host}: {error}")
         finally:
             with suppress(ValueError):  # a pool has it
-                self._idle.remove(worker)
+                agent.idle.remove(worker)
+            agent.connections -= 1
+            if not agent.connections:
+                self._agents = {name: each for name, each in self._agents.items() if each is not agent}
             self._wake()
 
     async def _admitted(self, connection: socket.socket, peer: str) -> tuple[Stream, Introduction] | None:
@@ -177,15 +187,23 @@ class Listener:
                 os.write(wake, b"\0")
 
 
-class DialInStarter:
-    """Starts no process: takes workers that have dialled in."""
+class Agent:
+    """An agent with connections: how many `slots` it has, and which of its connections no pool uses."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+    def __init__(self, slots: int) -> None:
+        self.slots, self.connections = slots, 0
+        self.idle = deque[WorkerConnection]()
+
+
+class DialInStarter:
+    """Starts no process: takes a worker that has dialled in, of the first of the `agents` that has one to spare."""
+
+    def __init__(self, listener: Listener, agents: Callable[[], Iterable[str]]) -> None:
+        self._listener, self._agents = listener, agents
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> RemoteChild:
         """Raises `OSError` when no worker is connected. How much memory it may allocate is up to its machine."""
-        return self._listener.take(pipes, log)
+        return self._listener.take(self._agents(), pipes, log)
 
     def close(self) -> None:
         """The listener goes on: other pools may use it."""

@@ -34,7 +34,7 @@ def dial_in(
     say: Callable[[str], None] = lambda line: None,
     patience_s: float = inf,
 ) -> None:
-    """Serves a driver with `slots` processes of this machine; returns when the driver has been away for `patience_s`.
+    """Serves `slots` tasks of a driver at once; returns when the driver has been away for `patience_s`.
 
     Raises `DialInError` when the driver does not take them, or there is none at the address. Main threads may use
     `WorkerAgent`, which can be stopped.
@@ -43,7 +43,9 @@ def dial_in(
 
 
 class WorkerAgent:
-    """Dials the driver with `slots` connections, and serves each with a process, which ends with it; see `dial_in`.
+    """Keeps `slots` connections for the driver that it does not use yet, and serves each that it uses with a process,
+    which ends with it; see `dial_in`. The driver has it work at `slots` tasks at most; processes that have code in them
+    which serves nothing else are kept idle meanwhile.
 
     With `tls` connections are encrypted. `modules` is as in `infra.local.task_pool.TaskPool`.
     """
@@ -59,7 +61,7 @@ class WorkerAgent:
         tls: ssl.SSLContext | None = None,
         modules: Mapping[str, str] = MODULES,
     ) -> None:
-        introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge)
+        introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge, slots)
         self._address, self._slots = address, slots
         self._dialler = Dialler(address, token, introduction, slots, tls)
         self._say, self._patience_s, self._modules = say, patience_s, modules
@@ -107,14 +109,14 @@ class WorkerAgent:
 
     async def _keep_all_dialled_in(self) -> None:
         try:
-            async with asyncio.TaskGroup() as processes:
+            async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._slots):
-                    processes.create_task(self._keep_dialled_in())
+                    tasks.create_task(self._keep_dialled_in(tasks))
         except ExceptionGroup as faults:  # what one of them cannot do, none can
             raise faults.exceptions[0] from None
 
-    async def _keep_dialled_in(self) -> None:
-        """One process after the other; returns when the driver has been away for too long."""
+    async def _keep_dialled_in(self, tasks: asyncio.TaskGroup) -> None:
+        """Dials again whenever the driver uses the connection; returns when it has been away for too long."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -129,24 +131,27 @@ class WorkerAgent:
             pause_s = _FIRST_PAUSE_S
             self._connected += 1
             self._tell(f"serves the driver at {self._address}")
-            try:
-                await self._serve(stream)
-            finally:
-                self._connected -= 1
-                self._away_since = time.monotonic()
-                stream.writer.close()
+            is_used = asyncio.Event()
+            tasks.create_task(self._serve(stream, is_used))
+            await is_used.wait()
 
     def _is_patient(self) -> bool:
         return self._connected > 0 or time.monotonic() < self._away_since + self._patience_s
 
-    async def _serve(self, stream: Stream) -> None:
+    async def _serve(self, stream: Stream, is_used: asyncio.Event) -> None:
         """Returns when the process or the connection has ended, and the other one with it."""
         try:
             _, body = await read_chunk(stream.reader)
+            is_used.set()
             with ServedProcess(self._starter) as process:
                 await process.serve(stream, body)
         except (EOFError, OSError, Undecodable):  # the driver has gone, or has no use for the process
             return
+        finally:
+            is_used.set()
+            self._connected -= 1
+            self._away_since = time.monotonic()
+            stream.writer.close()
 
     def _tell(self, line: str) -> None:
         """Once, until there is other news."""

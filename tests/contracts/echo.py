@@ -169,6 +169,14 @@ def _import(argument, blobs):
     return os.getpid()
 
 
+def _shift(argument, blobs):
+    """Imports a module and works for a while: the parent, which is its agent's, the process, from when until when."""
+    began = time.monotonic()
+    importlib.import_module(argument)
+    time.sleep(0.02)
+    return [os.getppid(), os.getpid(), began, time.monotonic()]
+
+
 def _mask(argument, blobs):
     os.umask(0o777)
     return os.getpid()
@@ -267,6 +275,7 @@ _DEEDS = {
     "allocate": _allocate,
     "import": _import,
     "mask": _mask,
+    "shift": _shift,
     "daemons": _start_daemons,
     "close everything": _close_everything,
     "write everywhere": _write_everywhere,

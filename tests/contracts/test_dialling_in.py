@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from asking import begin, collect, said
+from asking import ask, begin, collect, said
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,7 +20,7 @@ from strangers import Impostor, connected, recorded_dial, says_nothing_more
 from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
 from infra.remote.addresses import Address, address_of
-from infra.remote.dial_in_pool import DialInRun
+from infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
 from infra.remote.faults import DialInError
 from infra.remote.handshake import Answer, Badge, Challenge, Greeting
 from infra.remote.listener import Listener
@@ -73,10 +73,15 @@ def told(listener, text):
     return line
 
 
+def spare(listener):
+    """How many connections nobody uses."""
+    return sum(len(agent.idle) for agent in listener.agents().values())
+
+
 def idle(listener, count):
     """Waits until so many workers are connected."""
     until = time.monotonic() + 20
-    while listener.idle != count:
+    while spare(listener) != count:
         assert time.monotonic() < until, listener.lines()
         time.sleep(0.01)
 
@@ -100,7 +105,7 @@ def test_a_worker_with_another_token_is_refused_on_both_sides():
     with listening() as listener:
         assert "another token" in refusal(listener, token=b"0123456789abcdeg")
         assert told(listener, "another token").startswith("refused a worker of 127.0.0.1")
-        assert listener.idle == 0
+        assert spare(listener) == 0
 
 
 def test_another_version_is_refused_and_both_sides_name_both():
@@ -244,6 +249,50 @@ def test_slots_are_those_that_are_connected(run):
         while invoker.own.connected:
             assert time.monotonic() < until
             invoker.wait(0.05)
+
+
+def at_once(shifts):
+    """The most that went on at one time."""
+    return max(sum(began <= at < ended for _, _, began, ended in shifts) for _, _, at, _ in shifts)
+
+
+def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_than_its_slots(tmp_path, shell):
+    for folder in (Path(__file__).parent, tmp_path):
+        shell.import_from(folder)
+    (tmp_path / "echo_too.py").write_text("from echo import handle\n")
+    (tmp_path / "somebodys_game.py").write_text("")
+    functions = {"actor": "echo", "learner": "echo_too"}
+    with listening() as listener, serving(listener, slots=2), serving(listener, slots=1):
+        idle(listener, 3)
+        with DialInRun(listener, tmp_path / "run" / "objects", functions) as invoker:
+            shifts = []
+            for number in range(6):
+                for function in functions:
+                    for task in range(6):
+                        begin(invoker, f"run/{number}/{function}/{task}", "shift", "somebodys_game", function=function)
+                    shifts += map(said, collect(invoker, 6).values())
+    agents = [[shift for shift in shifts if shift[0] == parent] for parent in {shift[0] for shift in shifts}]
+    assert sorted(map(at_once, agents)) == [1, 2]
+    # One that plays and one that learns for each slot, however many rounds there are; each that starts has a log.
+    assert len(list((tmp_path / "run/workers").glob("*.log"))) <= 6
+
+
+def test_runs_that_are_compared_have_a_slot_each_and_another_one_when_its_agent_leaves(tmp_path, shell):
+    shell.import_from(Path(__file__).parent)
+    with listening() as listener, serving(listener), SeparateDialInPools(listener, MODULES, tmp_path / "logs") as pools:
+        with serving(listener):
+            idle(listener, 2)
+            lanes = [pools.lane(name, tmp_path / name / "objects") for name in ("one", "other")]
+            assert not pools.has_room()
+            assert said(ask(lanes[0], "parent")) != said(ask(lanes[1], "parent"))
+        until = time.monotonic() + 20
+        while sum(lane.own.connected for lane in lanes) != 1:
+            assert time.monotonic() < until
+            pools.wait(0.05)
+        [left] = [lane for lane in lanes if lane.own.connected]
+        left.close()
+        [waiting] = [lane for lane in lanes if lane is not left]
+        assert said(ask(waiting, "echo", "on")) == "on"
 
 
 def certificate(folder):

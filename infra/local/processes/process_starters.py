@@ -41,6 +41,11 @@ class Child(Protocol):
         """The name of the machine that it is on; '' for this one."""
         ...
 
+    @property
+    def agent(self) -> str:
+        """Which agent of that machine keeps it; '' for none."""
+        ...
+
     def alive(self) -> bool:
         """Whether it is not known to have ended."""
         ...
@@ -94,7 +99,7 @@ def start_with_pipes(starter: Starter, log: int, memory_mb: int) -> Started:
 class Spawned:
     """A worker with an interpreter of its own."""
 
-    place = ""
+    place = agent = ""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process, self.pid = process, process.pid
@@ -129,7 +134,7 @@ class Spawner:
 class ForkedWorker:
     """A worker that a zygote forked."""
 
-    place = ""
+    place = agent = ""
 
     def __init__(self, zygote: "Forker", number: int) -> None:
         self._zygote, self._number = zygote, number
