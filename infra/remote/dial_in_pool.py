@@ -211,11 +211,11 @@ class DialInRun(OwnPool):
 class _OneSlotPool(DialInPool):
     """A pool that has a slot of one agent to itself; of another one when that has left.
 
-    `taken` counts the slots of each agent that such pools have.
+    `leases` counts the slots of each agent that such pools have.
     """
 
-    def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path, taken: Counter[str]) -> None:
-        self._taken, self._agent = taken, ""
+    def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path, leases: Counter[str]) -> None:
+        self._leases, self._agent = leases, ""
         super().__init__(listener, modules, logs)
 
     def close(self) -> None:
@@ -227,14 +227,14 @@ class _OneSlotPool(DialInPool):
         agents = super()._agents()
         if self._agent not in agents and not self.closed:
             self._leave()
-            self._agent = next((name for name, slots in agents.items() if self._taken[name] < slots), "")
+            self._agent = next((name for name, slots in agents.items() if self._leases[name] < slots), "")
             if self._agent:
-                self._taken[self._agent] += 1
+                self._leases[self._agent] += 1
         return {self._agent: 1} if self._agent else {}
 
     def _leave(self) -> None:
         if self._agent:
-            self._taken[self._agent] -= 1
+            self._leases[self._agent] -= 1
             self._agent = ""
 
 
@@ -243,7 +243,7 @@ class SeparateDialInPools(SeparatePools):
 
     def __init__(self, listener: Listener, modules: Mapping[str, str], logs: Path) -> None:
         super().__init__(modules, logs)
-        self._listener, self._taken = listener, Counter[str]()
+        self._listener, self._leases = listener, Counter[str]()
 
     def has_room(self) -> bool:
         """Whether there is a slot for another run; the first may wait for one."""
@@ -251,4 +251,4 @@ class SeparateDialInPools(SeparatePools):
         return runs < max(1, sum(agent.slots for agent in self._listener.agents().values()))
 
     def _pool(self, blobs_root: Path) -> Pool:
-        return _OneSlotPool(self._listener, self._modules, logs_beside(blobs_root), self._taken)
+        return _OneSlotPool(self._listener, self._modules, logs_beside(blobs_root), self._leases)
