@@ -793,8 +793,8 @@ class Report(Message, frozen=True, kw_only=True):
     """The attempt that ended."""
     function: str
     """The name of the function."""
-    outcome: Literal["answered", "timeout", "crash", "throttled"]
-    """How the invocation ended."""
+    outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
+    """How the invocation ended; one that was withdrawn waited for a worker until the run was to stop."""
     body: bytes = b""
     """An encoded `Answer` when `outcome` is `answered`."""
     duration_ms: float = 0.0
@@ -813,6 +813,11 @@ class Report(Message, frozen=True, kw_only=True):
     """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
     actions: tuple[ActionTime, ...] = ()
     """The actions of such an attempt."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the attempt may have run; one that has not costs nothing."""
+        return self.outcome not in ("throttled", "withdrawn")
 
 
 class KeyTaken(Exception):

@@ -65,8 +65,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
         slot = slots.get(attempt.work)
         if slot is not None and (attempt.report.attempt != slot.attempt or not slot.waiting):
             slot = None
-        # A throttled attempt never ran and costs nothing.
-        if attempt.report.outcome != "throttled":
+        if attempt.report.has_begun:
             invocations.append(_invocation(plan, slot, attempt))
         if slot is None:
             continue
@@ -76,7 +75,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     meter = state.meter.add_invocations(invocations)
     if plan.platform.bodies_leave_region:
         # Answers to a waiting process leave the region; a local run has no region.
-        out = sum(len(attempt.report.body) for attempt in event.attempts if attempt.report.outcome != "throttled")
+        out = sum(len(attempt.report.body) for attempt in event.attempts if attempt.report.has_begun)
         meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)
     return _with_durations(plan, replace(state, slots=slots, meter=meter), answered_items)
 
@@ -132,6 +131,8 @@ def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
 def _after_attempt(slot: Slot, attempt: Ended) -> Slot:
     """The slot with the end of its attempt."""
     answer = attempt.answer
+    if attempt.report.outcome == "withdrawn":
+        return replace(slot, waiting=False)
     if isinstance(answer, Done):
         if answer.usage.actions:  # every commit would pay for their bytes
             answer = replace(answer, actions=(), usage=replace(answer.usage, actions={}))

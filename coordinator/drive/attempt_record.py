@@ -33,7 +33,7 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     queued_ms: Time = 0.0
     init_ms: Time = 0.0
     duration_ms: Time = 0.0
-    outcome: Literal["answered", "failed", "timeout", "crash", "throttled"] = "answered"
+    outcome: Literal["answered", "failed", "timeout", "crash", "throttled", "withdrawn"] = "answered"
     usage: Usage = Usage()
     # What it asked of resources; times in milliseconds since its task began.
     actions: tuple[ActionTime, ...] = ()

@@ -66,7 +66,9 @@ class Pending:
     lost: int = 0
     remarks: tuple[str, ...] = ()
 
-    def report(self, outcome: Literal["answered", "timeout", "crash", "throttled"], **measurements: Any) -> Report:
+    def report(
+        self, outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"], **measurements: Any
+    ) -> Report:
         """How it ended; `measurements` are other fields of the report."""
         return Report(
             id=self.id,
@@ -174,8 +176,7 @@ class Lane:
 
     def close(self) -> None:
         """Kills the workers that run its tasks, with their process groups; drops the others. Idempotent."""
-        self.waiting = Waiting(self._pool.capacity)
-        self._pending.clear()
+        self.withdraw()
         self._pool.drop(self)
 
     def pop(self, task: Task) -> Pending:
@@ -194,6 +195,12 @@ class Lane:
     def again(self, pending: Pending) -> None:
         """A task that has begun waits again."""
         self._add(pending)
+
+    def withdraw(self) -> None:
+        """Reports those that wait, which never begin."""
+        self.reports += [pending.report("withdrawn") for pending in self._pending.values()]
+        self.waiting = Waiting(self._pool.capacity)
+        self._pending.clear()
 
     def _add(self, pending: Pending) -> None:
         if not self.waiting:

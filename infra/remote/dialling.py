@@ -12,8 +12,6 @@ from infra.remote.faults import DialInError
 from infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
 
 _BUFFER = 1 << 20
-# A driver hangs up at the first words when it ends; a server of another kind does it always.
-_HANG_UPS = 6
 
 
 class Away(Exception):
@@ -21,18 +19,16 @@ class Away(Exception):
 
 
 class Dialler:
-    """Dials one driver, for an agent with so many processes."""
+    """Dials one driver."""
 
     def __init__(
         self,
         address: Address,
         token: bytes,
         introduction: Introduction,
-        processes: int,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._address, self._token, self._introduction, self._tls = address, token, introduction, tls
-        self._hang_ups, self._most_hang_ups = 0, _HANG_UPS * processes
+        self.address, self._token, self._introduction, self._tls = address, token, introduction, tls
 
     async def dial(self) -> Stream:
         """A connection that the driver has taken; raises `Away`, and `DialInError` where dialling again is no use."""
@@ -42,23 +38,22 @@ class Dialler:
         except BaseException:
             stream.writer.close()
             raise
-        self._hang_ups = 0
         return stream
 
     async def _connect(self) -> Stream:
-        host = self._address.host or "localhost"
+        host = self.address.host or "localhost"
         try:
             async with asyncio.timeout(PATIENCE_S):
-                reader, writer = await asyncio.open_connection(host, self._address.port, ssl=self._tls, limit=_BUFFER)
+                reader, writer = await asyncio.open_connection(host, self.address.port, ssl=self._tls, limit=_BUFFER)
         except socket.gaierror as error:
             raise DialInError(f"there is no host {host}: {explain(error, '')}") from None
         except ssl.SSLError as error:
-            raise DialInError(f"no encrypted connection to {self._address}: {error.reason or error}") from None
+            raise DialInError(f"no encrypted connection to {self.address}: {error.reason or error}") from None
         except (EOFError, ConnectionResetError, ConnectionAbortedError):
             raise self._hung_up() from None
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else "no answer"
-            raise Away(f"no driver answers at {self._address} ({why}); dials until one does") from None
+            raise Away(f"no driver answers at {self.address} ({why}); dials until one does") from None
         watch_peer(writer.get_extra_info("socket"))
         return Stream(reader, writer)
 
@@ -67,20 +62,19 @@ class Dialler:
             async with asyncio.timeout(PATIENCE_S):
                 await apply(stream, self._token, self._introduction)
         except DialInError as error:
-            raise DialInError(f"cannot serve the driver at {self._address}: {error}") from None
+            raise DialInError(f"cannot serve the driver at {self.address}: {error}") from None
         except Undecodable:
-            raise self._no_driver() from None
+            raise DialInError(
+                f"what answers at {self.address} is no driver of marless, or {self._encryption()}"
+            ) from None
         except TimeoutError:  # a driver may stand still
-            raise Away(f"{self._address} does not say that it is a driver; dials until it does") from None
+            raise Away(f"{self.address} does not say that it is a driver; dials until it does") from None
         except (EOFError, OSError):
             raise self._hung_up() from None
 
-    def _hung_up(self) -> Exception:
-        self._hang_ups += 1
-        if self._hang_ups >= self._most_hang_ups:
-            return self._no_driver()
-        return Away(f"{self._address} hangs up; dials again")
+    def _hung_up(self) -> Away:
+        """So does a tunnel as long as no driver is behind it, and a driver that ends."""
+        return Away(f"{self.address} hangs up: no driver is there yet, or {self._encryption()}; dials until one is")
 
-    def _no_driver(self) -> DialInError:
-        encryption = "encrypts, which needs --tls-ca" if self._tls is None else "does not encrypt"
-        return DialInError(f"what answers at {self._address} is no driver of marless, or one that {encryption}")
+    def _encryption(self) -> str:
+        return "one that encrypts, which needs --tls-ca" if self._tls is None else "one that does not encrypt"

@@ -63,7 +63,7 @@ class WorkerAgent:
     ) -> None:
         introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge, slots)
         self._address, self._slots = address, slots
-        self._dialler = Dialler(address, token, introduction, slots, tls)
+        self._dialler = Dialler(address, token, introduction, tls)
         self._say, self._patience_s, self._modules = say, patience_s, modules
         self._starter: Forker | Spawner
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -53,6 +53,8 @@ class Connection:
     # How many workers there are at present, where they come and go, and lines about them since the last call.
     width: Callable[[], int] | None = None
     news: Callable[[], list[str]] = list
+    # The run is to stop: reports tasks that wait for workers while there is none.
+    withdraw: Callable[[], None] = lambda: None
     # Whether processors that round otherwise than this one may serve the run.
     any_processor: bool = False
     # Returns once storage has ended what it does beside the run.

@@ -291,6 +291,8 @@ def launch(
             while session.step():
                 renew()
                 _look_at_workers(session, config, backend, view)
+                if signals.received:
+                    backend.withdraw()
             return session.end()
     except (StorageFault, NoSuchObject, OSError) as fault:
         if folder.removed:

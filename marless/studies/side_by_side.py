@@ -62,6 +62,8 @@ class SideBySide:
                 for line in self._pool.news():
                     self._view.tell(line)
                 self._view.look(self._campaign)
+                if self._stopping.received:
+                    self._pool.withdraw()
                 if not any(work.ready for work in self._at_work.values()):
                     self._pool.wait(_PATIENCE_S)
             self._close(self._being_logged.values(), run_log.PATIENCE_S)

@@ -21,8 +21,9 @@ from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
 from infra.remote.addresses import Address, address_of
 from infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
+from infra.remote.dialling import Away, Dialler
 from infra.remote.faults import DialInError
-from infra.remote.handshake import Answer, Badge, Challenge, Greeting
+from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction
 from infra.remote.listener import Listener
 from infra.remote.worker_agent import WorkerAgent
 
@@ -58,6 +59,14 @@ def refusal(listener, token=TOKEN, badge=BADGE, tls=None):
         agent.run()
     assert "\n" not in str(fault.value)
     return str(fault.value)
+
+
+def turned_away(listener, tls=None):
+    """The one line of an agent that dials on, until its patience is at an end."""
+    lines = []
+    WorkerAgent(listener.address, 1, TOKEN, BADGE, lines.append, patience_s=0.1, tls=tls, modules=MODULES).run()
+    [line] = lines
+    return line
 
 
 def told(listener, text):
@@ -332,10 +341,10 @@ def test_an_agent_that_encrypts_otherwise_than_its_driver_says_so(tmp_path):
     (tmp_path / "other").mkdir()
     stranger = certificate(tmp_path / "other")[0]
     with listening(tls=encryption.of_driver(*paths)) as listener:
-        assert "--tls-ca" in refusal(listener)
+        assert "--tls-ca" in turned_away(listener)
         assert "no encrypted connection" in refusal(listener, tls=encryption.of_worker(stranger))
     with listening() as listener:
-        assert "does not encrypt" in refusal(listener, tls=encryption.of_worker(paths[0]))
+        assert "does not encrypt" in turned_away(listener, tls=encryption.of_worker(paths[0]))
 
 
 def test_an_address_in_use_is_one_line():
@@ -370,6 +379,24 @@ def test_a_web_server_is_no_driver():
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_an_agent_dials_on_while_something_hangs_up_as_a_tunnel_does_before_its_driver_is_there():
+    async def hang_up(reader, writer):
+        writer.close()
+
+    async def dial_often(dialler, times):
+        async with await asyncio.start_server(hang_up, *dialler.address):
+            for _ in range(times):
+                with pytest.raises(Away, match="hangs up: no driver is there yet"):
+                    await dialler.dial()
+
+    with listening() as listener:
+        address = listener.address
+    dialler = Dialler(address, TOKEN, Introduction("here", "agent", BADGE))
+    asyncio.run(dial_often(dialler, 20))
+    with closing(Listener(address, TOKEN, BADGE)):
+        asyncio.run(dialler.dial())
 
 
 def test_a_worker_whose_driver_stays_away_loses_its_patience():

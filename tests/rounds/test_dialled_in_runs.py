@@ -82,6 +82,27 @@ def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place
 
 
 @pytest.mark.conformance
+def test_a_study_that_was_stopped_while_nobody_was_there_goes_on_with_the_weights_of_its_runs_alone(place, shell):
+    folder, address = place
+    study(folder / "waited.toml", *settings_of(TWO))
+    interrupted_alone(folder, "study", "waited.toml", "--listen", "127.0.0.1:0")
+    ended(command(folder, "study", "waited.toml", "--listen", address))
+    (folder / "apart").mkdir()
+    shell.cd(folder / "apart")
+    train_alone((1, 2), names=TWO)
+    alone = {name: weights(folder / "apart", name) for name in (f"{each}-s{seed}" for each in TWO for seed in (1, 2))}
+    assert hashes(folder / "studies/waited") == alone
+
+
+@pytest.mark.conformance
+def test_an_ablation_stops_at_the_first_signal_while_nobody_is_there_and_goes_on(place):
+    folder, address = place
+    few = ("ablate", *SMALL, "stop.rounds=2", "--arms", "marless-minus", "--seeds", "1-2", "--out", "waits")
+    interrupted_alone(folder, *few, "--listen", "127.0.0.1:0")
+    assert "2/2" in ended(command(folder, *few, "--listen", address))
+
+
+@pytest.mark.conformance
 def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
     folder, address = place
     few = (*SMALL, "stop.rounds=2", "--arms", "marless-minus,packed", "--seeds", "1-2", "--out", "few")
@@ -169,15 +190,18 @@ def test_a_token_that_can_be_guessed_is_refused(marless, shell):
     assert "fewer than 16 characters" in said.err[0] and "short" not in said.err[0]
 
 
-def test_the_driver_writes_a_token_that_its_user_alone_can_read(tmp_path):
-    process = command(tmp_path, "train", *SMALL, "--listen", "127.0.0.1:0")
-    token, until = tmp_path / "config/marless/token", time.monotonic() + 60
-    while not token.exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    while b"listens on" not in (line := process.stdout.readline().encode()):
+def interrupted_alone(folder, *argv):
+    """The command is interrupted once while it waits for workers, which stops it."""
+    process = command(folder, *argv)
+    while "no worker is connected" not in (line := process.stdout.readline()):
         assert line
-    process.kill()
-    process.communicate()
+    process.send_signal(signal.SIGINT)
+    return ended(process, 128 + signal.SIGINT, limit_s=60)
+
+
+def test_a_driver_with_a_token_that_its_user_alone_can_read_stops_at_the_first_signal_while_nobody_is_there(tmp_path):
+    output = interrupted_alone(tmp_path, "train", *SMALL, "attempts=1", "--run", "alone", "--listen", "127.0.0.1:0")
+    assert "stopped after round 0" in output and "marless resume" in output
+    token = tmp_path / "config/marless/token"
     assert token.stat().st_mode & 0o777 == 0o600
     assert len(token.read_text().strip()) >= 32

@@ -11,13 +11,14 @@ from pathlib import Path
 from infra.local.own_process import cores
 from marless import extras
 from marless.backends import registry
+from marless.backends.badge import badge
 from marless.backends.base import Readiness
 from marless.cli import arguments as common
 from marless.output import say, say_json, say_text
 from marless.reports.text import table
 
 _GIB = 1 << 30
-# Of the last column of back-ends, in a terminal of 80 columns.
+# Of a last column, in a terminal of 80 columns.
 _TEXT_WIDTH = 55
 
 
@@ -33,7 +34,8 @@ def run(options: Namespace) -> int:
         report = {"machine": dict(_machine()), "extras": has_extra, "backends": _backends()}
         say_json(report)
         return 0
-    say_text(table(("this machine", ""), _machine()))
+    machine = [(name, line) for row in _machine() for name, _, line in _wrapped((row[0], "", row[1]))]
+    say_text(table(("this machine", ""), machine))
     say("")
     say_text(table(("extra", "for", ""), [(name, what, _state(name)) for name, (what, _) in extras.EXTRAS.items()]))
     say("", *_commands([name for name in extras.EXTRAS if not extras.is_installed(name)]))
@@ -45,12 +47,15 @@ def run(options: Namespace) -> int:
 
 def _machine() -> list[tuple[str, str]]:
     disk = shutil.disk_usage(Path.cwd())
+    compared = badge()  # as drivers and workers of other machines compare them
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return [
         ("python", f"{platform.python_version()}, {platform.platform(terse=True)}"),
         ("cores", f"{cores()} of {os.cpu_count()} (the default of --workers)"),
         ("memory", f"{memory / _GIB:.1f} GiB"),
         ("disk free", f"{disk.free / _GIB:.1f} GiB in {Path.cwd()}"),
+        ("program", compared.program),
+        ("processor", compared.processor),
     ]
 
 

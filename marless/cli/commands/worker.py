@@ -15,12 +15,13 @@ from marless.output import note
 from marless.signals import handle_signals
 
 EXAMPLES = """examples:
-  marless train --listen 0.0.0.0:7777        on the machine that drives
-  marless worker node1:7777                  on any other, and on that one too, if it is to serve
+  marless train --listen 0.0.0.0:7777      on the machine that drives, node1
+  marless worker node1:7777                on each machine that is to serve
   marless worker node1:7777 --slots 4 --token-file token
 
-What tasks import must be importable here: packages of environments, and modules of the current folder.
-Ctrl-C ends it; a run goes on without it. docs/how-to/other-machines.md has ssh, Slurm and Kubernetes."""
+What tasks import must be importable here: packages of environments, and
+modules of the current folder. Ctrl-C ends it; a run goes on without it.
+docs/how-to/other-machines.md has ssh, Slurm and Kubernetes."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
         type=common.count,
         default=cores(),
         metavar="N",
-        help="tasks at once, each in a process (default: number of cores, %(default)s here)",
+        help="tasks at once, each on a core of its own (default: number of cores, %(default)s here)",
     )
     dial_in.token_file(parser)
     parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="certificate of who signed the driver's, or itself")

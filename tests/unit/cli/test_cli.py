@@ -22,6 +22,7 @@ from functions.contract import MissingExtra
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from marless import extras
+from marless.backends.badge import badge
 from marless.cli.app import COMMANDS, main
 from marless.cli.arguments import split
 from marless.reports.provenance import changes, environment_fingerprint
@@ -220,6 +221,7 @@ def test_doctor_prints_what_is_here(capsys):
     assert all(word in out for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["machine"]["program"] == badge().program  # what a driver and its workers compare
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
     assert found["backends"]["local"]["ready"] and found["backends"].keys() == {
         "local",

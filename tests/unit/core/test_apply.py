@@ -175,6 +175,15 @@ def test_an_attempt_that_was_turned_away_costs_nothing_but_counts_as_a_failure()
     assert after.slots["sample/00000-00000"].failures == 1
 
 
+def test_an_attempt_that_was_withdrawn_costs_nothing_and_is_no_failure():
+    plan, state, (request,) = waiting_sample()
+    after = heard(plan, state, report("actor", request, outcome="withdrawn"))
+    slot = after.slots["sample/00000-00000"]
+    assert (after.meter, slot.failures, slot.waiting) == (state.meter, 0, False)
+    command = decide(plan, after)
+    assert isinstance(command, Dispatch) and [task.request.attempt for task in command.tasks] == [1]
+
+
 def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
     plan, state, (request,) = waiting_sample()
     after = heard(plan, state, report("actor", request, outcome="crash", duration_ms=3.0))
