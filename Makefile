@@ -148,18 +148,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,completion,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,language,networks,emulated,completion,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv (about a minute)"
-	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,language,networks,emulated,dev,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,language,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@touch $@
 

@@ -16,6 +16,7 @@ EXTRAS = {
     "notebook": ("work in notebooks", ("ipykernel", "matplotlib", "PIL", "nbclient", "pandas")),
     "live": ("replays in a window", ("matplotlib", "PIL", "pygame")),
     "learner": ("learning with torch, on a GPU too", ("torch",)),
+    "language": ("agents that speak, by language models", ("torch", "gguf", "tokenizers")),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
     "completion": ("the tab key in bash and zsh", ("argcomplete",)),
     "tensorboard": ("logs for TensorBoard", ("tensorboardX",)),

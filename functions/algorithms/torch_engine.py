@@ -204,13 +204,18 @@ def engine(device: str, network: str) -> Engine:
         if not torch.cuda.is_available():
             raise BadRequest("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
         _begin_gradients(torch.device(device))
+    compute_alike()
+    return TorchEngine(torch.device(device), network)
+
+
+def compute_alike() -> None:
+    """One thread, deterministic kernels, full single precision, for the whole process."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
     torch.backends.cudnn.allow_tf32 = False
     # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return TorchEngine(torch.device(device), network)
 
 
 def _begin_gradients(device: torch.device) -> None:

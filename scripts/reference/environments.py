@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 _RESULTS = {"report", "live", "export", "datasets", "tensorboard", "wandb", "mlflow"}
 OTHER_EXTRAS = {
     "completion",
+    "language",
     "learner",
     "networks",
     "ray",

@@ -1,0 +1,5 @@
+"""What is wrong with a language model that somebody named."""
+
+
+class UnusableBase(Exception):
+    """A file or folder is no model that can be trained here; the message says where, why, and what to do."""

@@ -1,0 +1,120 @@
+"""Group-relative policy optimisation for roles: advantages, and the step along sums over parts of a round.
+
+Shao et al., "DeepSeekMath", 2024 (GRPO), with the groups of AT-GRPO (Zhao et al., "Stronger together", 2025) and of
+Dr. MAS (Feng et al., 2026): replies are compared with those of the same role, start and turn alone. As in Dr. GRPO (Liu
+et al., "Understanding R1-Zero-like training", 2025) the sum over tokens is divided by the tokens that the replies could
+have had, so that a token counts alike wherever it stands; the clip has an upper bound of its own (DAPO, Yu et al.,
+2025).
+
+    loss = -1 / (n R) Σ m [min(r A, clip(r, 1 - low, 1 + high) A) - kl k3 + entropy H]
+
+with r = π / μ for the policy μ that wrote the token, m = 0 behind the end of a reply, k3 = e^d - d - 1 for
+d = log base - log π, and the entropy H of π among the allowed tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.language.adapter_layout import Flat
+from functions.nn.adam import Adam
+
+# The names of a part's sums; `GRADIENT` ``[size]`` is of single precision, all others are ``[1]``, double.
+GRADIENT, TOKENS, WRITTEN = "gradient", "tokens", "written"
+LOSS, ENTROPY, KL, CLIP_FRACTION, BASE_KL = "loss", "entropy", "kl", "clip_fraction", "base_kl"
+REWARD, REPLIES, SPREAD = "reward", "replies", "spread"
+_BY_TOKEN = (ENTROPY, KL, CLIP_FRACTION, BASE_KL)
+# Guards the division of advantages of a group that is all alike, as in the package trl.
+_SPREAD_GUARD = 1e-4
+
+
+class GrpoSettings(Protocol):
+    """The settings of an algorithm that its mathematics reads."""
+
+    @property
+    def clip(self) -> tuple[float, float]:
+        """How far the ratio counts below and above 1."""
+
+    @property
+    def kl(self) -> float: ...
+
+    @property
+    def entropy(self) -> float: ...
+
+    @property
+    def scale(self) -> Literal["none", "std"]:
+        """Whether advantages are divided by the standard deviation of their group."""
+
+    @property
+    def lr(self) -> float: ...
+
+    @property
+    def max_grad_norm(self) -> float: ...
+
+
+class Descent(NamedTuple):
+    """An adapter and the state of its optimiser."""
+
+    adapter: Flat
+    first: Flat
+    second: Flat
+    steps: int
+
+
+ADAM_EPSILON = 1e-8
+
+
+def advantages(rewards: NDArray[np.float64], copies: int, scale: Literal["none", "std"]) -> NDArray[np.float64]:
+    """``[n]``: what each reply returned above the mean of its group of `copies` consecutive ones.
+
+    Raises `ValueError` where the rewards are not whole groups, or one is not finite.
+    """
+    if len(rewards) % copies:
+        raise ValueError(f"{len(rewards)} replies are not groups of {copies}")
+    if not np.isfinite(rewards).all():
+        raise ValueError("a reward is not finite")
+    groups = rewards.reshape(-1, copies)
+    centred: NDArray[np.float64] = groups - groups.mean(axis=1, keepdims=True)
+    if scale == "std" and copies > 1:
+        centred /= groups.std(axis=1, ddof=1, keepdims=True) + _SPREAD_GUARD
+    return centred.ravel()
+
+
+def begin(adapter: Flat) -> Descent:
+    """Before the first step."""
+    return Descent(adapter, np.zeros_like(adapter), np.zeros_like(adapter), 0)
+
+
+def step(settings: GrpoSettings, before: Descent, sums: Sequence[Mapping[str, NDArray[Any]]]) -> Descent:
+    """One step of Adam along the mean gradient of all parts, summed in their order in double precision; none where no
+    reply could have had a token."""
+    tokens = _total(sums, TOKENS)
+    if not tokens:
+        return before
+    total = np.zeros(len(before.adapter))
+    for part in sums:
+        total += part[GRADIENT]
+    parameters, first, second = (np.array(array, np.float32) for array in before[:3])
+    adam = Adam(parameters, first, second, before.steps, settings.lr, ADAM_EPSILON, settings.max_grad_norm)
+    adam.step((total / tokens).astype(np.float32))
+    return Descent(parameters, first, second, adam.steps)
+
+
+def metrics(sums: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
+    """Means over all parts: by token what was written, by reply the rewards, and the loss as it is minimised."""
+    written, replies = max(1.0, _total(sums, WRITTEN)), max(1.0, _total(sums, REPLIES))
+    gradient = sum((part[GRADIENT].astype(np.float64) for part in sums), np.zeros(1)) / max(1.0, _total(sums, TOKENS))
+    return {
+        "policy_loss": _total(sums, LOSS) / max(1.0, _total(sums, TOKENS)),
+        "policy_grad_norm": float(np.sqrt(gradient @ gradient)),
+        **{name: _total(sums, name) / written for name in _BY_TOKEN},
+        "reward": _total(sums, REWARD) / replies,
+        "advantage_spread": float(np.sqrt(_total(sums, SPREAD) / replies)),
+        "reply_tokens": written / replies,
+    }
+
+
+def _total(sums: Sequence[Mapping[str, NDArray[Any]]], name: str) -> float:
+    return float(sum((part[name][0] for part in sums), 0.0))

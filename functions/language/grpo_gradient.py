@@ -1,0 +1,163 @@
+"""The gradient of `grpo` for an adapter, summed over the replies of a part of a round."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from functions.language import grpo
+from functions.language.adapter_layout import Flat
+from functions.language.experience import Replies
+from functions.language.grpo import GrpoSettings, advantages
+from functions.language.model.llama import Weights
+from functions.language.model.speaker import ROWS, Speaker, chunks
+from functions.language.protocol import TokenArray
+
+Sums = dict[str, NDArray[Any]]
+
+
+def gradient_sums(speaker: Speaker, adapter: Flat, settings: GrpoSettings, parts: Sequence[Replies]) -> Sums:
+    """The sums of `grpo` over a part of a round, for the roles that speak through this adapter.
+
+    Only tokens of replies have a gradient, and only the allowed ones are weighed. Raises `ValueError` for rewards that
+    are not finite and `UnusableBase` as `Speaker.trunk`.
+    """
+    total = np.zeros(speaker.layout.size)
+    sums = dict.fromkeys(_NAMES, 0.0)
+    for replies in parts:
+        distinct = Distinct.of(replies, advantages(replies.reward, replies.copies, settings.scale))
+        sums[grpo.TOKENS] += replies.mask.size
+        sums[grpo.WRITTEN] += int(replies.mask.sum())
+        sums[grpo.REPLIES] += len(replies.reward)
+        sums[grpo.REWARD] += float(replies.reward.sum())
+        sums[grpo.SPREAD] += float(np.square(distinct.advantages).sum())
+        for rows in _gradients(speaker, adapter, settings, replies, distinct):
+            total += rows.gradient
+            for name, value in rows.sums.items():
+                sums[name] += value
+    return {
+        grpo.GRADIENT: total.astype(np.float32),
+        **{name: np.array([value], np.float64) for name, value in sums.items()},
+    }
+
+
+_BY_ROW = (grpo.LOSS, grpo.ENTROPY, grpo.KL, grpo.CLIP_FRACTION, grpo.BASE_KL)
+_NAMES = (*_BY_ROW, grpo.TOKENS, grpo.WRITTEN, grpo.REPLIES, grpo.REWARD, grpo.SPREAD)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The u different replies of a turn: those that are alike, prompt and all, are computed once.
+
+    Whether the clip holds a reply depends on its ratio and on the sign of its advantage alone, so the sums of the
+    advantages above and below 0 are all that its copies bring: exactly, up to rounding.
+    """
+
+    rows: NDArray[np.intp]
+    """``[u]``: the first of those that are alike, in the order of their tokens and not of the rows."""
+    count: NDArray[np.float32]
+    above: NDArray[np.float32]
+    below: NDArray[np.float32]
+    """``[u]``, as is `above`: sums of advantages."""
+    advantages: NDArray[np.float64]
+    """``[n]``."""
+
+    @classmethod
+    def of(cls, replies: Replies, advantage: NDArray[np.float64]) -> "Distinct":
+        behaviour = np.ascontiguousarray(replies.log_probability, np.float32).view(np.int32)
+        _, rows, places, count = np.unique(
+            np.concatenate((replies.tokens, behaviour), axis=1),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        above, below = (
+            np.bincount(places.ravel(), part, len(rows)).astype(np.float32)
+            for part in (np.maximum(advantage, 0), np.minimum(advantage, 0))
+        )
+        return cls(rows, count.astype(np.float32), above, below, advantage)
+
+
+class Rows(NamedTuple):
+    """Of some rows: the gradient ``[size]``, and sums by name."""
+
+    gradient: NDArray[np.float32]
+    sums: dict[str, float]
+
+
+class Inputs(NamedTuple):
+    """What the loss of some rows is computed of: see `Replies` and `Distinct`; rows that fill up count 0."""
+
+    picked: Tensor
+    behaviour: Tensor
+    mask: Tensor
+    copies: Tensor
+    above: Tensor
+    below: Tensor
+
+
+def _gradients(
+    speaker: Speaker, adapter: Flat, settings: GrpoSettings, replies: Replies, distinct: Distinct
+) -> Iterator[Rows]:
+    tokens = replies.tokens[distinct.rows]
+    hidden, length = speaker.trunk(tokens[:, :-1]), tokens.shape[1] - replies.prompt
+    matrices = speaker.matrices(adapter, gradient=True)
+    leaves = [matrices[entry.name] for entry in speaker.layout.entries]
+    for numbers, count in chunks(np.arange(len(tokens), dtype=np.int32), ROWS):
+        inputs = _inputs(replies, distinct, numbers, count)
+        hidden_rows = hidden[torch.from_numpy(numbers)]
+        policy = _log_probabilities(speaker, hidden_rows, matrices, length, replies.allowed)
+        base = None
+        if settings.kl:
+            with torch.no_grad():
+                base = _log_probabilities(speaker, hidden_rows, {}, length, replies.allowed)
+        loss, sums = losses(policy, base, inputs, settings)
+        gradients = torch.autograd.grad(loss, leaves)
+        yield Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
+
+
+def _log_probabilities(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, allowed: TokenArray) -> Tensor:
+    """``[rows, R, A]``: of every allowed token at every position of the reply."""
+    return speaker.logits(speaker.top(hidden, adapter, length), allowed).log_softmax(-1)
+
+
+def _inputs(replies: Replies, distinct: Distinct, numbers: NDArray[np.int32], count: int) -> Inputs:
+    rows = distinct.rows[numbers]
+    places = np.searchsorted(replies.allowed, replies.tokens[rows, replies.prompt :])
+    places = np.minimum(places, len(replies.allowed) - 1)
+    real = (np.arange(len(numbers)) < count).astype(np.float32)[:, np.newaxis]
+    weights = (array[numbers, np.newaxis] * real for array in (distinct.count, distinct.above, distinct.below))
+    return Inputs(
+        torch.from_numpy(places.astype(np.int64)),
+        torch.from_numpy(replies.log_probability[rows].astype(np.float32)),
+        torch.from_numpy(replies.mask[rows].astype(np.float32)),
+        *(torch.from_numpy(np.asarray(weight, np.float32)) for weight in weights),
+    )
+
+
+def losses(
+    policy: Tensor, base: Tensor | None, inputs: Inputs, settings: GrpoSettings
+) -> tuple[Tensor, dict[str, float]]:
+    """The loss of `grpo`, not yet divided, of log-probabilities ``[rows, R, A]`` of the policy and, where it counts, of
+    the base; and the sums `_BY_ROW`."""
+    low, high = settings.clip
+    picked = inputs.picked.unsqueeze(-1)
+    log_probability = policy.gather(-1, picked).squeeze(-1)
+    log_ratio = log_probability - inputs.behaviour
+    ratio = log_ratio.exp()
+    gain = inputs.above * ratio.clamp(max=1 + high) + inputs.below * ratio.clamp(min=1 - low)
+    entropy = -(policy.exp() * policy).sum(-1)
+    drift = torch.zeros_like(ratio)
+    if base is not None:
+        difference = base.gather(-1, picked).squeeze(-1) - log_probability
+        drift = difference.exp() - difference - 1
+    weight = inputs.copies * inputs.mask
+    loss = -(gain * inputs.mask + weight * (settings.entropy * entropy - settings.kl * drift)).sum()
+    outside = (ratio > 1 + high) | (ratio < 1 - low)
+    by_row = (loss, weight * entropy, weight * (ratio - 1 - log_ratio), weight * outside, weight * drift)
+    return loss, {name: float(values.detach().sum()) for name, values in zip(_BY_ROW, by_row, strict=True)}

@@ -1,0 +1,1 @@
+"""Language models in torch: loading, adapting, sampling, pretraining."""

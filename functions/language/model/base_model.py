@@ -1,0 +1,132 @@
+"""A base: a frozen language model in one object, which is mapped into memory and not read.
+
+It is made once of a Hugging Face folder or a GGUF file; nothing is ever fetched. Numbers are of single precision. Who
+opens the same file shares its pages with all others on the machine.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+from safetensors.torch import load
+
+from functions.encoding import to_json_text
+from functions.language.base_header import METADATA, BaseHeader, LlamaShape, header_of, read_header
+from functions.language.errors import UnusableBase
+from functions.language.model.gguf_file import read_gguf
+from functions.language.model.hugging_face import read_folder
+from functions.language.model.llama import HEAD, Weights, tensor_shapes
+from functions.language.model.text_tokenizer import tokenizer_of
+from functions.language.protocol import Tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A frozen model and its vocabulary."""
+
+    header: BaseHeader
+    weights: Weights
+    """By Hugging Face's names, float32."""
+
+    @property
+    def shape(self) -> LlamaShape:
+        return self.header.shape
+
+    @property
+    def context(self) -> int:
+        """Tokens that the model can read."""
+        return self.shape.context
+
+    @property
+    def vocabulary(self) -> int:
+        return self.shape.vocabulary
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Raises `MissingExtra` where its package is not installed."""
+        return tokenizer_of(self.header.tokenizer)
+
+
+def convert(source: Path, tokenizer: str = "") -> bytes:
+    """A base's object from a folder with config.json and safetensors, or from a file in the format GGUF.
+
+    `tokenizer` is that of the base where the source has none. Equal sources give equal bytes. Raises `UnusableBase`,
+    `MissingExtra` and `OSError`.
+    """
+    with enough_memory(str(source)):
+        shape, tensors, theirs = read_folder(source) if source.is_dir() else read_gguf(source)
+        if not (theirs or tokenizer):
+            raise UnusableBase(f"{source} has no tokenizer.json; put that of the model beside it")
+        return encode(BaseHeader(shape, theirs or tokenizer), tensors, str(source))
+
+
+def encode(header: BaseHeader, tensors: Mapping[str, NDArray[np.float32]], name: str) -> bytes:
+    """The object of a model; raises `UnusableBase` where its tensors are not those of its shape."""
+    body = {key: np.ascontiguousarray(tensors[key], np.float32) for key in sorted(tensors) if key != HEAD}
+    if not header.shape.tied and HEAD in tensors:
+        body[HEAD] = np.ascontiguousarray(tensors[HEAD], np.float32)
+    _require_shapes(header.shape, body, name)
+    return bytes(save(body, metadata={METADATA: to_json_text(header)}))
+
+
+def open_base(path: Path) -> Base:
+    """The base in a file, which is mapped and not read; raises `UnusableBase` where it is none, and `OSError`."""
+    header = read_header(path)
+    with enough_memory(str(path)), _readable(str(path)):
+        file: Any = safe_open(path, "pt")
+        with file:
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    _require_shapes(header.shape, weights, str(path))
+    return Base(header, weights)
+
+
+def base_of(body: bytes) -> Base:
+    """The base with these bytes; raises `UnusableBase` where they are none."""
+    header = header_of(body, "the object")
+    with enough_memory("the object"), _readable("the object"):
+        weights = load(body)
+    _require_shapes(header.shape, weights, "the object")
+    return Base(header, weights)
+
+
+def _require_shapes(shape: LlamaShape, tensors: Mapping[str, Any], name: str) -> None:
+    needed = tensor_shapes(shape)
+    for key in sorted(needed.keys() | tensors.keys()):
+        ours = tuple(tensors[key].shape) if key in tensors else None
+        if ours != needed.get(key):
+            raise UnusableBase(
+                f"{name}: {key} {_sizes(ours)}, and a model of its shape {_sizes(needed.get(key))}; it is incomplete or"
+                " of another architecture"
+            )
+
+
+def _sizes(sizes: tuple[int, ...] | None) -> str:
+    return "is not there" if sizes is None else f"has the sizes {list(sizes)}"
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except SafetensorError as error:
+        raise UnusableBase(f"{name} is cut short or damaged ({error}); make the base anew") from error
+
+
+@contextmanager
+def enough_memory(name: str) -> Iterator[None]:
+    """Turns what libraries raise without memory into `UnusableBase`."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        raise UnusableBase(
+            f"{name}: the machine has not enough memory for this model; end other programs or take a smaller model"
+        ) from error

@@ -1,0 +1,136 @@
+"""A base that adapters speak through: the frozen trunk below them once per sequence, the layers above for each of them.
+
+Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread. So what comes of a
+sequence depends neither on those beside it nor on what is kept: the trunk's activations, by the tokens they come of.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from functions.algorithms.torch_engine import compute_alike
+from functions.language.adapter_layout import AdapterLayout, Flat
+from functions.language.errors import UnusableBase
+from functions.language.model.base_model import Base
+from functions.language.model.llama import EMBEDDING, HEAD, NORM, Layer, Past, Weights, forward, rms_norm, rotations
+from functions.language.protocol import TokenArray
+
+# Sequences that are computed together.
+ROWS = 16
+_CACHE_BYTES = 256 * 2**20
+
+
+class Speaker:
+    """A base and the place of the adapters in it; roles and tenants share one, each with an adapter of its own."""
+
+    def __init__(self, base: Base, layout: AdapterLayout, cache_bytes: int = _CACHE_BYTES) -> None:
+        """Keeps activations of the trunk up to `cache_bytes`."""
+        compute_alike()
+        self.base, self.layout = base, layout
+        self._rotation = torch.zeros(2, 0, 0)
+        self._cache, self._cached_bytes, self._most_bytes = OrderedDict[bytes, Tensor](), 0, cache_bytes
+
+    def matrices(self, adapter: Flat | None, gradient: bool = False) -> dict[str, Tensor]:
+        """The adapter's matrices by name, leaves of a graph if `gradient`; none for None, which is the base alone."""
+        if adapter is None:
+            return {}
+        arrays = self.layout.split(np.array(adapter, np.float32))  # torch warns of arrays that cannot be written
+        return {name: torch.from_numpy(array).requires_grad_(gradient) for name, array in arrays.items()}
+
+    def trunk(self, tokens: TokenArray) -> Tensor:
+        """The inputs of the lowest adapted layer ``[n, T, hidden]`` for sequences ``[n, T]``."""
+        self.require_readable(tokens)
+        keys = [row.tobytes() for row in np.ascontiguousarray(tokens, np.int32)]
+        rows = dict(zip(keys, tokens, strict=True))
+        activations = {key: self._cache[key] for key in rows if key in self._cache}
+        fresh = {key: row for key, row in rows.items() if key not in activations}
+        if fresh:
+            activations |= zip(fresh, self._trunk(np.stack(list(fresh.values()))), strict=True)
+        for key in rows:
+            self._keep(key, activations[key])
+        return torch.stack([activations[key] for key in keys])
+
+    @torch.no_grad()
+    def _trunk(self, tokens: TokenArray) -> Iterator[Tensor]:
+        for part, count in chunks(tokens, ROWS):
+            hidden = self.embed(part)
+            for number in range(self.layout.first):
+                hidden, _ = forward(self._layer(number, {}), hidden, self.rotation(0, tokens.shape[1]))
+            yield from (row.clone() for row in hidden[:count])
+
+    def _keep(self, key: bytes, row: Tensor) -> None:
+        """As the latest that was used; the oldest make room for it."""
+        size = row.numel() * row.element_size()
+        if key not in self._cache:
+            self._cached_bytes += size
+        self._cache[key] = row
+        self._cache.move_to_end(key)
+        while self._cached_bytes > self._most_bytes:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= oldest.numel() * oldest.element_size()
+
+    def top(self, hidden: Tensor, adapter: Weights, last: int) -> Tensor:
+        """The model's normed outputs ``[rows, last, hidden]`` at the `last` positions of ``[rows, T, hidden]``."""
+        rotation, highest = self.rotation(0, hidden.shape[1]), self.base.shape.layers - 1
+        for number in range(self.layout.first, highest + 1):
+            layer = self._layer(number, adapter)
+            hidden, _ = forward(layer, hidden, rotation, last=last if number == highest else None)
+        return self._normed(hidden)
+
+    def following(self, tokens: Tensor, past: list[Past] | None, adapter: Weights) -> tuple[Tensor, list[Past]]:
+        """The model's normed output ``[rows, 1, hidden]`` at the last of ``[rows, T]`` tokens, and what the tokens
+        behind them need; `past` is that of the tokens before them, layer by layer."""
+        hidden, pasts = functional.embedding(tokens, self.base.weights[EMBEDDING]), list[Past]()
+        before = past[0].keys.shape[2] if past else 0
+        rotation, highest = self.rotation(before, before + tokens.shape[1]), self.base.shape.layers - 1
+        for number in range(highest + 1):
+            earlier, last = past[number] if past else None, 1 if number == highest else None
+            hidden, of_layer = forward(self._layer(number, adapter), hidden, rotation, earlier, last)
+            pasts.append(of_layer)
+        return self._normed(hidden), pasts
+
+    def logits(self, outputs: Tensor, allowed: TokenArray) -> Tensor:
+        """Of the allowed tokens alone, ``[..., A]``."""
+        head = self.base.weights[EMBEDDING if self.base.shape.tied else HEAD]
+        return functional.linear(outputs, head[torch.from_numpy(np.asarray(allowed, np.int64))])
+
+    def embed(self, tokens: TokenArray) -> Tensor:
+        return functional.embedding(torch.from_numpy(np.asarray(tokens, np.int64)), self.base.weights[EMBEDDING])
+
+    def require_readable(self, tokens: TokenArray, more: int = 0) -> None:
+        """Raises `UnusableBase` for sequences that, with so many tokens `more`, are longer than the model can read, and
+        for tokens that it does not have."""
+        shape = self.base.shape
+        if tokens.shape[1] + more > shape.context:
+            raise UnusableBase(
+                f"a prompt and its reply of {tokens.shape[1] + more} tokens: the model reads {shape.context} at most;"
+                " take shorter texts or another model"
+            )
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < shape.vocabulary:
+            raise UnusableBase(
+                f"token {tokens.max()}: the model's vocabulary has {shape.vocabulary} tokens; the task was made for"
+                " another one"
+            )
+
+    def rotation(self, start: int, stop: int) -> Tensor:
+        """That of `llama.rotations` at these positions."""
+        if self._rotation.shape[1] < stop:
+            self._rotation = rotations(self.base.shape, stop)
+        return self._rotation[:, start:stop]
+
+    def _layer(self, number: int, adapter: Weights) -> Layer:
+        return Layer(self.base.shape, self.base.weights, adapter, number)
+
+    def _normed(self, hidden: Tensor) -> Tensor:
+        return rms_norm(hidden, self.base.weights[NORM], self.base.shape.rms_epsilon)
+
+
+def chunks(rows: TokenArray, size: int) -> Iterator[tuple[TokenArray, int]]:
+    """Parts of `size` rows, and how many of them are not copies of the first that fill up the last part."""
+    for first in range(0, len(rows), size):
+        part = rows[first : first + size]
+        yield np.concatenate((part, np.repeat(part[:1], size - len(part), axis=0))), len(part)

@@ -1,0 +1,31 @@
+"""The vocabulary of a small model that was made for one task: whole phrases and single characters."""
+
+from collections.abc import Sequence
+
+
+class Symbols:
+    """A tokenizer that knows these texts alone; of those that a text goes on with the longest is taken."""
+
+    def __init__(self, symbols: Sequence[str]) -> None:
+        """Raises `ValueError` where one is empty or stands twice."""
+        if "" in symbols or len({*symbols}) != len(symbols):
+            raise ValueError("the symbols of a vocabulary are different texts, and none is empty")
+        self.symbols = tuple(symbols)
+        self.size = len(self.symbols)
+        self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self._lengths = sorted({len(symbol) for symbol in self.symbols}, reverse=True)
+
+    def encode(self, text: str) -> list[int]:
+        """The numbers of the symbols; raises `ValueError` where the text has others."""
+        tokens, first = list[int](), 0
+        while first < len(text):
+            length = next((n for n in self._lengths if text[first : first + n] in self._numbers), 0)
+            if not length:
+                raise ValueError(f"the vocabulary has no symbol for {text[first : first + 20]!r}")
+            tokens.append(self._numbers[text[first : first + length]])
+            first += length
+        return tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The symbols one after another."""
+        return "".join(self.symbols[token] for token in tokens)

@@ -1,0 +1,198 @@
+"""GRPO against its formulas, written out row by row in double precision."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from small_bases import SHAPE, merged, plain_logits, random_adapter, random_base  # noqa: E402
+
+from functions.language import grpo  # noqa: E402
+from functions.language.adapter_layout import AdapterLayout  # noqa: E402
+from functions.language.experience import Replies  # noqa: E402
+from functions.language.grpo import advantages  # noqa: E402
+from functions.language.grpo_gradient import gradient_sums  # noqa: E402
+from functions.language.model.speaker import Speaker  # noqa: E402
+from functions.randomness import generator  # noqa: E402
+
+LAYOUT = AdapterLayout(SHAPE, 2, 2)
+ALLOWED = np.array([1, 4, 5, 10], np.int32)
+ADAPTER = random_adapter(LAYOUT)
+
+
+@dataclass(frozen=True)
+class Settings:
+    clip: tuple[float, float] = (0.2, 0.28)
+    kl: float = 0.0
+    entropy: float = 0.0
+    scale: Literal["none", "std"] = "none"
+    lr: float = 1e-3
+    max_grad_norm: float = 1.0
+
+
+def replies(groups: int = 6, copies: int = 4, length: int = 3, seed: int = 0, role: int = 0) -> Replies:
+    """Some are alike. The policy that wrote them is another one, so that clips bind."""
+    rng, n = generator(seed, "replies"), groups * copies
+    prompts = rng.integers(SHAPE.vocabulary, size=(groups, 5)).repeat(copies, axis=0)
+    written = rng.choice(ALLOWED, size=(n, length))
+    written[1::2] = written[::2]
+    mask = np.arange(length) < rng.integers(1, length + 1, size=(n, 1))
+    mask[1::2] = mask[::2]
+    written[~mask] = 10
+    behaviour = np.where(mask, -rng.uniform(0.2, 3, size=(n, length)), 0)
+    behaviour[1::2] = behaviour[::2]
+    tokens = np.concatenate((prompts, written), axis=1).astype(np.int32)
+    reward = rng.choice([0.0, 1.0, 0.3], size=n)
+    return Replies(role, 0, tokens, 5, ALLOWED, behaviour.astype(np.float32), mask, reward, copies)
+
+
+def plain_gradient(settings: Settings, parts: list[Replies]) -> tuple[np.ndarray, float]:
+    """The gradient and the loss of all rows, one after another, not yet divided."""
+    flat = torch.from_numpy(ADAPTER).double().requires_grad_()
+    matrices = {e.name: flat[e.start : e.stop].view(e.shape) for e in LAYOUT.entries}
+    weights, base = merged(random_base(), LAYOUT, matrices), {n: t.double() for n, t in random_base().weights.items()}
+    loss = torch.zeros((), dtype=torch.float64)
+    for part in parts:
+        groups = part.reward.reshape(-1, part.copies)
+        centred = (groups - groups.mean(1, keepdims=True)).ravel()
+        if settings.scale == "std":
+            centred = centred / (groups.std(1, ddof=1).repeat(part.copies) + 1e-4)
+        for row, advantage in enumerate(centred):
+            loss = loss - _gain(settings, part, row, float(advantage), weights, base)
+    (gradient,) = torch.autograd.grad(loss, [flat])
+    return gradient.numpy(), loss.item()
+
+
+def _gain(settings: Settings, part: Replies, row: int, advantage: float, weights: dict, base: dict) -> torch.Tensor:
+    tokens, total = part.tokens[row], torch.zeros((), dtype=torch.float64)
+    allowed, length = torch.from_numpy(ALLOWED).long(), len(tokens) - part.prompt
+    ours, theirs = (
+        plain_logits(SHAPE, model, tokens[:-1])[-length:, allowed].log_softmax(1) for model in (weights, base)
+    )
+    for position in np.flatnonzero(part.mask[row]):
+        place = int(np.flatnonzero(tokens[part.prompt + position] == ALLOWED)[0])
+        now, before = ours[position, place], float(part.log_probability[row, position])
+        ratio = (now - before).exp()
+        clipped = ratio.clamp(1 - settings.clip[0], 1 + settings.clip[1])
+        total = total + torch.minimum(ratio * advantage, clipped * advantage)
+        difference = theirs[position, place] - now
+        total = total - settings.kl * (difference.exp() - difference - 1)
+        total = total - settings.entropy * (ours[position].exp() * ours[position]).sum()
+    return total
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(), Settings(kl=0.1, entropy=0.05, scale="std"), Settings(clip=(0.05, 5.0), entropy=0.3)],
+    ids=["plain", "everything", "clip"],
+)
+def test_gradients_are_those_of_the_formulas(settings: Settings):
+    parts = [replies(groups=3), replies(groups=2, length=1, seed=1)]
+    sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, parts)
+    gradient, loss = plain_gradient(settings, parts)
+    assert np.abs(gradient).max() > 0.1
+    np.testing.assert_allclose(sums["gradient"], gradient, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
+    assert sums["loss"][0] == pytest.approx(loss, rel=1e-5)
+    assert sums["tokens"][0] == 12 * 3 + 8 * 1
+
+
+def test_a_step_is_one_of_adam_along_the_mean():
+    settings, parts = Settings(), [replies(groups=2), replies(groups=3, seed=2)]
+    sums = [gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, [part]) for part in parts]
+    after = grpo.step(settings, grpo.begin(ADAPTER), sums)
+    leaf = torch.from_numpy(ADAPTER.copy()).requires_grad_()
+    leaf.grad = torch.from_numpy((plain_gradient(settings, parts)[0] / (5 * 4 * 3)).astype(np.float32))
+    torch.nn.utils.clip_grad_norm_([leaf], settings.max_grad_norm)
+    torch.optim.Adam([leaf], settings.lr).step()
+    # A step of Adam is lr times a sign at first, so that entries near 0 say nothing.
+    clear = np.abs(leaf.grad.numpy()) > 1e-4
+    assert clear.mean() > 0.5
+    np.testing.assert_allclose(after.adapter[clear], leaf.detach().numpy()[clear], rtol=1e-4, atol=1e-7)
+    assert after.steps == 1
+
+
+def test_a_round_in_parts_is_the_round():
+    settings, whole = Settings(entropy=0.01), replies(groups=6)
+    parts = [
+        whole._replace(**{name: getattr(whole, name)[rows] for name in ("tokens", "log_probability", "mask", "reward")})
+        for rows in (slice(0, 8), slice(8, 24))
+    ]
+    speaker = Speaker(random_base(), LAYOUT)
+    together = gradient_sums(speaker, ADAPTER, settings, [whole])
+    apart = [gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, [part]) for part in parts]
+    total = sum(part["gradient"].astype(np.float64) for part in apart)
+    np.testing.assert_allclose(total, together["gradient"], rtol=1e-4, atol=1e-6 * np.abs(total).max())
+    # Who makes the same sums makes the same bytes, whatever it made before.
+    for number, part in enumerate(parts):
+        again = gradient_sums(speaker, ADAPTER, settings, [part])
+        assert all(again[name].tobytes() == array.tobytes() for name, array in apart[number].items())
+
+
+def test_equal_replies_are_computed_once():
+    calls = []
+
+    class Observed(Speaker):
+        def top(self, hidden, adapter, last):
+            calls.append(len(hidden))
+            return super().top(hidden, adapter, last)
+
+    part, settings = replies(groups=2, copies=16, length=1), Settings(entropy=0.1)
+    part.tokens[:] = part.tokens[0]
+    part.log_probability[:], part.mask[:] = part.log_probability[0], True
+    sums = gradient_sums(Observed(random_base(), LAYOUT), ADAPTER, settings, [part])
+    assert len(calls) == 1
+    gradient, _ = plain_gradient(settings, [part])
+    np.testing.assert_allclose(sums["gradient"], gradient, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
+
+
+def test_prompts_and_what_follows_the_end_have_no_gradient():
+    # Without an advantage a reply has none either, and what is masked could be anything.
+    speaker, part = Speaker(random_base(), LAYOUT), replies()
+    equal = part._replace(reward=np.ones_like(part.reward))
+    assert not gradient_sums(speaker, ADAPTER, Settings(), [equal])["gradient"].any()
+    silent = part._replace(mask=np.zeros_like(part.mask))
+    assert not gradient_sums(speaker, ADAPTER, Settings(entropy=1, kl=1), [silent])["gradient"].any()
+
+
+def test_two_roles_of_one_adapter_add_up():
+    speaker, parts = Speaker(random_base(), LAYOUT), [replies(), replies(seed=3, role=1)]
+    both = gradient_sums(speaker, ADAPTER, Settings(), parts)
+    each = [gradient_sums(speaker, ADAPTER, Settings(), [part]) for part in parts]
+    for name in both:
+        total = each[0][name].astype(np.float64) + each[1][name]
+        np.testing.assert_allclose(both[name], total, rtol=1e-5, atol=1e-6 * np.abs(total).max())
+
+
+def test_advantages_are_differences_from_the_group():
+    rewards = np.array([1.0, 0.0, 0.0, 5.0, 5.0, 5.0])
+    np.testing.assert_allclose(advantages(rewards, 3, "none"), [2 / 3, -1 / 3, -1 / 3, 0, 0, 0])
+    # The deviation of 1, 0, 0 among n - 1 = 2 is the root of (4 + 1 + 1) / 9 / 2.
+    expected = np.array([2, -1, -1]) / 3 / (3**-0.5 + 1e-4)
+    np.testing.assert_allclose(advantages(rewards, 3, "std"), [*expected, 0, 0, 0])
+
+
+def test_rewards_that_are_no_groups_or_not_finite_are_refused():
+    with pytest.raises(ValueError, match="5 replies are not groups of 2"):
+        advantages(np.zeros(5), 2, "none")
+    with pytest.raises(ValueError, match="not finite"):
+        advantages(np.array([0, np.nan]), 2, "none")
+
+
+def test_a_round_without_replies_changes_nothing():
+    sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, Settings(), [])
+    before = grpo.begin(ADAPTER)
+    assert grpo.step(Settings(), before, [sums]) is before
+    assert grpo.metrics([sums])["policy_loss"] == 0
+
+
+def test_metrics_are_means():
+    part = replies(groups=2, copies=2, length=2)
+    measured = grpo.metrics([gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, Settings(), [part])])
+    assert measured["reward"] == pytest.approx(part.reward.mean())
+    assert measured["reply_tokens"] == pytest.approx(part.mask.sum() / 4)
+    spread = np.square(advantages(part.reward, 2, "none")).mean() ** 0.5
+    assert measured["advantage_spread"] == pytest.approx(spread)
+    assert 0 < measured["entropy"] < np.log(4)
