@@ -5,6 +5,7 @@ import os
 import subprocess
 import tempfile
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 WANTED = "BENCH_PEERS"
@@ -18,12 +19,17 @@ def wanted() -> bool:
     return os.environ.get(WANTED) == "1"
 
 
+def installed(folder: Path, packages: Sequence[str]) -> Path:
+    """The interpreter of a new environment in the folder that has these arguments of pip."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-qq", *packages], check=True)
+    return python
+
+
 def rllib_rate() -> float:
     """RLlib's environment steps per second in training, without its start-up."""
     with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = Path(folder) / "bin" / "python"
-        subprocess.run([python, "-m", "pip", "install", "-qq", *PACKAGES], check=True)
-        command = [str(python), str(_SCRIPT), str(SECONDS), str(RUNNERS)]
+        command = [str(installed(Path(folder), PACKAGES)), str(_SCRIPT), str(SECONDS), str(RUNNERS)]
         done = subprocess.run(command, check=True, cwd=folder, stdout=subprocess.PIPE, text=True)
         return float(json.loads(done.stdout.splitlines()[-1])["env_steps_per_second"])

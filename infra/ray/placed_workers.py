@@ -33,7 +33,8 @@ class Placed:
 
 class PlacedWorkers:
     """Has Ray place `count` workers, which dial in at `address` with the `token`; one that is lost is placed again, on
-    whichever node has room by then. Workers for which there is no room wait in Ray until a node joins.
+    whichever node has room by then. Workers for which there is no room wait in Ray until a node joins. `room` is what
+    each keeps of its node, as options of Ray's actors: ``num_cpus``, and ``memory`` in bytes.
 
     `make_badge` makes a node's badge, there. `say` shows a line to the user.
     """
@@ -42,6 +43,7 @@ class PlacedWorkers:
         self,
         ray: Any,
         count: int,
+        room: Mapping[str, Any],
         address: Address,
         token: bytes,
         make_badge: Callable[[], Badge],
@@ -51,7 +53,7 @@ class PlacedWorkers:
         self._arguments = (address, token, make_badge)
         # Restarts and retries are ours: Ray would run a worker again without the driver's knowledge.
         self._actor = ray.remote(Placed).options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": dict(_environment())}
+            **room, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": dict(_environment())}
         )
         self._workers: dict[Any, Any] = {}
         self._over = Event()

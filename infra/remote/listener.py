@@ -87,6 +87,11 @@ class Listener:
         """What there is to tell since the last call."""
         return [self._lines.popleft() for _ in range(len(self._lines))]
 
+    def tell(self, line: str) -> None:
+        """Adds a line of those who have the workers started to what there is to tell."""
+        with suppress(RuntimeError):  # its loop has ended by itself
+            self._loop.call_soon_threadsafe(self._tell, line)
+
     def close(self) -> None:
         """Ends all connections. Idempotent."""
         if self._thread.is_alive():

@@ -23,7 +23,7 @@ from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.policy import same_task
 from marless.runs.folder import ERRORS, RunFolder, suggestion
-from marless.runs.inputs.required_packages import require_packages
+from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
@@ -129,8 +129,10 @@ def ablate(
     """Runs what is missing, `jobs` runs at once, with a `listener` on workers that dial in, and writes the comparison
     into the ablation's folder.
 
-    Raises `UserError` for a folder that holds something else, and `StorageFault`.
+    Raises `UserError` for a folder that holds something else and for learners on GPUs elsewhere, and `StorageFault`.
     """
+    if listener is not None:
+        refuse_gpu_elsewhere(ablation.base.algorithm.device)
     _open(ablation.folder)
     with RunFolder(ablation.folder).driving():
         campaign = AblationCampaign(ablation, _declare(ablation), view.cell_ended)

@@ -6,6 +6,7 @@ Commands ask the back-end and never name it. A back-end is one object in a modul
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached_ports import Deployed
     from infra.deployment import Change, Deployment
+    from infra.remote.listener import Listener
 
 # The module that serves each function.
 FUNCTION_MODULES = {spec.name: spec.module for spec in FUNCTIONS}
@@ -94,6 +96,16 @@ class LocatedDeployment:
     deploy_command: str
 
 
+@dataclass(frozen=True)
+class WorkerDemand:
+    """What is asked of a cluster: so many workers, each with that part of a core and that much memory; 0 asks for
+    none."""
+
+    count: int
+    cores: float = 1.0
+    memory_mb: float = 0.0
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a back-end needs: what was found, or what is missing and how to get it.
 
@@ -145,6 +157,11 @@ class Backend(ABC):
     def at(self, address: str) -> "Backend":
         """The back-end whose cluster is at the address; raises `UserError` for one that has no cluster."""
         raise UserError(f"--address is that of a cluster, and back-end {self.name} has none")
+
+    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+        """Within the block a cluster keeps these workers dialled in to the listener; None where functions are processes
+        of this machine. Raises `UserError` for a cluster that cannot be used."""
+        return nullcontext()
 
     def has_run(self, folder: Path) -> bool:
         """Whether something is known of the run in `folder`."""

@@ -2,16 +2,17 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from coordinator.errors import UserError
-from infra.ray.cluster import ADDRESS, RayError, installed, trouble
+from infra.ray.cluster import RayError, installed
+from infra.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 from marless.backends.badge import badge
-from marless.backends.base import Connection, Part, Readiness
+from marless.backends.base import Connection, Part, Readiness, WorkerDemand
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.output import note
 
@@ -37,7 +38,7 @@ class RayBackend(LocalBackend):
     @property
     def address(self) -> str:
         """Where the head is."""
-        return self._address or os.environ.get(ADDRESS) or "auto"
+        return self._address or os.environ.get(ADDRESS) or AUTO
 
     def at(self, address: str) -> Self:
         """See `Backend.at`."""
@@ -49,20 +50,20 @@ class RayBackend(LocalBackend):
         """See `Backend.open`. Raises `UserError` for a cluster that cannot be used."""
         if read_only:
             return super().open(folder, workers, read_only, deployment_ref)
-        lines: list[str] = []
         with ExitStack() as stack:
-            listener = stack.enter_context(listening(self.address, workers, lines.append))
+            listener = stack.enter_context(self.listening(WorkerDemand(workers)))
             connection = ListeningBackend(listener).open(folder, workers)
             placed = stack.pop_all()
-
-        def news() -> list[str]:
-            return [*connection.news(), *(lines.pop(0) for _ in range(len(lines)))]
 
         def settle() -> None:
             connection.settle()
             placed.close()
 
-        return replace(connection, news=news, settle=settle)
+        return replace(connection, settle=settle)
+
+    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[Listener]":
+        """See `Backend.listening`."""
+        return _listening(self.address, demand)
 
     def readiness(self) -> Readiness:
         """Whether Ray is installed, and whether somebody answers where its head should be."""
@@ -73,18 +74,15 @@ class RayBackend(LocalBackend):
         return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
 
     def _head(self) -> Part:
-        if self.address in ("auto", "local"):
-            return Part(name="head", ready=True, text=f"of this machine, if one runs; {_COST}", needed=False)
         problem = trouble(self.address)
-        return Part(name="head", ready=not problem, text=problem or f"answers at {self.address}")
+        where = head_here() if self.address == AUTO else self.address
+        text = problem or ("begins with a run" if self.address == LOCAL else f"answers at {where}")
+        # Without a head `--address local` starts one, and another machine may have one.
+        return Part(name="head", ready=not problem, text=f"{text}; {_COST}", needed=self.address != AUTO)
 
 
 @contextmanager
-def listening(address: str, count: int, say: Callable[[str], None]) -> "Iterator[Listener]":
-    """Within the block Ray keeps `count` workers dialled in to the listener; raises `UserError`.
-
-    `say` takes lines about what becomes of them, from another thread.
-    """
+def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
     from infra.ray.cluster import connect
     from infra.ray.placed_workers import PlacedWorkers, node_address
     from infra.remote.addresses import Address
@@ -102,7 +100,9 @@ def listening(address: str, count: int, say: Callable[[str], None]) -> "Iterator
         except (RayError, DialInError) as error:
             raise UserError(f"back-end ray: {error}") from None
         stack.callback(listener.close)
-        stack.callback(PlacedWorkers(ray, count, listener.address, token, badge, say).close)
+        options = {"num_cpus": demand.cores, "memory": int(demand.memory_mb * 2**20) or None}
+        placed = PlacedWorkers(ray, demand.count, options, listener.address, token, badge, listener.tell)
+        stack.callback(placed.close)
         yield listener
 
 

@@ -31,14 +31,15 @@ def names() -> list[str]:
     return list(BACKENDS)
 
 
-def backend(name: str) -> Backend:
-    """The back-end of that name, for use; raises `UserError` as `lookup` does, and where its packages are missing."""
+def backend(name: str, address: str | None = None) -> Backend:
+    """The back-end of that name, for use, with its cluster at the address; raises `UserError` as `lookup` does, where
+    its packages are missing, and for an address of a back-end without a cluster."""
     entry = lookup(name)
     if entry.extra:
         from marless.extras import require
 
         require(entry.extra, f"back-end {name}")
-    return entry
+    return entry.at(address) if address else entry
 
 
 def lookup(name: str) -> Backend:
@@ -53,6 +54,11 @@ def remote(name: str) -> RemoteBackend:
     if not isinstance(remote_backend, RemoteBackend):
         raise UserError(f"back-end {name} has no deployments: its runs are on this machine")
     return remote_backend
+
+
+def cluster_names() -> list[str]:
+    """The names of back-ends whose workers are on the nodes of a cluster."""
+    return [name for name in names() if lookup(name).workers_dial_in]
 
 
 def remote_names() -> list[str]:

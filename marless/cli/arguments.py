@@ -72,16 +72,12 @@ def backend(parser: ArgumentParser) -> None:
         default=registry.DEFAULT,
         help="where functions run (default: %(default)s)",
     )
-    parser.add_argument(
-        "--address", metavar="HOST:PORT", help="head of the Ray cluster (default: RAY_ADDRESS, or that of this machine)"
-    )
     deployment(parser)
 
 
 def chosen_backend(options: Namespace) -> Backend:
-    """The back-end of a new run; raises `UserError` for one that cannot be used."""
-    entry = registry.backend(options.backend)
-    return entry.at(options.address) if options.address else entry
+    """The back-end of a command with `backend` and `address`; raises `UserError` for one that cannot be used."""
+    return registry.backend(options.backend or registry.DEFAULT, options.address)
 
 
 def detach(parser: ArgumentParser) -> None:

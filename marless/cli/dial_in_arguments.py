@@ -4,11 +4,13 @@ import os
 import socket
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
+from marless.backends.base import WorkerDemand
+from marless.cli import arguments as common
 from marless.output import note
 from marless.program import program_name
 
@@ -23,6 +25,9 @@ def listen(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("workers of other machines")
     group.add_argument(
         "--listen", metavar="HOST:PORT", help="let `marless worker` of other machines serve, and none of this one"
+    )
+    group.add_argument(
+        "--address", metavar="HOST:PORT", help="head of the Ray cluster (default: RAY_ADDRESS, or that of this machine)"
     )
     token_file(group)
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate with which connections are encrypted")
@@ -42,13 +47,24 @@ def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
     )
 
 
+def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+    """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
+    which is asked for this `demand`; raises `UserError` where they cannot."""
+    if not (options.backend or options.address):
+        return listening(options)
+    _refuse_unless_listening(options)
+    if options.listen:
+        raise UserError(
+            f"--listen is for workers that somebody starts, and --backend {options.backend} starts them; give one"
+        )
+    return common.chosen_backend(options).listening(demand)
+
+
 @contextmanager
 def listening(options: Namespace) -> "Iterator[Listener | None]":
     """Within the block workers may dial in, if the command is to listen; raises `UserError` where it cannot."""
     if options.listen is None:
-        for name in ("token_file", "tls_cert", "tls_key", "any_processor"):
-            if getattr(options, name):
-                raise UserError(f"--{name.replace('_', '-')} needs --listen HOST:PORT")
+        _refuse_unless_listening(options)
         yield None
         return
     with remote_errors():
@@ -57,6 +73,12 @@ def listening(options: Namespace) -> "Iterator[Listener | None]":
         yield listener
     finally:
         listener.close()
+
+
+def _refuse_unless_listening(options: Namespace) -> None:
+    for name in ("token_file", "tls_cert", "tls_key", "any_processor"):
+        if getattr(options, name) and not options.listen:
+            raise UserError(f"--{name.replace('_', '-')} needs --listen HOST:PORT")
 
 
 def token(path: Path | None, make: bool) -> bytes:

@@ -59,8 +59,8 @@ def train(
     return folder, ending
 
 
-def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Ending:
-    """Resumes a run, under new limits. Raises `UserError`."""
+def resume(folder: RunFolder, settings: list[str], drive: DriveSettings, address: str | None = None) -> Ending:
+    """Resumes a run, under new limits, on the cluster at the address if there is one. Raises `UserError`."""
     with Signals() as signals, folder.driving():
         drive.on_folder(folder.path)
         identity = folder.identity()
@@ -68,7 +68,7 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings) -> Endi
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = unchanged(folder, identity, settings)
         config = with_limits(old, settings)
-        backend = registry.backend(identity.backend)
+        backend = registry.backend(identity.backend, address)
         require_packages(config, backend.runs_here)
         if identity.deployment_ref is not None:
             _refuse_longer(config.functions, identity.deployment_ref)

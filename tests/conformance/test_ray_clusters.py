@@ -10,9 +10,14 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from commands import SMALL
+from dialled_in import free_port
+from studies import EACH_ONCE, hashes, settings_of, study
+
+from infra.local.own_process import cores
 
 pytestmark = [
     pytest.mark.conformance,
@@ -22,7 +27,11 @@ pytestmark = [
 MARLESS = (sys.executable, "-c", "import sys; from marless.cli.app import main; sys.exit(main())")
 # Long enough for what happens to it meanwhile.
 LONG = (*SMALL[:-1], "actors.num_envs=64", "stop.rounds=150")
+# An ablation of four runs.
+FEW = ("ablate", *SMALL, "--arms", "marless-minus,packed", "--seeds", "1-2", "--jobs", "2")
 _STORE = 80_000_000
+# Busy processes make starts slow for so long at most.
+_BUSY_S = 90
 
 
 @pytest.fixture
@@ -39,6 +48,26 @@ def cluster(shell, tmp_path):
     shell.cd(tmp_path)
     yield cluster
     cluster.shutdown()
+
+
+@pytest.fixture
+def guarded_head(shell, tmp_path):
+    """The address of a head that asks for a token, and the variables that hold it."""
+    address = f"127.0.0.1:{free_port()}"
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=1"]
+    where = ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}", "--include-dashboard=false"]
+    head = subprocess.Popen(
+        [*command, *where, f"--object-store-memory={_STORE}"],
+        env={**os.environ, **token, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    shell.unset("RAY_ADDRESS", *token)
+    shell.cd(tmp_path)
+    yield address, token
+    head.terminate()
+    head.wait(60)
 
 
 def marless(*arguments):
@@ -128,3 +157,65 @@ def test_who_waits_for_ray_is_told_and_what_is_no_head_is_refused(shell, tmp_pat
     assert re.search(rf"waits for Ray \({address}\) since \d+ s; the load of this machine is \d+", output)
     assert f"marless: back-end ray: what answers at {address} " in output
     assert not Path("runs").exists() or not list(Path("runs").iterdir())
+
+
+def test_a_study_that_was_killed_on_ray_goes_on_there_with_the_weights_of_this_machine(cluster):
+    study(Path("there.toml"), *settings_of(EACH_ONCE))
+    cluster.add_node(num_cpus=1, object_store_memory=_STORE)
+    command = ("study", "there.toml", "--backend", "ray")
+    process = begin(*command)
+    until = time.monotonic() + 200
+    while len(hashes(Path("studies/there"))) < 3:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    assert len(placed()) == 2  # one on each node that has a core
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    begun = marless("study", "there", "--backend", "ray")
+    assert f"joined the Ray cluster of the head at {cluster.address}, which has nodes: 3, cores: 2" in begun.stderr
+    marless("study", "there.toml", "--out", "here")
+    assert len(hashes(Path("here"))) == 8
+    assert hashes(Path("studies/there")) == hashes(Path("here"))
+
+
+def test_an_ablation_on_ray_has_the_weights_of_this_machine(cluster):
+    cluster.add_node(num_cpus=1, object_store_memory=_STORE)
+    marless(*FEW, "--out", "there", "--backend", "ray", "--address", cluster.address)
+    marless(*FEW, "--out", "here")
+    assert len(hashes(Path("here"))) == 4
+    assert hashes(Path("there")) == hashes(Path("here"))
+
+
+def test_a_head_that_asks_for_a_token_is_named_and_joined_by_who_has_it(guarded_head, shell):
+    address, token = guarded_head
+    command = ("train", *SMALL, "--backend", "ray", "--address", address, "--workers", "1", "--run")
+    until = time.monotonic() + 120
+    while "no Ray head answers" in (output := begin(*command, "never").communicate(timeout=200)[0]):
+        assert time.monotonic() < until  # it is about to begin
+    assert f"marless: back-end ray: the Ray head at {address} asks for a token: set RAY_AUTH_MODE=token" in output
+    shell.export(**{**token, "RAY_AUTH_TOKEN": "fedcba9876543210" * 4})
+    output = begin(*command, "never").communicate(timeout=200)[0]
+    assert f"the Ray head at {address} takes another token than that of RAY_AUTH_TOKEN" in output
+    shell.export(**token)
+    assert f"joined the Ray cluster of the head at {address}, " in marless(*command, "there").stderr
+    assert not Path("runs/never").exists()
+
+
+def test_a_busy_machine_is_the_reason_that_is_given_while_a_head_starts(shell, tmp_path):
+    shell.cd(tmp_path)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(10 * cores())]
+    try:
+        process = begin("train", *SMALL, "--run", "there", "--backend", "ray", "--address", "local", "--workers", "1")
+        killer = Timer(_BUSY_S, lambda: [each.kill() for each in busy])
+        killer.start()
+        lines = iter(process.stdout.readline, "")
+        reason = next(line for line in lines if "waits for Ray" in line)
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+        killer.cancel()
+    assert re.search(r"waits for Ray \(local\) since \d+ s; the load of this machine is \d+", reason)
+    rest, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, rest
+    assert "joined the Ray cluster of the head at " in rest and rounds("there") == 4

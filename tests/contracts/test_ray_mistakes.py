@@ -1,47 +1,149 @@
 """A cluster of Ray that is not there, or not as it must be, is one line. What a cluster does is a conformance test."""
 
+import json
 import socket
-from types import ModuleType
 
 import pytest
+from commands import SMALL, Commands
+from dialled_in import free_port
+from studies import settings_of, study
 
+from coordinator.errors import USER_ERROR
 from infra.ray.cluster import RayError, connect
+from infra.ray.head import trouble
+
+# As Ray 2.60 prints them at the end of a traceback.
+ASKS_FOR_A_TOKEN = "ray.exceptions.AuthenticationError: InvalidAuthToken: the token is missing or wrong"
+ANOTHER_VERSION = "RuntimeError: Ray version mismatch: cluster has Ray version 2.61.0 but local Ray version is 2.60.0"
+ADDRESS = "127.0.0.1:6379"
+COMMANDS = [("train", *SMALL), ("study", "lr.toml"), ("ablate", *SMALL, "--seeds", "1", "--arms", "packed")]
 
 
 @pytest.fixture
-def old_ray(shell):
-    """A version of Ray that nobody tried."""
-    ray = ModuleType("ray")
-    ray.__version__ = "1.13.0"
-    shell.provide({"ray": ray})
+def ray(tmp_path, shell):
+    """Makes Ray installed and not connected: whatever is asked of it beyond that is an `AttributeError`. Its check of
+    heads is a process with this program."""
+
+    def install(version="2.60.0", check="", services="def canonicalize_bootstrap_address(name): raise ConnectionError"):
+        for module, text in {
+            "__init__": f"__version__ = '{version}'\ndef is_initialized(): return False\n",
+            "scripts/scripts": check,
+            "_private/services": services,
+        }.items():
+            path = tmp_path / "packages/ray" / f"{module}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        shell.uninstall("ray")
+        shell.forget("ray")
+        shell.import_from(tmp_path / "packages")
+        shell.export(PYTHONPATH=str(tmp_path / "packages"))
+
+    shell.unset("RAY_ADDRESS", "RAY_AUTH_MODE")
+    return install
 
 
 @pytest.fixture
-def ray(shell):
-    """Ray, installed and not connected: whatever is asked of it beyond that is an `AttributeError`."""
-    ray = ModuleType("ray")
-    ray.__version__, ray.is_initialized = "2.60.0", lambda: False
-    shell.provide({"ray": ray})
+def head():
+    """An address at which somebody takes connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_version_that_is_too_old_is_named_with_the_first_that_fits(old_ray):
+@pytest.fixture
+def nobody():
+    """An address at which nobody listens."""
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def marless(tmp_path, shell, capfd):
+    """Commands of this process, in a folder that has a study's file."""
+    shell.cd(tmp_path)
+    study(tmp_path / "lr.toml", *settings_of(["ippo-signal"]))
+    return Commands(capfd)
+
+
+def test_a_version_that_is_too_old_is_named_with_the_first_that_fits(ray):
+    ray("1.13.0")
     with pytest.raises(RayError, match=r"^Ray 1\.13\.0 is too old; 2\.60 is the first that fits: pip install -U ray$"):
         connect("auto", print)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "host:", ":6379", "host:port", "host:65536"])
-def test_a_text_that_is_no_address_of_a_head_is_named(ray, text):
-    with pytest.raises(RayError, match=r"is no address of a Ray head: HOST:PORT, auto or local$"):
-        connect(text, print)
+def test_a_text_that_is_no_address_of_a_head_is_named(text):
+    assert trouble(text).endswith("is no address of a Ray head: HOST:PORT, auto or local")
 
 
-def test_an_address_at_which_nobody_listens_is_no_head(ray):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(RayError, match=rf"^no Ray head answers at {address}: Connection refused$"):
-        connect(address, print)
+def test_an_address_at_which_nobody_listens_is_no_head(nobody):
+    assert trouble(nobody) == f"no Ray head answers at {nobody}: Connection refused"
 
 
-def test_the_address_of_ray_s_client_is_none_of_a_head(ray):
-    with pytest.raises(RayError, match=r"^ray://here:10001 is for Ray's client; start marless on a node"):
-        connect("ray://here:10001", print)
+def test_the_address_of_ray_s_client_is_none_of_a_head():
+    assert trouble("ray://here:10001").startswith("ray://here:10001 is for Ray's client; start marless on a node")
+
+
+def test_a_head_that_says_nothing_is_given_up(ray, head):
+    host, port = head.split(":")
+    ray(check=f"import socket\nsocket.create_connection(('{host}', {port})).recv(1)")
+    assert trouble(head, 0.5) == f"what answers at {head} did not say within 0.5 s that it is a Ray head"
+
+
+@pytest.mark.parametrize(
+    ("said", "mode", "line"),
+    [
+        ("grpc: unknown service", "", "what answers at {} is no Ray head"),
+        (ASKS_FOR_A_TOKEN, "", "the Ray head at {} asks for a token: set RAY_AUTH_MODE=token (the token is in"),
+        (ASKS_FOR_A_TOKEN, "token", "the Ray head at {} takes another token than that of RAY_AUTH_TOKEN,"),
+        (ANOTHER_VERSION, "", "the Ray head at {} is of another version: cluster has Ray version 2.61.0 but local"),
+    ],
+)
+def test_what_ray_s_check_says_of_a_head_is_one_line(ray, head, shell, said, mode, line):
+    ray(check=f"import sys\nsys.exit('Traceback:\\n{said}')")
+    shell.export(RAY_AUTH_MODE=mode)
+    problem = trouble(head)
+    assert problem.startswith(line.format(head)) and "\n" not in problem
+
+
+def test_this_machine_s_head_is_that_of_ray_s_own_account(ray, nobody):
+    ray()
+    assert trouble("auto").startswith("no Ray head runs on this machine; 'ray start --head' starts one")
+    ray(services=f"def canonicalize_bootstrap_address(name): return '{nobody}'")
+    assert trouble("auto") == f"no Ray head answers at {nobody}: Connection refused"
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0])
+def test_each_command_says_in_one_line_that_ray_is_not_installed_or_has_no_head_there(
+    argv, ray, nobody, marless, shell
+):
+    shell.uninstall("ray")
+    lines = {"back-end ray needs packages that are not installed: ": marless(*argv, "--backend", "ray")}
+    ray()
+    lines[f"back-end ray: no Ray head answers at {nobody}: "] = marless(*argv, "--backend", "ray", "--address", nobody)
+    for line, said in lines.items():
+        assert (said.code, len(said.err)) == (USER_ERROR, 1)
+        assert said.err[0].startswith(f"marless: {line}")
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--address", ADDRESS), "--address is that of a cluster, and back-end local has none"),
+        (("--backend", "ray", "--token-file", "token"), "--token-file needs --listen HOST:PORT"),
+        (("--backend", "ray", "--listen", "127.0.0.1:0"), "--listen is for "),
+    ],
+)
+def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, line, ray, marless, shell):
+    ray()
+    shell.export(MARLESS_TOKEN="0123456789abcdef")
+    said = marless(*argv, *options)
+    assert said.code == USER_ERROR
+    assert said.err[-1].startswith(f"marless: {line}")
+
+
+def test_doctor_says_whether_a_head_answers_and_what_one_takes(ray, nobody, marless, shell):
+    ray()
+    shell.export(RAY_ADDRESS=nobody)
+    head = json.loads(marless("doctor", "--json").out[0])["backends"]["ray"]["parts"][1]
+    assert not head["ready"] and head["text"].startswith(f"no Ray head answers at {nobody}: Connection refused; ")
+    assert "MB" in head["text"]

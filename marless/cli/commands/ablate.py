@@ -15,6 +15,8 @@ from infra.local.own_process import cores
 from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms
+from marless.backends import registry
+from marless.backends.base import WorkerDemand
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
@@ -70,6 +72,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--reference", metavar="RUN", help="run whose policies are the opponents of each side of competing agents"
     )
+    parser.add_argument(
+        "--backend", choices=registry.cluster_names(), help="the cluster where functions run, not this machine"
+    )
     common.json(parser)
     dial_in.listen(parser)
 
@@ -85,7 +90,7 @@ def run(options: Namespace) -> int:
     seeds = options.seeds or list(range(1, 11))
     ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
     options.folder = ablation.folder
-    with dial_in.listening(options) as listener, Signals() as signals:
+    with dial_in.serving(options, WorkerDemand(options.jobs)) as listener, Signals() as signals:
         return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals), listener).ending)
 
 
@@ -95,7 +100,7 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
         raise UserError("--random and --reference are for one task; the file of a suite has the return of random play")
     ablations = plan_suite(path, arms_of, options.seeds, options.out, options.headline, overrides)
     options.folder = ablations[0].folder.parent
-    with dial_in.listening(options) as listener, Signals() as signals:
+    with dial_in.serving(options, WorkerDemand(options.jobs)) as listener, Signals() as signals:
         ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, _view(options, signals), listener)
     if table and not options.json:
         say("")

@@ -37,4 +37,4 @@ def run(options: Namespace) -> int:
     name, settings = common.run_and_settings(options)
     folder = playable(name, options.trust)
     with dial_in.listening(options) as listener:
-        return report_ending(resume(folder, settings, common.drive(options, listener)))
+        return report_ending(resume(folder, settings, common.drive(options, listener), options.address))

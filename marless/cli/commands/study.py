@@ -8,8 +8,11 @@ import msgspec
 
 from coordinator.drive import study_governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from coordinator.file_reading import read_json
 from functions.encoding import to_json
+from infra.local.own_process import cores
 from marless.backends import registry
+from marless.backends.base import WorkerDemand
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
@@ -32,6 +35,7 @@ EXAMPLES = """examples:
   marless study lr.toml --slots 16 --owner anna
   marless study lr.toml --backend aws        begins all runs in the cloud, which needs this machine no more
   marless study lr                           then shows how far they are, and fetches results
+  marless study lr.toml --backend ray        on the nodes of a Ray cluster, driven by this machine
 
 lr.toml, three settings with ten seeds each:
   seeds = "1-10"
@@ -40,6 +44,10 @@ lr.toml, three settings with ten seeds each:
   halving.rungs = [40]
 
 The same command resumes an interrupted study. docs/how-to/study.md explains all tables of the file."""
+
+
+# Clusters keep account of no smaller part of one.
+_LEAST_CORES = 1e-4
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -51,7 +59,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--owner", metavar="NAME", help="whose runs they are (default: owner in the file)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
     parser.add_argument(
-        "--backend", choices=registry.remote_names(), help="the cloud where functions run, not this machine"
+        "--backend",
+        choices=[*registry.cluster_names(), *registry.remote_names()],
+        help="the cluster, or the cloud, where functions run, not this machine",
     )
     common.deployment(parser)
     parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
@@ -66,33 +76,52 @@ def run(options: Namespace) -> int:
     options.folder = folder
     if options.stop:
         return _stop(folder)
-    if options.backend or cloud_study.place_of(folder):
-        if options.listen:
-            raise UserError("--listen is for studies on this machine's disk; this one is in the cloud")
+    if _names_cloud(options) or cloud_study.place_of(folder):
+        if options.listen or options.address or options.backend in registry.cluster_names():
+            raise UserError("workers that dial in are for studies on this machine's disk; this one is in the cloud")
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
-    with dial_in.listening(options) as listener, Signals() as signals, RunFolder(folder).driving():
+    assert file is not None
+    with dial_in.serving(options, _demand(file)) as listener, Signals() as signals, RunFolder(folder).driving():
         study = open_study(folder, file)
         result = train_study(study, signals, choose_study_view(options.json), listener)
         return _report(options, study, result, signals)
 
 
 def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
-    """The study's folder, and its file unless the study itself is named; raises `UserError`."""
+    """The study's folder, and its file, which a study in the cloud that was begun elsewhere has not here; raises
+    `UserError`."""
     path = Path(options.study)
     if path.suffix != ".toml":
         try:
-            return begun_study(options.study), None
+            folder = begun_study(options.study)
         except UserError:
-            if not options.backend:
+            if not _names_cloud(options):
                 raise
             require_name(path.name, "the study")
             return options.out or ROOT / path.name, None
+        return folder, _with_options(options, read_json(folder / FILE, StudyFile))
     file = load(path)
     require_name(path.stem, "the name of the file")
+    return options.out or ROOT / path.stem, _with_options(options, file)
+
+
+def _with_options(options: Namespace, file: StudyFile) -> StudyFile:
     slots, owner = options.slots or file.pool.slots, options.owner or file.owner
     pool = msgspec.structs.replace(file.pool, slots=slots)
-    return options.out or ROOT / path.stem, msgspec.structs.replace(file, pool=pool, owner=owner)
+    return msgspec.structs.replace(file, pool=pool, owner=owner)
+
+
+def _names_cloud(options: Namespace) -> bool:
+    return options.backend in registry.remote_names()
+
+
+def _demand(file: StudyFile) -> WorkerDemand:
+    """A worker has the part of a core that is its own where all are at work, and its part of the memory."""
+    size = file.pool
+    slots = size.slots or cores()
+    part = min(1.0, size.cores / slots) if size.cores else 1.0
+    return WorkerDemand(slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
 
 
 def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:

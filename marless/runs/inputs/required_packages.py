@@ -34,7 +34,9 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
 def refuse_gpu_elsewhere(device: object) -> None:
     """Raises `UserError` for a run on a GPU whose workers are on other machines."""
     if device == "cuda":
-        raise UserError("algorithm.device=cuda is for workers of this machine, not for such that dial in")
+        raise UserError(
+            "algorithm.device=cuda is for workers of this machine, not for such that dial in; set algorithm.device=cpu"
+        )
 
 
 def refuse_gpu(device: object) -> None:

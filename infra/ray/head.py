@@ -1,0 +1,79 @@
+"""Whether a head of Ray answers, which Ray itself asks for minutes and in silence."""
+
+import os
+import socket
+import subprocess
+import sys
+
+from functions.system_errors import explain
+
+AUTO, LOCAL = "auto", "local"
+"""What stands for an address: the head of this machine, and a new one of this process."""
+ADDRESS = "RAY_ADDRESS"
+"""The variable by which Ray itself is told where a head is."""
+_MODE, _TOKENS = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+_NONE_HERE = "no Ray head runs on this machine; 'ray start --head' starts one, and --address names another"
+_KNOCK_S = 5.0
+# An interpreter starts and imports Ray on a machine that may be busy, and the head may be, too.
+HEALTH_S = 60.0
+
+
+def trouble(address: str, patience_s: float = HEALTH_S) -> str:
+    """Why there is no head at the address, or none that takes this process, in one line; '' where one does.
+
+    One that says nothing is waited for for `patience_s`.
+    """
+    if address == LOCAL:
+        return ""
+    if address == AUTO:
+        here = head_here()
+        return _unanswered(here) if here else _NONE_HERE  # it is one by Ray's own account
+    if "://" in address:
+        return f"{address} is for Ray's client; start marless on a node of the cluster, with {ADDRESS}=HOST:PORT"
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 1 << 16):
+        return f"{address[:100]!r} is no address of a Ray head: HOST:PORT, {AUTO} or {LOCAL}"
+    return _unanswered(address) or _ill(address, patience_s)
+
+
+def head_here() -> str | None:
+    """The address of the head of this machine, by Ray's own account; None without one."""
+    from ray._private import services
+
+    try:
+        address: str | None = services.canonicalize_bootstrap_address(AUTO)
+    except ConnectionError:
+        return None
+    return address
+
+
+def _unanswered(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _KNOCK_S).close()
+    except OSError as error:
+        return f"no Ray head answers at {address}: {explain(error, '')}"
+    return ""
+
+
+def _ill(address: str, patience_s: float) -> str:
+    """Ray's own check, in a process that can be ended."""
+    command = (sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address)
+    try:
+        check = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=patience_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"what answers at {address} did not say within {patience_s:g} s that it is a Ray head"
+    return _refusal(address, check.stderr) if check.returncode else ""
+
+
+def _refusal(address: str, text: str) -> str:
+    if "AuthenticationError" in text:
+        if os.environ.get(_MODE, "").lower() == "token":
+            return f"the Ray head at {address} takes another token than that of {_TOKENS}"
+        return f"the Ray head at {address} asks for a token: set {_MODE}=token (the token is in {_TOKENS})"
+    mismatch = next((line for line in text.splitlines() if "version mismatch" in line), "")
+    if mismatch:
+        return f"the Ray head at {address} is of another version: {mismatch.rpartition('mismatch: ')[2]}"
+    return f"what answers at {address} is no Ray head"
