@@ -13,7 +13,10 @@ from infra.ray.cluster import RayError, connect
 from infra.ray.head import trouble
 
 # As Ray 2.60 prints them at the end of a traceback.
-ASKS_FOR_A_TOKEN = "ray.exceptions.AuthenticationError: InvalidAuthToken: the token is missing or wrong"
+ASKS_FOR_A_TOKEN = (
+    "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: Authentication token is missing or incorrect."
+)
+HAS_NO_TOKEN = "Token authentication is enabled but Ray couldn't find an authentication token. Create a token file"
 ANOTHER_VERSION = "RuntimeError: Ray version mismatch: cluster has Ray version 2.61.0 but local Ray version is 2.60.0"
 ADDRESS = "127.0.0.1:6379"
 COMMANDS = [("train", *SMALL), ("study", "lr.toml"), ("ablate", *SMALL, "--seeds", "1", "--arms", "packed")]
@@ -93,12 +96,13 @@ def test_a_head_that_says_nothing_is_given_up(ray, head):
     [
         ("grpc: unknown service", "", "what answers at {} is no Ray head"),
         (ASKS_FOR_A_TOKEN, "", "the Ray head at {} asks for a token: set RAY_AUTH_MODE=token (the token is in"),
-        (ASKS_FOR_A_TOKEN, "token", "the Ray head at {} takes another token than that of RAY_AUTH_TOKEN,"),
+        (ASKS_FOR_A_TOKEN, "token", "the Ray head at {} asks for a token, which is not in RAY_AUTH_TOKEN,"),
+        (HAS_NO_TOKEN, "token", "the Ray head at {} asks for a token, which is not in RAY_AUTH_TOKEN,"),
         (ANOTHER_VERSION, "", "the Ray head at {} is of another version: cluster has Ray version 2.61.0 but local"),
     ],
 )
 def test_what_ray_s_check_says_of_a_head_is_one_line(ray, head, shell, said, mode, line):
-    ray(check=f"import sys\nsys.exit('Traceback:\\n{said}')")
+    ray(check=f"import sys\nsys.exit('Traceback:\\n' + {said!r})")
     shell.export(RAY_AUTH_MODE=mode)
     problem = trouble(head)
     assert problem.startswith(line.format(head)) and "\n" not in problem
@@ -109,6 +113,14 @@ def test_this_machine_s_head_is_that_of_ray_s_own_account(ray, nobody):
     assert trouble("auto").startswith("no Ray head runs on this machine; 'ray start --head' starts one")
     ray(services=f"def canonicalize_bootstrap_address(name): return '{nobody}'")
     assert trouble("auto") == f"no Ray head answers at {nobody}: Connection refused"
+
+
+def test_this_machine_s_head_takes_the_user_s_token_without_being_told(ray, head, shell):
+    check = f"import os, sys\nsys.exit(os.environ.get('RAY_AUTH_MODE') != 'token' and {ASKS_FOR_A_TOKEN!r})"
+    ray(check=check, services=f"def canonicalize_bootstrap_address(name): return '{head}'")
+    assert trouble("auto") == ""
+    shell.export(RAY_AUTH_MODE="disabled")
+    assert trouble("auto").startswith(f"the Ray head at {head} asks for a token: set RAY_AUTH_MODE=token")
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0])
