@@ -11,7 +11,7 @@ from pathlib import Path
 WANTED = "BENCH_PEERS"
 PACKAGES = ("ray[rllib]>=2.40", "torch", "mpe2>=1.0", "pettingzoo>=1.25")
 SECONDS, RUNNERS = 60.0, 2
-_SCRIPT = Path(__file__).with_name("rllib_loop.py")
+_SCRIPT = Path(__file__).with_name("rllib") / "loop.py"
 
 
 def wanted() -> bool:

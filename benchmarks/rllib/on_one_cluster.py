@@ -1,6 +1,6 @@
 """RLlib's script of `examples/from_rllib` and the same task here, in turn on one Ray cluster of this machine.
 
-    python -m benchmarks.from_rllib [--python PYTHON] [--steps N] [--repetitions N]
+    python -m benchmarks.rllib.on_one_cluster [--python PYTHON] [--steps N] [--repetitions N]
 
 prints the record of docs/results/from-rllib.json. PYTHON is an interpreter of an environment that has `ray[rllib]` and
 `marless[ray,tasks,networks]`, as the nodes of a cluster must have what both programs import; without it one is made.
