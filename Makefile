@@ -39,7 +39,7 @@ SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
 PINS := infra/packaging/constraints-functions.txt
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
-.PHONY: help train test test-kernels check conformance conformance-full bench build audit docs pr install clean
+.PHONY: help train test test-slow test-kernels check conformance conformance-full bench build audit docs pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -51,7 +51,10 @@ train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the d
 # One process more than two cores, as many tests wait for time-outs. By the number of their tests, files that start
 # accounts and runs, with few tests each, would come last; by name unit tests do (tests/support/distribution.py).
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not conformance' $(TESTS) $(ARGS)
+	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow' $(TESTS) $(ARGS)
+
+test-slow: $(STAMPS)/develop ## the tests that take seconds of a processor each (five minutes)
+	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'slow and not conformance' $(TESTS) $(ARGS)
 
 # A kernel that the processor cannot run is left out, and named.
 test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)
@@ -59,7 +62,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		if [ $$kernel = OPENBLAS_CORETYPE=SkylakeX ] && ! grep -qs avx512vl /proc/cpuinfo; then \
 			echo "left out, as this processor has no AVX-512: $$kernel"; continue; \
 		fi; \
-		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance' $(TESTS) $(ARGS) || exit 1; \
+		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance and not slow' $(TESTS) $(ARGS) || exit 1; \
 	done
 
 check: $(STAMPS)/develop ## style, names, types, directions of imports, code that nothing uses, the template
@@ -114,7 +117,7 @@ docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site is ready; to search it: $(BIN)/python -m http.server --directory build/site"
 
-pr: check test ## what a pull request must pass
+pr: check test-slow test ## what a pull request must pass
 
 install: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## the virtual environment to train with, on BACKEND
 

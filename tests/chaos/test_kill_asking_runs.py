@@ -41,6 +41,7 @@ def answers(folder):
     return len(FileStorage(folder / "objects").list("answers/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "rounds"), [(2, 8), pytest.param(100, 600, marks=pytest.mark.conformance)], ids=["2 kills", "100 kills"]
 )

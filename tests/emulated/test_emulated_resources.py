@@ -162,6 +162,7 @@ def test_a_detached_run_asks_too(place, marless, finished, notes, placement):
     assert bill["s3 puts"] == counted.requests("PUT")
 
 
+@pytest.mark.slow
 def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
     # Every rollout asks twice, at its end; eight share two slots.
     longer = (

@@ -139,6 +139,7 @@ name = "free"
     assert all(0 < run["round"] < 500 and run["reason"] == "dollars" for run in poor)
 
 
+@pytest.mark.slow
 def test_a_governor_may_be_killed_after_any_write_or_event(place, marless, studied):
     """Writes of a governor to its study's ledger and list, and then to those of the runs that it begins."""
     names, settings = [f"killed{number}" for number in range(5)], "[vary]\nalgorithm.lr = [1e-3]\n"

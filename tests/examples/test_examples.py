@@ -32,6 +32,7 @@ def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == SHORT.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_an_example_runs(name, tmp_path, shell, capsys, no_processes):
     shell.cd(tmp_path)

@@ -61,6 +61,7 @@ def tiny(line):
     return [*words, *_TINY, rounds] if words[0] in ("train", "config") else words
 
 
+@pytest.mark.slow
 def test_each_line_of_readme_works_after_those_before_it(shell, tmp_path, capsys, no_processes):
     shell.cd(tmp_path)
     shutil.copytree(ROOT / "examples", "examples")

@@ -49,6 +49,7 @@ def test_a_service_that_is_asked_again_teaches_what_the_judge_in_the_sandbox_doe
     assert service.troubles.total() >= 4
 
 
+@pytest.mark.slow
 def test_heaters_ask_the_solver(trained):
     few = "task.options.plates=2"
     assert trained("solver", few) == trained("solver", few, "resources.solver.slots=1", "resources.solver.cores=[1,1]")

@@ -274,6 +274,7 @@ def test_an_entry_that_is_not_there_is_named():
         sources(ROOT, "infra.entry.nobody")
 
 
+@pytest.mark.slow
 def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor):
     present = {path.relative_to(actor).as_posix() for path in actor.rglob("*") if "__pycache__" not in path.parts}
     numpy = f"numpy-{PINNED['numpy']}.dist-info"
@@ -293,6 +294,7 @@ def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offl
     assert torch_users_among([]).names == ()
 
 
+@pytest.mark.slow
 def test_no_archive_holds_torch_and_what_needs_it_has_its_other_requirements(uncompiled):
     assert {path.stem for path in uncompiled.glob("*.py")} >= {"deep", "needed", "with_needs"}
     assert not list(uncompiled.glob("torch*")) + list(uncompiled.glob("sympy*"))
@@ -326,6 +328,7 @@ def image_files(context, folder):
     return {path.relative_to(task).as_posix(): path.read_bytes() for path in task.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
     with pack_functions(["deep"], torch_users_among(["deep"]), {}, lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
@@ -337,6 +340,7 @@ def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
     assert not {name.rpartition("/")[2] for name in files} & {"RECORD", "direct_url.json"}
 
 
+@pytest.mark.slow
 def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(offline, tmp_path):
     plugin, resources = tmp_path / "my_judge.py", {"judge": Resource(serve="my_judge:grade")}
     plugin.write_text("def grade(question): return question")
@@ -362,6 +366,7 @@ def test_every_build_of_an_image_has_the_same_files(offline, tmp_path):
     assert second == first
 
 
+@pytest.mark.slow
 def test_a_deployment_needs_no_container_engine(offline, tmp_path, shell, capfd):
     (tmp_path / "bin").mkdir()
     shell.export(PATH=str(tmp_path / "bin"))
@@ -412,6 +417,7 @@ def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(
     assert str(actor).encode() not in data
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_archive(packages, plugins, tmp_path):
     assert (packages["coordinator"] / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
     once, again = packages["actor"], tmp_path / "again"

@@ -88,6 +88,7 @@ def installed(wheels, tmp_path_factory):
     return environment
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed):
     known = json.loads(installed(f"python -c '{_INSTALLED}'"))
     assert known["root"].startswith(str(installed.folder))

@@ -94,6 +94,7 @@ def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
     assert Path("runs/first/policies.safetensors").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -133,6 +134,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert "and 1 run with all data: far" in removed.out
 
 
+@pytest.mark.slow
 def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, shell):
     shell.export(**{CONCURRENCY: "10"})
     assert marless("deploy", *ON).code == 0
@@ -211,6 +213,7 @@ def test_nothing_is_removed_without_a_word_of_the_user(there):
     assert deployment() is not None
 
 
+@pytest.mark.slow
 def test_logs_show_what_functions_wrote_and_of_which_run(there):
     assert small(there, "well", "stop.rounds=1").code == 0
     broken = small(there, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")

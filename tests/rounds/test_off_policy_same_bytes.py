@@ -98,6 +98,7 @@ def test_packs_of_groups_change_nothing(train, method):
     same(train(*METHODS[method], "placement.rule=balanced", workers=2), train(*METHODS[method], SPLIT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
     """A round's learner may differ from the last round's; it then reads rollouts that it has not seen."""
@@ -162,6 +163,7 @@ def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, p
     same(drive(tmp_path, options), train(*QMIX, SPLIT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(train, tmp_path, method):
     """The resumed driver continues from half of a round's updates and the stored last rounds."""

@@ -41,6 +41,7 @@ def dataset(marless):
     return Path("data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
     settings = [*SIGNAL, *DYING, *METHODS[method], f"offline.dataset={dataset}", "stop.rounds=5", "placement.rounds=2"]

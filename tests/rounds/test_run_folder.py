@@ -200,6 +200,7 @@ def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
 
 
+@pytest.mark.slow
 def test_a_policy_over_entities_plays_with_more_agents(marless):
     entities = ("task.name=mpe/simple_spread", "task.options.entities=true", "algorithm.network=attention")
     assert marless.train("sets", *entities, "sharing.rule=all", "sharing.identity=false", "stop.rounds=1").code == 0
@@ -387,6 +388,7 @@ def test_the_last_lines_say_what_is_billed_at_its_maximum_and_that_a_cap_keeps_a
     assert lines[1].strip() == "nothing was learned: the first to learn is round 3 (pipeline.lag=2)"
 
 
+@pytest.mark.slow
 def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.num_envs=16")
     estimated = json.loads(marless("estimate", *settings, "--workers", "1", "--json").out[0])

@@ -52,6 +52,7 @@ def outcome(run):
     return run.state.status, run.sha256, lines, run.state.final, run.state.absolute
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", [SPLIT, WHOLE])
 @pytest.mark.parametrize("name", SETTINGS)
@@ -92,6 +93,7 @@ def side_by_side(folder, settings):
 
 
 # Each bound and each set of runs once in the quick tests.
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("names", [("mappo", "mappo"), ("qmix", "qmix"), ("maddpg", "iql", "qmix")], ids=" ".join)

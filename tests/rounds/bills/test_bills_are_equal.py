@@ -44,6 +44,7 @@ def quantity(lines, name):
     return next(line["quantity"] for line in lines if line["name"] == name)
 
 
+@pytest.mark.slow
 def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process_beside_others_and_before(
     marless, processes
 ):

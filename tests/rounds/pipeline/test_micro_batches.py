@@ -50,6 +50,7 @@ def test_a_round_of_one_micro_batch_is_summed_once(train):
     assert one.sha256 == train(*ONE_STEP, "scaling.rollouts=2", "pipeline.rollouts=2").sha256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     [

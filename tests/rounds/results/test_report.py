@@ -118,6 +118,7 @@ def test_a_run_that_has_not_ended_is_named_beside_the_others(marless, tmp_path):
     assert page.count('<details class="run">') == 4
 
 
+@pytest.mark.slow
 def test_a_page_of_32_long_runs_is_smaller_than_5_megabytes(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 130, 8, ("0.001", "0.002", "0.003", "0.004"), 8)
     assert marless("report", "s", "-o", "s.html").code == 0

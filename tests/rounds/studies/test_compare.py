@@ -54,6 +54,7 @@ def mean_return(run, evaluation):
     return sum(returns) / len(returns)
 
 
+@pytest.mark.slow
 def test_runs_of_a_study_are_compared(trained):
     said = trained("compare", "mine", "--by", "algorithm.name", "--json")
     assert said.code == 0

@@ -55,6 +55,7 @@ def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone):
     assert hashes(tmp_path / "studies/all") == alone
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("harm", HARM)
 def test_a_bad_neighbour_changes_no_other_run(marless, tmp_path, alone, harm):

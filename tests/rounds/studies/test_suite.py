@@ -41,6 +41,7 @@ def marless(tmp_path, shell, capfd):
     return Commands(capfd)
 
 
+@pytest.mark.slow
 def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marless):
     said = marless("ablate", "small.toml", "--jobs", "2")
     assert (said.code, said.out[-1]) == (0, "ablations/small")

@@ -56,6 +56,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "packages", "options", "random_starts"), ROWS)
 def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options, random_starts):

@@ -188,6 +188,7 @@ LONG, SHORT = (
 EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize(
     ("name", "own"),

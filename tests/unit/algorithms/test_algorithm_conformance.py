@@ -68,6 +68,7 @@ def test_sums_of_what_the_specification_does_not_list_are_named(shell):
         check(lacking, ONE_STEP, [MIXED])
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)
 def test_our_own_algorithms_pass(spec):

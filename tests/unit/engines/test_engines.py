@@ -49,6 +49,7 @@ def test_a_round_of_other_actions_or_critics_is_the_same_with_either_engine(name
         np.testing.assert_allclose(other.tensors[key], array, rtol=1e-10, atol=1e-10, err_msg=key)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_algorithms_keep_their_rules_with_torch(name):

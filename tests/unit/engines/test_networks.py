@@ -100,6 +100,7 @@ def initial(network, team, task=None):
     return config, task, tensors
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "task", "settings"),

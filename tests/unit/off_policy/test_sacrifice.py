@@ -23,6 +23,7 @@ JOINT = ("vdn", "qmix")
 QUICK = ("mappo", "qmix", "masac")
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS])
 def test_it_dies_where_its_team_is_paid_for_it(name, seed):

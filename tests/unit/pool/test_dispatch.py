@@ -144,6 +144,7 @@ def test_a_task_for_the_whole_machine_is_not_starved_by_small_ones(others):
     assert began <= 2.0 + others * (1.0 + 1.07) + 2 * 1.07
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_a_large_task_waits_at_most_for_what_others_may_claim(seed):

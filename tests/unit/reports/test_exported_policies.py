@@ -213,6 +213,7 @@ def check(folder, team, format_, last_action=False):
         assert clear.mean() > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(9)
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -221,6 +222,7 @@ def test_onnx_acts_like_the_team(tmp_path, case, shared):
     check(tmp_path, team_of(*case, shared), "onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(19)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_torch_acts_like_the_team(tmp_path, case):
@@ -233,6 +235,7 @@ def test_numpy_acts_like_the_team(tmp_path, case):
     check(tmp_path, team_of(*case, True), "safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("spec", [BOTH, FROM_THREE], ids=["several choices and numbers", "one choice"])
 @pytest.mark.parametrize("format_", ["onnx", "safetensors", "torch"])
