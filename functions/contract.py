@@ -338,6 +338,15 @@ class Sampling(Message, frozen=True, kw_only=True):
         return ("unfinished",) if self.fragments else ()
 
 
+class Base(Message, frozen=True, kw_only=True):
+    """The state of another run's groups: networks that stay as they are, to which groups learn differences."""
+
+    networks: Ref
+    """The object of its tensors, without those of optimisers."""
+    team: Team
+    """The groups of that run."""
+
+
 # Which rows a group of several agents learns from: those of all members, or one member's share of them.
 Rows = Literal["pooled", "member"]
 
@@ -362,10 +371,12 @@ class Learning(Message, frozen=True, kw_only=True):
     micro_batch: int = 0
     """The rollouts of a micro-batch, over which the round is summed part by part; 0: the round is learned from at
     once."""
+    base: Base | None = None
+    """What networks are differences to; None if they are whole."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """What fills the replay buffer."""
-        return past_objects(self.past)
+        """The base, and what fills the replay buffer."""
+        return (*((self.base.networks,) if self.base else ()), *past_objects(self.past))
 
 
 class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
@@ -375,6 +386,11 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     """The groups that get networks."""
     learning: Learning
     """The algorithm that makes the networks."""
+    rank: int = 0
+    """The largest rank of differences to the base."""
+
+    def reads(self) -> tuple[Ref, ...]:
+        return self.learning.reads()
 
     def writes(self) -> tuple[str, ...]:
         return ("policies", "learner")

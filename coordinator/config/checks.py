@@ -208,6 +208,20 @@ def _offline(config: RunConfig) -> Iterator[str]:
         yield "offline.dataset: all agents act as they were recorded; leave league.rule out"
 
 
+def _base(config: RunConfig) -> Iterator[str]:
+    """Differences to a base are those of perceptrons and GRUs of fixed groups."""
+    name, settings, rule = config.algorithm.name, config.algorithm, config.sharing.rule
+    if config.base.policies is None:
+        return
+    if not algorithms.algorithm(name).adapts:
+        fit = ", ".join(spec.name for spec in algorithms.ALGORITHMS.ours() if spec.adapts)
+        yield f"base.policies: {name} trains whole networks alone; use one of {fit}"
+    if settings.network != "mlp":
+        yield f"base.policies: {settings.network} has no differences of low rank; set algorithm.network=mlp or gru"
+    if SHARING_MODES[rule].switches:
+        yield f"base.policies: sharing.rule={rule} merges networks, whose differences have no low rank; use all or none"
+
+
 def _placement(config: RunConfig) -> Iterator[str]:
     """Objects that messages hold, and goals that exclude each other."""
     if config.placement.inline_objects and config.algorithm.replayed_steps:
@@ -290,6 +304,7 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _opponents,
     _league,
     _offline,
+    _base,
     _placement,
     _pipeline,
     _resources,

@@ -14,7 +14,7 @@ from coordinator.config import defaults
 from coordinator.config.checks import fault
 from coordinator.config.config_keys import key_types, valid_keys
 from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, RunConfig, algorithm_name
+from coordinator.config.schema import DEFAULT_ALGORITHM, Base, ConfigError, RunConfig, algorithm_name
 from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from coordinator.config.unknown_keys import unknown_key
 from coordinator.config.value_faults import readable
@@ -44,7 +44,7 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
     """As `load`, and for each dotted key that has not the default of its class what set it: the command line, the file,
     or a layer of `defaults`."""
     document = {} if path is None else read_toml(path)
-    if table := next((table for table in STUDY_TABLES if table in document), ""):
+    if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
     pairs: dict[str, Any] = {}
     for text in overrides:
@@ -54,6 +54,12 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
     config, origins = _complete(document, _TYPED if path is None else str(path))
     settings = {key: COMMAND_LINE if key in from_pairs else f"{_FILE}{path}" for key in flatten(document)}
     return config, {**settings, **origins}
+
+
+def _is_of_run(table: str, document: Mapping[str, Any]) -> bool:
+    """Whether a run may have the table as it is: `base` of a study has tables of a run, not the keys of `Base`."""
+    keys = document[table].keys() if isinstance(document[table], Mapping) else ()
+    return table == "base" and {*keys} <= {*Base.__struct_fields__}
 
 
 def explicit_keys(origins: Mapping[str, str]) -> list[str]:

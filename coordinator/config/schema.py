@@ -36,6 +36,7 @@ from functions.setting_limits import (
     MOST_ROUNDS,
     MOST_SEED,
     MOST_STEPS,
+    MOST_UNITS,
 )
 
 # The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
@@ -270,6 +271,18 @@ class League(Section, frozen=True, kw_only=True):
     ) = None
 
 
+class Base(Section, frozen=True, kw_only=True):
+    """Networks that stay as they are; what the run trains is a difference of low rank to them."""
+
+    policies: (
+        Annotated[
+            str, Meta(min_length=1, description="a finished run whose networks are the base; default: networks are new")
+        ]
+        | None
+    ) = None
+    rank: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="largest rank of the differences of matrices")] = 4
+
+
 class Offline(Section, frozen=True, kw_only=True):
     """Learning from recorded episodes; the environment is for evaluations alone."""
 
@@ -363,6 +376,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     opponents: Opponents = Opponents()
     league: League = League()
     offline: Offline = Offline()
+    base: Base = Base()
     stop: Stop = Stop()
     functions: Functions = Functions()
     resources: dict[str, Resource] = {}

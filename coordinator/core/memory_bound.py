@@ -76,12 +76,19 @@ def part_sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
     part_bytes = algorithm(config.algorithm.name).part_bytes
     try:
         settings = config.algorithm.resolved(spec)
-        return {group: part_bytes(spec, team, settings, group) if part_bytes else {} for group in team.learning}
+        sizes = {group: part_bytes(spec, team, settings, group) if part_bytes else {} for group in team.learning}
     except BadRequest:
         return {group: {} for group in team.learning}
     except Exception as error:
         problem = f"cannot compute the bytes of its state: {type(error).__name__}: {error}"
         raise ValueError(f"algorithm {config.algorithm.name} {problem}") from error
+    if config.base.policies is None:
+        return sizes
+    # The moments of a difference may be as small as its rank.
+    return {
+        group: {part: 0 if part.endswith("_optimiser") else size for part, size in parts.items()}
+        for group, parts in sizes.items()
+    }
 
 
 def _initialise_bytes(sizes: Sizes) -> int:

@@ -100,6 +100,7 @@ def workload(plan: Plan, state: State) -> Workload:
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
         lag=plan.config.pipeline.lag,
         summing=_summing(plan, state),
+        base_bytes=float(plan.inputs.base.networks.size) if plan.inputs.base else 0.0,
     )
 
 

@@ -75,7 +75,7 @@ def learning(plan: Plan, state: State) -> Learning:
     hyperparameters: Hyperparameters = {name: value for name, value in settings.items() if value is not None}
     name = plan.config.algorithm.name
     del hyperparameters["name"]
-    return Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters)
+    return Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters, base=plan.inputs.base)
 
 
 def training(plan: Plan, state: State, newest: Past) -> Learning:
@@ -95,7 +95,10 @@ def describe(plan: Plan, state: State) -> DescribeTask:
 def initialise(plan: Plan, state: State) -> InitialiseTask:
     """The task that makes the networks of round 0."""
     return InitialiseTask(
-        address=address(plan, state, "initialise"), team=team_of(state), learning=learning(plan, state)
+        address=address(plan, state, "initialise"),
+        team=team_of(state),
+        learning=learning(plan, state),
+        rank=plan.config.base.rank if plan.inputs.base else 0,
     )
 
 

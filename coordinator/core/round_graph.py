@@ -177,8 +177,9 @@ def _describe(plan: Plan, state: State) -> list[Gate]:
 
 
 def _initialise(plan: Plan, state: State) -> list[Gate]:
-    item = _item(plan, state, "learner", "initialise")
-    return [_gate("initialise", [Node("initialise", item, lambda name, part: requests.initialise(plan, state))])]
+    request = requests.initialise(plan, state)
+    item = _item(plan, state, "learner", "initialise", _gets(request))
+    return [_gate("initialise", [Node("initialise", item, lambda name, part: request)])]
 
 
 def _round(plan: Plan, state: State) -> list[Gate]:

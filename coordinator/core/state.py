@@ -19,7 +19,7 @@ from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions import keys
-from functions.contract import ActionUse, Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
+from functions.contract import ActionUse, Base, Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
 from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
@@ -33,6 +33,8 @@ class RunInputs(Message, frozen=True, kw_only=True):
     """Opponents that have policies."""
     dataset: Ref | None = None
     """What the run learns from in place of its own rollouts."""
+    base: Base | None = None
+    """What its networks are differences to."""
 
     def refs(self) -> Iterator[Ref]:
         """All of the objects."""
@@ -40,6 +42,8 @@ class RunInputs(Message, frozen=True, kw_only=True):
             yield self.opponents.policies
         if self.dataset is not None:
             yield self.dataset
+        if self.base is not None:
+            yield self.base.networks
 
 
 NO_INPUTS = RunInputs()

@@ -21,13 +21,15 @@ Locations = tuple[tuple[Ref, ...], dict[str, int]]
 
 _without_idle_parts = cache(AlgorithmSpec.without)
 _with_stale_reads = cache(AlgorithmSpec.reading)
+_adapted = cache(AlgorithmSpec.adapted)
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
     """The algorithm of the run, with the parts that its settings need, and what stages read to learn from old data."""
     config = plan.config.algorithm
     spec = _without_idle_parts(algorithm(config.name), config.idle_parts)
-    return _with_stale_reads(spec, config.stale_reads if plan.config.pipeline.lag else ())
+    spec = _with_stale_reads(spec, config.stale_reads if plan.config.pipeline.lag else ())
+    return _adapted(spec) if plan.inputs.base else spec
 
 
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:

@@ -50,7 +50,8 @@ class Workload:
     `input_reads`: how many other objects every task that samples reads. `opponent_reads`: the most objects with
     policies of one checkpoint of a league, whose rollouts are played by actors, each alone; None without a league.
     `lag`: how many rounds before it a round learns from; with 1 or more learners begin beside the actors.
-    `summing`: how it is summed part by part; None where it is not.
+    `summing`: how it is summed part by part; None where it is not. `base_bytes`: the object that every learner reads
+    besides, because its networks are differences to what it holds; 0 where there is none.
     """
 
     agents: int
@@ -78,10 +79,15 @@ class Workload:
     opponent_reads: int | None = None
     lag: int = 0
     summing: Summing | None = None
+    base_bytes: float = 0.0
 
     def agents_learned_from(self, groups: Sequence[int]) -> int:
         """How many agents' rows the groups learn from."""
         return len(groups) if self.member_rows else sum(self.members[group] for group in groups)
+
+    def with_base(self, reads: int, read_bytes: float) -> tuple[int, float]:
+        """What a learner reads besides so many objects of so many bytes, and these."""
+        return reads + (self.base_bytes > 0), read_bytes + self.base_bytes
 
 
 class Task(NamedTuple):
@@ -252,8 +258,8 @@ class Layout:
         object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
         object_bytes += workload.rollouts * workload.unfinished_bytes
         objects = state + workload.replays + (workload.unfinished_bytes > 0)
-        reads = objects + workload.input_reads
-        return Task("learner", "whole", size, reads, object_bytes, objects, object_bytes, reply)
+        reads, read_bytes = workload.with_base(objects + workload.input_reads, object_bytes)
+        return Task("learner", "whole", size, reads, read_bytes, objects, object_bytes, reply)
 
     def _sampled_bytes(self) -> float:
         """Bytes of the reply to sampling a round in one task."""
@@ -354,7 +360,9 @@ def _sum(
     work: Work, summing: Summing, packs: Sequence[Sequence[int]], locations: ObjectLocations, workload: Workload
 ) -> Task:
     """The task that sums over the rollouts of these packs."""
-    reads, read_bytes = locations.weigh(locations.where[part] for part in work.reads((summing.stage,)))
+    reads, read_bytes = workload.with_base(
+        *locations.weigh(locations.where[part] for part in work.reads((summing.stage,)))
+    )
     rollouts = sum(map(len, packs))
     return Task(
         function="learner",
@@ -428,7 +436,9 @@ def _learner(
     work: Work, before: Sequence[Work], pairs: int, trajectories: int, locations: ObjectLocations, workload: Workload
 ) -> Task:
     """One work's task; `pairs` of stage and group publish tensors in the round, and the works `before` have done so."""
-    reads, read_bytes = locations.weigh(locations.where[part] for part in work.reads(workload.stages))
+    reads, read_bytes = workload.with_base(
+        *locations.weigh(locations.where[part] for part in work.reads(workload.stages))
+    )
     _, made_bytes = locations.weigh(locations.where[part] for part in work.writes(workload.stages))
     pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
     trains = work.trains(workload.stages)

@@ -76,12 +76,18 @@ class LossGradient(Protocol):
     @property
     def weights(self) -> Weights: ...
 
+    def assign(self, parameters: Array) -> None:
+        """Sets the network's parameters ``[parameters]``."""
+
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
 
     def each(self, part: Minibatch, losses_of: LossesOf[L]) -> Iterator[tuple[L, Array]]:
         """Several losses of a minibatch after one forward pass, each with its gradient ``[parameters]``, which the next
         overwrites."""
+
+    def at(self, trace: Any, grad_output: Array) -> Array:
+        """The gradient from d loss / d outputs of a `trace` of `weights`; the next call overwrites it."""
 
 
 class Descent(Protocol):
@@ -95,8 +101,14 @@ class Descent(Protocol):
     def moments(self) -> Moments:
         """The current moments."""
 
+    @property
+    def difference(self) -> dict[str, Array]:
+        """What is trained in its place, where it is the sum of a frozen network and a difference, by name."""
+        return {}
+
     def to_tensors(self) -> dict[str, Array]:
         """The network by the names of its tensors."""
+        return self.weights.to_tensors()
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
         """One step on the loss of each minibatch, taken when it is asked for."""

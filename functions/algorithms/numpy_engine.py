@@ -22,9 +22,13 @@ class LossGradient:
     """The gradient of a loss by a network's flat parameters, which may change between calls."""
 
     def __init__(self, network: Network, parameters: Array) -> None:
-        self._gradient = np.zeros_like(parameters)
+        self._parameters, self._gradient = parameters, np.zeros_like(parameters)
         self.weights, self._views = recurrent.views(network, parameters), recurrent.views(network, self._gradient)
         self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
+
+    def assign(self, parameters: Array) -> None:
+        """Sets the network's parameters ``[parameters]``."""
+        self._parameters[...] = parameters
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
@@ -71,9 +75,6 @@ class NumpyDescent(Descent):
     @property
     def moments(self) -> Moments:
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
-
-    def to_tensors(self) -> dict[str, Array]:
-        return self.weights.to_tensors()
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
         for part in minibatches:

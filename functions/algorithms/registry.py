@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
-from functions.contract import BadRequest, Hyperparameters
+from functions.contract import BadRequest, Hyperparameters, Learning
 from functions.plug_in_registry import Registry, load_error
 
 if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need
@@ -83,6 +83,12 @@ ALGORITHMS = _Algorithms(
 
 
 algorithm = ALGORITHMS.lookup
+
+
+def trained(learning: Learning) -> AlgorithmSpec:
+    """The algorithm of a task as its learners know it: with a base, networks are differences to it."""
+    spec = algorithm(learning.algorithm)
+    return spec.adapted() if learning.base else spec
 
 
 def names() -> tuple[str, ...]:

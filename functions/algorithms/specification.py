@@ -177,6 +177,11 @@ class PartBytes(Protocol):
     def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
 
 
+def adapter_of(part: str) -> str:
+    """The part that holds the difference of the network `part` to a frozen one, see `functions.algorithms.adapters`."""
+    return f"{part}_adapter"
+
+
 def trained_bytes(part: str, parameters: int) -> dict[str, int]:
     """The bytes of a network of single precision and of its Adam moments, by part."""
     network = 4 * parameters
@@ -194,6 +199,7 @@ class AlgorithmSpec:
     nobody has written the sums. The arrays of `resizable_parts` have a row for each rollout or segment in the replay
     buffer, so their first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused
     before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
+    `adapts`: all its networks are trained by `trainable.Trainable`, so that they may be differences to a frozen base.
     """
 
     name: str
@@ -207,6 +213,26 @@ class AlgorithmSpec:
     member_rows: bool = False
     sum_parts: tuple[str, ...] = ()
     imitates: bool = False
+    adapts: bool = False
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The parts that are trained networks."""
+        return tuple(part for part in self.parts if f"{part}_optimiser" in self.parts)
+
+    def adapted(self) -> "AlgorithmSpec":
+        """The specification whose learners read and write differences of networks to a base, and whole policies are
+        published besides."""
+
+        def parts(parts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(adapter_of(part) if part in self.networks else part for part in parts)
+
+        def adapted(stage: StageSpec) -> StageSpec:
+            published = tuple(part for part in stage.writes if part == "policy")
+            return replace(stage, reads=parts(stage.reads), writes=(*published, *parts(stage.writes)))
+
+        stages = tuple(adapted(stage) for stage in self.stages)
+        return replace(self, stages=stages, parts=("policy", *parts(self.parts)), sum_parts=parts(self.sum_parts))
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
         """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""

@@ -17,6 +17,11 @@ Tensors = Mapping[str, NDArray[Any]]
 C = TypeVar("C", covariant=True)
 
 
+def within(tensors: Tensors, prefix: str) -> dict[str, NDArray[Any]]:
+    """The tensors below the prefix, by the rest of their names."""
+    return {name.removeprefix(f"{prefix}/"): array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
+
+
 @dataclass(frozen=True)
 class Context(Generic[C]):
     """The inputs of a stage: the task, the round's random address and data, and the tensors that exist before it runs.

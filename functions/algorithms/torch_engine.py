@@ -74,6 +74,10 @@ class TorchLossGradient:
         self.weights, self.gradient = weights, torch.zeros_like(weights.flat)
         self._views = weights.views(self.gradient)
 
+    def assign(self, parameters: Array) -> None:
+        """Sets the network's parameters ``[parameters]``."""
+        self.weights.flat.copy_(self.weights.tensor(parameters))
+
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
         return self.write(self._on_device(part), loss_of), array_of(self.gradient)
@@ -85,6 +89,11 @@ class TorchLossGradient:
         for loss in losses_of(part.select(trace.outputs), self.weights.log_std, part.rows):
             self._write(loss, part.places, trace, goes_on=True)
             yield loss, array_of(self.gradient)
+
+    def at(self, trace: TorchTrace, grad_output: Array) -> Array:
+        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+        self.write_along(trace, grad_output)
+        return array_of(self.gradient)
 
     def write(self, part: TorchMinibatch, loss_of: LossOf[L]) -> L:
         """The loss of a minibatch; writes its gradient."""
@@ -135,9 +144,6 @@ class TorchDescent(Descent):
     def moments(self) -> Moments:
         state = self._adam.state[self._weights.flat]
         return Moments(array_of(state["exp_avg"]), array_of(state["exp_avg_sq"]), int(state["step"]))
-
-    def to_tensors(self) -> dict[str, Array]:
-        return self._weights.to_tensors()
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
         samples = ResidentSamples(minibatches.samples, self._weights)

@@ -5,6 +5,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from functions.algorithms.adapters.descent import BASE, AdaptedDescent
 from functions.algorithms.engine import (
     Descent,
     EngineConfig,
@@ -16,7 +17,8 @@ from functions.algorithms.engine import (
     engine_of,
 )
 from functions.algorithms.minibatches import Minibatches, Samples, shuffled_minibatches
-from functions.algorithms.stage import Context
+from functions.algorithms.specification import adapter_of
+from functions.algorithms.stage import Context, within
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
 from functions.randomness import generator
@@ -53,7 +55,8 @@ class Trainable:
 
     @classmethod
     def load(cls, context: Context[OptimiserConfig], part: str, name: str, lr: float | None = None) -> Self:
-        """The network `<part>/<name>` and its moments, copied out of the context's tensors.
+        """The network `<part>/<name>`, or its difference to a frozen one, and its moments, copied out of the context's
+        tensors.
 
         `lr` replaces the configuration's step size. Raises `ValueError` when there is neither.
         """
@@ -64,7 +67,12 @@ class Trainable:
         first, second, steps = (context.tensors[f"{prefix}/{moment}"] for moment in Moments._fields)
         settings = OptimiserSettings(lr, config.adam_eps, config.max_grad_norm)
         moments = Moments(first, second, int(steps[0]))
-        return cls(engine_of(config).descent(context.tensors, f"{part}/{name}", settings, moments))
+        engine, network = engine_of(config), f"{part}/{name}"
+        if difference := within(context.tensors, f"{adapter_of(part)}/{name}"):
+            loss_gradient = engine.loss_gradient(context.tensors, network)
+            frozen = within(context.tensors, f"{BASE}/{network}")
+            return cls(AdaptedDescent(loss_gradient, frozen, difference, settings, moments))
+        return cls(engine.descent(context.tensors, network, settings, moments))
 
     @property
     def weights(self) -> Weights:
@@ -88,10 +96,11 @@ class Trainable:
         return {f"{part}/{name}/{tensor}": array for tensor, array in self._descent.to_tensors().items()}
 
     def tensors(self, part: str, name: str) -> dict[str, Array]:
-        """The network and its moments by name."""
+        """The network, its difference to a frozen one and its moments, by name."""
         prefix, (first, second, steps) = f"{part}_optimiser/{name}", self._descent.moments
         return {
             **self.network(part, name),
+            **{f"{adapter_of(part)}/{name}/{key}": array for key, array in self._descent.difference.items()},
             f"{prefix}/first": first,
             f"{prefix}/second": second,
             f"{prefix}/steps": np.array([steps], np.int64),

@@ -1,6 +1,7 @@
 """The learner function: computes new policies and learner state from trajectories and the old learner state."""
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.adapters.state import first_state
 from functions.algorithms.specification import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
 from functions.data import batch
@@ -9,7 +10,7 @@ from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
 from functions.learner.partial_sums import micro_batches
 from functions.learner.regroup import regroup
-from functions.learner.update import split_by_lifetime, sums, update
+from functions.learner.update import read_base, split_by_lifetime, sums, update
 from functions.learner.whole_rounds import whole
 from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs
@@ -22,12 +23,15 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
     """Initialises the networks of round 0, each group's at its own random address."""
-    spec, algorithm = task.learning.spec, algorithms.algorithm(task.learning.algorithm)
-    config = algorithms.configuration(algorithm, task.learning.hyperparameters).resolved(spec)
+    learning, seed = task.learning, task.address.seed
+    algorithm = algorithms.trained(learning)
+    config = algorithms.configuration(algorithm, learning.hyperparameters).resolved(learning.spec)
     code = algorithms.implementation(algorithm)
     tensors: Tensors = {}
     for group in task.team.learning:
-        tensors |= code.initialise(spec, task.team, config, task.address.seed, group)
+        tensors |= code.initialise(learning.spec, task.team, config, seed, group)
+    if base := read_base(learning, task.team, blobs):
+        tensors = first_state(tensors, base, task.rank, seed)
     policies, learner, _ = split_by_lifetime(tensors, algorithm.parts)
     return [Output("policies", policies), Output("learner", learner)], InitialiseReply()
 
@@ -35,8 +39,8 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups, or sums over a part of the round."""
     trajectories = read_sampled(blobs, task.trajectories, [task.sampled.round])
-    tensors = read(blobs, task.state + task.tensors)
     learning, first = task.learning, task.first_update
+    tensors = read(blobs, task.state + task.tensors) | read_base(learning, task.team, blobs)
     if task.partial is not None:
         part = micro_batches(task.rollouts, learning.micro_batch)[task.partial]
         part_sums = sums(task, task.address.round, part, trajectories, tensors, task.groups, task.progress)
@@ -45,7 +49,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     data = batch.join(learning.spec, trajectories, task.rollouts)
     outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress, task.age)
-    policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(learning.algorithm).parts)
+    policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.trained(learning).parts)
     objects: Objects = [Output("policies", policies)] if policies else []
     if task.publish_tensors:
         objects.append(Output("tensors", round_local))

@@ -1,4 +1,4 @@
-"""Learning without storage and messages: computes new tensors from a round's data and the current tensors."""
+"""Learning: computes new tensors from a round's data and the current tensors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,15 +6,17 @@ from dataclasses import replace
 import numpy as np
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.adapters.state import frozen_networks, whole_networks, without_whole_networks
 from functions.algorithms.specification import AlgorithmConfig, Share
 from functions.algorithms.stage import Context
-from functions.contract import LearnTask, WholeTask
+from functions.contract import Learning, LearnTask, Team, WholeTask
 from functions.data import batch
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
 from functions.learner.partial_sums import MicroBatch, folding, make_sums
-from functions.serving import Tensors
+from functions.serving import Tensors, read
+from functions.storage_port import Blobs
 
 
 def update(
@@ -33,13 +35,14 @@ def update(
     data.
     """
     learning = task.learning
-    algorithm = algorithms.algorithm(learning.algorithm)
+    algorithm = algorithms.trained(learning)
     context = _context(task, round_, data, tensors, progress)
     context = replace(context, replay_buffer=replay_buffer, age=age)
     code = algorithms.implementation(algorithm)
     if learning.micro_batch:
         code = folding(algorithm, code, context, share, -(-data.rollouts // learning.micro_batch))
-    return stages.run(algorithm, code, context, share, learning.summaries)
+    outcome = stages.run(algorithm, code, context, share, learning.summaries)
+    return outcome._replace(tensors=without_whole_networks(outcome.tensors, tensors)) if learning.base else outcome
 
 
 def sums(
@@ -52,7 +55,7 @@ def sums(
     progress: float = 0.0,
 ) -> Tensors:
     """The sums of the groups over a micro-batch of round `round_`, for `update`; pure."""
-    algorithm = algorithms.algorithm(task.learning.algorithm)
+    algorithm = algorithms.trained(task.learning)
     data = batch.join(task.learning.spec, trajectories, part.rollouts)
     context = replace(_context(task, round_, data, tensors, progress), part=part.place)
     return make_sums(algorithm, algorithms.implementation(algorithm), context, part.number, groups)
@@ -70,9 +73,15 @@ def _context(
         seed=task.address.seed,
         round=round_,
         batch=data,
-        tensors=tensors,
+        tensors={**tensors, **whole_networks(tensors)} if learning.base else tensors,
         rows=learning.rows,
     )
+
+
+def read_base(learning: Learning, team: Team, blobs: Blobs) -> Tensors:
+    """The frozen networks of the team's groups, by name; none where networks are no differences to any."""
+    base = learning.base
+    return frozen_networks(read(blobs, (base.networks,)), base.team, team) if base else {}
 
 
 def split_by_lifetime(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:

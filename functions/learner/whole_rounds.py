@@ -16,7 +16,7 @@ from functions.data.replay_loading import keep, load_rounds, named_by_round, rep
 from functions.isolation.process_guard import restore
 from functions.keys import group_name
 from functions.learner.partial_sums import micro_batches
-from functions.learner.update import as_stored, split_by_lifetime, sums, update
+from functions.learner.update import as_stored, read_base, split_by_lifetime, sums, update
 from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 
@@ -27,9 +27,9 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     Every round gives the same bytes as a `SampleTask` and `LearnTask`s.
     """
     sampling, learning = task.sampling, task.learning
-    algorithm = algorithms.algorithm(learning.algorithm)
+    algorithm = algorithms.trained(learning)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(learning.updates))
-    tensors = read(blobs, task.state)
+    tensors = read(blobs, task.state) | read_base(learning, task.team, blobs)
     replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []

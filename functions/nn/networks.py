@@ -45,6 +45,9 @@ class Weights(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
+    def to_tensors(self) -> dict[str, Array]:
+        """The tensors by their names in storage, those that are trained in the order of the flat vector."""
+
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
     ) -> Trace:

@@ -127,7 +127,11 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
 
 
 def with_absolute_policies(config: RunConfig) -> RunConfig:
-    """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
+    """The configuration with absolute paths to the opponents' policies and to the base; raises `UserError` when there
+    are none."""
+    if config.base.policies is not None:
+        base = RunFolder.find(config.base.policies).path.resolve()
+        config = replace(config, base=replace(config.base, policies=str(base)))
     text = config.opponents.policies
     if text == RANDOM or script_names.is_scripted_name(text):
         return config

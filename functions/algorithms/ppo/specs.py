@@ -221,6 +221,7 @@ IPPO = AlgorithmSpec(
     part_bytes=partial(part_bytes, OWN),
     member_rows=True,
     sum_parts=PPO_SUM_PARTS,
+    adapts=True,
 )
 MAPPO = AlgorithmSpec(
     "mappo",
@@ -232,6 +233,7 @@ MAPPO = AlgorithmSpec(
     part_bytes=partial(part_bytes, TEAM),
     member_rows=True,
     sum_parts=PPO_SUM_PARTS,
+    adapts=True,
 )
 HAPPO = AlgorithmSpec(
     "happo",
@@ -251,4 +253,5 @@ HAPPO = AlgorithmSpec(
     PPO_PARTS,
     "functions.algorithms.ppo.happo",
     part_bytes=partial(part_bytes, TEAM),
+    adapts=True,
 )

@@ -1,4 +1,4 @@
-"""Stores the inputs of a new run before it begins: opponents' policies and a dataset."""
+"""Stores the inputs of a new run before it begins: opponents' policies, a dataset and a base."""
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import RunInputs
@@ -7,6 +7,7 @@ from coordinator.errors import UserError
 from functions.contract import BadRequest
 from functions.environments.scripted import script_names
 from functions.environments.scripted.players import load
+from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.run_policies import store_opponents
 
@@ -17,6 +18,7 @@ def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
     return RunInputs(
         opponents=store_opponents(config, run, storage),
         dataset=store_dataset(config, run, storage),
+        base=store_base(config, storage),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from coordinator.config.config_keys import key_types, valid_keys
 from coordinator.config.foreign_names import COUNTERPARTS, PEERS
 from coordinator.config.loading import STUDY_TABLES, load
-from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.config.schema import Base, ConfigError, RunConfig
 from coordinator.config.value_faults import example
 from functions.algorithms import registry as algorithms
 from marless.cli.app import main, parser_of
@@ -209,7 +209,16 @@ def test_the_file_of_a_study_and_that_of_a_run_are_told_apart(tmp_path, shell, c
 
 
 def test_a_table_of_a_study_is_none_of_a_run():
-    assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__} - {*RunConfig.__struct_fields__}
+    """But `base`, which is the base of a run's networks there, as its keys tell."""
+    assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__}
+    assert {*STUDY_TABLES} & {*RunConfig.__struct_fields__} == {"base"}
+    assert not {*Base.__struct_fields__} & {*RunConfig.__struct_fields__}
+
+
+def test_a_run_may_have_a_base_in_its_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('[base]\npolicies = "runs/pre"\nrank = 2\n')
+    assert load(path).base == Base(policies="runs/pre", rank=2)
 
 
 @pytest.mark.parametrize("line", ACCEPTED)

@@ -12,20 +12,20 @@ from simulated import World, make_plan
 from coordinator.core import next_placement
 from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
-from coordinator.core.state import RunInputs
+from coordinator.core.state import NO_INPUTS, RunInputs
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from coordinator.placement.workload import Layout
-from functions.contract import LearnTask, Ref, Unfinished
+from functions.contract import Base, LearnTask, Ref, Team, Unfinished, past_objects
 
 SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2")
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")
 
 
 @cache
-def run(rule, *settings):
+def run(rule, *settings, inputs=NO_INPUTS):
     """The plan of a run of three rollouts, its state while round 1 is played, and all requests."""
     usual = ("algorithm.name=ippo", "scaling.rollouts=3", "stop.rounds=2", "placement.rounds=1")
-    plan = make_plan(*usual, f"placement.rule={rule}", *settings)
+    plan = dataclasses.replace(make_plan(*usual, f"placement.rule={rule}", *settings), inputs=inputs)
     world, states = World(plan), []
     world.finish(after=states.append)
     state = next(state for state in states if (state.round, part_of_run(state)) == (1, "sample"))
@@ -88,12 +88,13 @@ def test_the_planner_lets_tasks_wait_for_what_they_wait_for(rule, lag):
     }
 
 
+@pytest.mark.parametrize("inputs", [NO_INPUTS, RunInputs(base=Base(networks=ref("base"), team=Team(groups=(0, 0, 0))))])
 @pytest.mark.parametrize("settings", [(), REPLAY, SUMS], ids=["alone", "replay", "sums"])
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
-def test_the_planner_counts_what_learners_read_of_their_round(rule, settings):
-    plan, state, asked = run(rule, *settings)
+def test_the_planner_counts_what_learners_read_of_their_round_and_of_a_base(rule, settings, inputs):
+    plan, state, asked = run(rule, *settings, inputs=inputs)
     layout = Layout(next_placement.workload(plan, state))
     learners = [task for wave in layout.schedule(state.placement)[1:] for task in wave]
     learned = [request for request in asked if isinstance(request, LearnTask) and request.address.round == 1]
-    reads = sum(len(request.reads()) - len(request.learning.reads()) for request in learned)
+    reads = sum(len(request.reads()) - len(past_objects(request.learning.past)) for request in learned)
     assert (sum(task.reads for task in learners), len(learners)) == (reads, len(learned))

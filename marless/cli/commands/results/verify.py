@@ -49,6 +49,7 @@ def run(options: Namespace) -> int:
         last_state = stored_run.saved_state
         states = [state for state in (last_state, stored_run.checkpoint) if state is not None]
         refs = list(dict.fromkeys(ref for state in states for ref in state.durable_refs))
+        refs += [ref for ref in stored_run.plan.inputs.refs() if ref not in refs]
         problems = [problem for ref in refs if (problem := _object(stored_run, ref))]
         weights = "" if problems or not last_state.objects else weights_sha256(last_state, stored_run.storage)
         problems += [stored_run.lost] if stored_run.lost else []

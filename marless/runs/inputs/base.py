@@ -1,0 +1,50 @@
+"""The networks of a finished run, stored as what a new run's networks are differences to."""
+
+import hashlib
+from contextlib import suppress
+
+from coordinator.config.schema import RunConfig
+from coordinator.drive.ports import Storage
+from coordinator.errors import UserError
+from functions import codec, keys
+from functions.algorithms import registry as algorithms
+from functions.algorithms.adapters.state import frozen_networks, whole_networks
+from functions.contract import Base, CorruptObject, KeyTaken, NoSuchObject, TaskHeader
+from marless.reports.weights import Tensors, gather
+from marless.runs.folder import RunFolder
+from marless.runs.stored_run import Stored, look
+
+
+def store_base(config: RunConfig, storage: Storage) -> Base | None:
+    """Stores the state of another run's groups, without that of optimisers; None when there is no base.
+
+    The object is the same whichever run it is stored for, and its key follows from its content. Raises `UserError` for
+    what is no finished run, and `StorageFault`.
+    """
+    if config.base.policies is None:
+        return None
+    try:
+        with look(RunFolder.find(config.base.policies)) as run:
+            if run.state.status != "finished" or run.state.team is None:
+                raise UserError(f"{config.base.policies} is no finished run; train it to its end first")
+            team, tensors = run.state.team, _whole_state(run)
+    except (CorruptObject, NoSuchObject, UserError) as error:
+        raise UserError(f"base.policies: {error}") from error
+    spec = algorithms.algorithm(config.algorithm.name)
+    parts = {part for part in spec.parts if not part.endswith("_optimiser")}
+    frozen = {name: array for name, array in tensors.items() if name.partition("/")[0] in parts}
+    body = codec.encode(frozen, TaskHeader(task="base"))
+    key = keys.object_key(f"rounds/base-{hashlib.sha256(body).hexdigest()[:16]}", "learner")
+    with suppress(KeyTaken):  # of a run of this name that never began
+        storage.put(key, body)
+    return Base(networks=codec.reference(key, body), team=team)
+
+
+def _whole_state(run: Stored) -> Tensors:
+    """The tensors of a run, those of networks whole where they are differences to a base of its own."""
+    state, base = run.saved_state, run.plan.inputs.base
+    tensors = gather(state, run.storage)
+    if base is None or state.team is None:
+        return tensors
+    frozen_tensors = codec.decode(codec.fetch(run.storage, base.networks), base.networks.key)
+    return tensors | whole_networks(tensors | frozen_networks(frozen_tensors, base.team, state.team))
