@@ -15,6 +15,7 @@ import numpy as np
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
+from functions.nn.adam import Adam
 from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import NetworkShape
@@ -118,6 +119,35 @@ class Descent(Protocol):
 
     def apply(self, gradient: Array) -> float:
         """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
+
+
+class AdamDescent(Descent):
+    """A network in training by our own Adam, which the network follows."""
+
+    def __init__(self, loss_gradient: LossGradient, optimiser: Adam) -> None:
+        self._loss_gradient, self._optimiser = loss_gradient, optimiser
+
+    @property
+    def weights(self) -> Weights:
+        return self._loss_gradient.weights
+
+    @property
+    def moments(self) -> Moments:
+        return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
+
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
+        for part in minibatches:
+            loss, gradient = self._loss_gradient.of(part, loss_of)
+            yield OptimiserStep(loss, self._step(gradient), part.rows)
+
+    def along(self, trace: Any, grad_output: Array) -> float:
+        return self._step(self._loss_gradient.at(trace, grad_output))
+
+    def apply(self, gradient: Array) -> float:
+        return self._step(np.array(gradient, self._optimiser.parameters.dtype))
+
+    def _step(self, gradient: Array) -> float:
+        return self._optimiser.step(gradient)
 
 
 class Engine(Protocol):

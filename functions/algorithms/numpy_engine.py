@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Descent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings, OptimiserStep
-from functions.algorithms.minibatches import Minibatch, Minibatches
+from functions.algorithms.engine import AdamDescent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
+from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
@@ -61,33 +61,6 @@ class LossGradient:
         return self._gradient
 
 
-class NumpyDescent(Descent):
-    """A perceptron or a GRU in training."""
-
-    def __init__(self, network: Network, optimiser: Adam) -> None:
-        self._network, self._optimiser = network, optimiser
-        self._loss_gradient = LossGradient(network, optimiser.parameters)
-
-    @property
-    def weights(self) -> Weights:
-        return self._loss_gradient.weights
-
-    @property
-    def moments(self) -> Moments:
-        return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
-
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
-        for part in minibatches:
-            loss, gradient = self._loss_gradient.of(part, loss_of)
-            yield OptimiserStep(loss, self._optimiser.step(gradient), part.rows)
-
-    def along(self, trace: Trace, grad_output: Array) -> float:
-        return self._optimiser.step(self._loss_gradient.at(trace, grad_output))
-
-    def apply(self, gradient: Array) -> float:
-        return self._optimiser.step(np.array(gradient, self._optimiser.parameters.dtype))
-
-
 class NumpyEngine(Engine):
     """Perceptrons and GRUs."""
 
@@ -103,10 +76,11 @@ class NumpyEngine(Engine):
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
-    ) -> NumpyDescent:
+    ) -> AdamDescent:
         network, flat = recurrent.from_tensors(tensors, prefix)
         first, second, steps = moments or Moments(np.zeros_like(flat), np.zeros_like(flat), 0)
-        return NumpyDescent(network, Adam(flat, np.array(first), np.array(second), steps, *settings))
+        optimiser = Adam(flat, np.array(first), np.array(second), steps, *settings)
+        return AdamDescent(LossGradient(network, optimiser.parameters), optimiser)
 
 
 def engine(device: str, network: str) -> Engine:

@@ -9,16 +9,14 @@ log standard deviations) are trained as they are. The tensors of a difference ar
 matrix, and ``<name>`` for another tensor.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from functions.algorithms.engine import Descent, L, LossGradient, LossOf, Moments, OptimiserSettings, OptimiserStep
-from functions.algorithms.minibatches import Minibatches
+from functions.algorithms.engine import AdamDescent, LossGradient, Moments, OptimiserSettings
 from functions.algorithms.stage import Tensors
 from functions.nn.adam import Adam
 from functions.nn.layers import Array, Shape
-from functions.nn.networks import Trace, Weights
 
 # The first part of the names of frozen tensors: `base/policy/g00/w0` is what `policy/g00/w0` begins as.
 BASE = "base"
@@ -56,7 +54,7 @@ class Adapter:
         return self._gradient
 
 
-class AdaptedDescent(Descent):
+class AdaptedDescent(AdamDescent):
     """A difference in training, with the gradients that any engine computes of the whole network."""
 
     def __init__(
@@ -67,33 +65,17 @@ class AdaptedDescent(Descent):
         settings: OptimiserSettings,
         moments: Moments,
     ) -> None:
-        self._loss_gradient = loss_gradient
         self._adapter = Adapter(frozen, difference, list(loss_gradient.weights.to_tensors()))
         first, second, steps = moments
-        self._optimiser = Adam(self._adapter.parameters, np.array(first), np.array(second), steps, *settings)
-
-    @property
-    def weights(self) -> Weights:
-        return self._loss_gradient.weights
-
-    @property
-    def moments(self) -> Moments:
-        return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
+        optimiser = Adam(self._adapter.parameters, np.array(first), np.array(second), steps, *settings)
+        super().__init__(loss_gradient, optimiser)
 
     @property
     def difference(self) -> dict[str, Array]:
         return self._adapter.tensors
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
-        for part in minibatches:
-            loss, gradient = self._loss_gradient.of(part, loss_of)
-            yield OptimiserStep(loss, self.apply(gradient), part.rows)
-
-    def along(self, trace: Trace, grad_output: Array) -> float:
-        return self.apply(self._loss_gradient.at(trace, grad_output))
-
-    def apply(self, gradient: Array) -> float:
-        norm = self._optimiser.step(self._adapter.gradient(gradient))
+    def _step(self, gradient: Array) -> float:
+        norm = super()._step(self._adapter.gradient(gradient))
         self._loss_gradient.assign(self._adapter.merge())
         return norm
 
