@@ -7,7 +7,8 @@ seed. Runs are ``runs/<file>-<arm>-s<seed>``. Those that have ended are not trai
 on, so the same command goes on where it was stopped. The table is written anew after every run.
 
 `processor_seconds` are those of the whole command with its workers; '' for a run that was resumed. `parameters` are the
-numbers that the learner trains, `learner_bytes` and `policy_bytes` what a round stores of both.
+numbers that the learner trains, `learner_numbers` all those of its state but published policies, `learner_bytes` and
+`policy_bytes` what a round stores of both, with the answers of tasks.
 """
 
 import csv
@@ -64,6 +65,7 @@ def row(run: str) -> dict[str, Any]:
         "env_steps": summary["env_steps"],
         "train_seconds": f"{summary['train_seconds']:.1f}",
         "final_return": f"{summary['final_return']['mean']:.3f}",
+        "learner_numbers": sum(size for name, size in sizes.items() if not name.startswith("policy/")),
         "parameters": sum(size for name, size in sizes.items() if name.endswith("/first")),
         "learner_bytes": sum(ref.size for ref in {*state.objects} - {*state.policies}),
         "policy_bytes": sum(ref.size for ref in state.policies),
