@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from functions.language import grpo
 from functions.language.adapter_layout import Flat
@@ -54,22 +55,27 @@ class Distinct:
     """The u different replies of a turn: those that are alike, prompt and all, are computed once.
 
     Whether the clip holds a reply depends on its ratio and on the sign of its advantage alone, so the sums of the
-    advantages above and below 0 are all that its copies bring: exactly, up to rounding.
+    advantages above and below 0 are all that its copies bring: exactly, up to rounding. What the model reads, all
+    tokens but the last, is the same for several replies: for all to one prompt where they have one token.
     """
 
     rows: NDArray[np.intp]
     """``[u]``: the first of those that are alike, in the order of their tokens and not of the rows."""
-    count: NDArray[np.float32]
+    copies: NDArray[np.float32]
     above: NDArray[np.float32]
     below: NDArray[np.float32]
     """``[u]``, as is `above`: sums of advantages."""
+    inputs: TokenArray
+    """``[v, P + R - 1]``: what the model reads, ascending."""
+    reads: NDArray[np.intp]
+    """``[u]``: which of the inputs, ascending."""
     advantages: NDArray[np.float64]
     """``[n]``."""
 
     @classmethod
     def of(cls, replies: Replies, advantage: NDArray[np.float64]) -> "Distinct":
         behaviour = np.ascontiguousarray(replies.log_probability, np.float32).view(np.int32)
-        _, rows, places, count = np.unique(
+        _, rows, places, copies = np.unique(
             np.concatenate((replies.tokens, behaviour), axis=1),
             axis=0,
             return_index=True,
@@ -80,7 +86,8 @@ class Distinct:
             np.bincount(places.ravel(), part, len(rows)).astype(np.float32)
             for part in (np.maximum(advantage, 0), np.minimum(advantage, 0))
         )
-        return cls(rows, count.astype(np.float32), above, below, advantage)
+        inputs, reads = np.unique(replies.tokens[rows, :-1], axis=0, return_inverse=True)
+        return cls(rows, copies.astype(np.float32), above, below, inputs, reads.ravel(), advantage)
 
 
 class Rows(NamedTuple):
@@ -91,7 +98,7 @@ class Rows(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What the loss of some rows is computed of: see `Replies` and `Distinct`; rows that fill up count 0."""
+    """What the loss of some replies is computed of: see `Replies` and `Distinct`."""
 
     picked: Tensor
     behaviour: Tensor
@@ -104,39 +111,38 @@ class Inputs(NamedTuple):
 def _gradients(
     speaker: Speaker, adapter: Flat, settings: GrpoSettings, replies: Replies, distinct: Distinct
 ) -> Iterator[Rows]:
-    tokens = replies.tokens[distinct.rows]
-    hidden, length = speaker.trunk(tokens[:, :-1]), tokens.shape[1] - replies.prompt
-    matrices = speaker.matrices(adapter, gradient=True)
+    hidden, length = speaker.trunk(distinct.inputs), replies.log_probability.shape[1]
+    head, matrices = speaker.head(replies.allowed), speaker.matrices(adapter, gradient=True)
     leaves = [matrices[entry.name] for entry in speaker.layout.entries]
-    for numbers, count in chunks(np.arange(len(tokens), dtype=np.int32), ROWS):
-        inputs = _inputs(replies, distinct, numbers, count)
+    for numbers, count in chunks(np.arange(len(distinct.inputs), dtype=np.int32), ROWS):
+        first, last = np.searchsorted(distinct.reads, (numbers[0], numbers[0] + count))
+        ours, reads = slice(first, last), torch.from_numpy(distinct.reads[first:last] - numbers[0])
         hidden_rows = hidden[torch.from_numpy(numbers)]
-        policy = _log_probabilities(speaker, hidden_rows, matrices, length, replies.allowed)
+        policy = _log_probabilities(speaker, hidden_rows, matrices, length, head)[reads]
         base = None
         if settings.kl:
             with torch.no_grad():
-                base = _log_probabilities(speaker, hidden_rows, {}, length, replies.allowed)
-        loss, sums = losses(policy, base, inputs, settings)
+                base = _log_probabilities(speaker, hidden_rows, {}, length, head)[reads]
+        loss, sums = losses(policy, base, _inputs(replies, distinct, ours), settings)
         gradients = torch.autograd.grad(loss, leaves)
         yield Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
 
 
-def _log_probabilities(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, allowed: TokenArray) -> Tensor:
+def _log_probabilities(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:
     """``[rows, R, A]``: of every allowed token at every position of the reply."""
-    return speaker.logits(speaker.top(hidden, adapter, length), allowed).log_softmax(-1)
+    return functional.linear(speaker.top(hidden, adapter, length), head).log_softmax(-1)
 
 
-def _inputs(replies: Replies, distinct: Distinct, numbers: NDArray[np.int32], count: int) -> Inputs:
-    rows = distinct.rows[numbers]
+def _inputs(replies: Replies, distinct: Distinct, ours: slice) -> Inputs:
+    rows = distinct.rows[ours]
     places = np.searchsorted(replies.allowed, replies.tokens[rows, replies.prompt :])
     places = np.minimum(places, len(replies.allowed) - 1)
-    real = (np.arange(len(numbers)) < count).astype(np.float32)[:, np.newaxis]
-    weights = (array[numbers, np.newaxis] * real for array in (distinct.count, distinct.above, distinct.below))
+    weights = (array[ours, np.newaxis] for array in (distinct.copies, distinct.above, distinct.below))
     return Inputs(
         torch.from_numpy(places.astype(np.int64)),
         torch.from_numpy(replies.log_probability[rows].astype(np.float32)),
         torch.from_numpy(replies.mask[rows].astype(np.float32)),
-        *(torch.from_numpy(np.asarray(weight, np.float32)) for weight in weights),
+        *(torch.from_numpy(weight) for weight in weights),
     )
 
 

@@ -17,9 +17,6 @@ from functions.language.protocol import Lesson
 from functions.language.symbols import Symbols
 from functions.randomness import generator
 
-# Of initial weights, as in models of this family.
-_SPREAD = 0.02
-
 
 @dataclass(frozen=True)
 class Pretraining:
@@ -68,10 +65,16 @@ def pretrain(lessons: Sequence[Lesson], symbols: Symbols, context: int, seed: in
 
 
 def _initial(shape: LlamaShape, seed: int) -> dict[str, Tensor]:
+    """Matrices with variances of one over their inputs, four times that of the embedding.
+
+    The embedding is the head too, and the outputs that it multiplies have a fixed norm. So the length of its rows
+    bounds how sure a reply can become once adapters learn beside it: from the deviations of .02 that are usual in large
+    models, adapters of a model of 64 units could not bring a token above a probability of .9.
+    """
     rng, weights = generator(seed, "pretrain", "initialise"), dict[str, Tensor]()
     for name, sizes in tensor_shapes(shape).items():
-        is_norm = len(sizes) == 1
-        array = np.ones(sizes) if is_norm else _SPREAD * rng.standard_normal(sizes)
+        deviation = (2 if name == EMBEDDING else 1) * sizes[-1] ** -0.5
+        array = np.ones(sizes) if len(sizes) == 1 else deviation * rng.standard_normal(sizes)
         weights[name] = torch.from_numpy(array.astype(np.float32)).requires_grad_()
     return weights
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from functions.language.adapter_layout import Flat
 from functions.language.errors import UnusableBase
@@ -19,7 +20,7 @@ from functions.language.protocol import TokenArray, Turn
 
 Noise = NDArray[np.float32]
 # Rows that go on token by token together; they keep their keys and values meanwhile.
-_GOING_ON = 64
+_GOING_ON = 32
 
 
 class Sampled(NamedTuple):
@@ -69,7 +70,7 @@ def _of_one_token(speaker: Speaker, adapter: Weights, prompts: TokenArray, turn:
     hidden, outputs = speaker.trunk(prompts), list[Tensor]()
     for numbers, count in chunks(np.arange(len(prompts), dtype=np.int32), ROWS):
         outputs.append(speaker.top(hidden[torch.from_numpy(numbers)], adapter, 1)[:count])
-    return _logits(speaker, torch.cat(outputs), turn)
+    return _logits(torch.cat(outputs), speaker.head(turn.allowed))
 
 
 def _of_several(
@@ -81,14 +82,14 @@ def _of_several(
     first = torch.cat([outputs for outputs, _ in before])
     tokens = np.zeros((len(places), turn.length), np.int64)
     numbers = np.zeros((len(places), turn.length), np.float32)
-    allowed = torch.from_numpy(np.asarray(turn.allowed, np.int64))
+    allowed, head = torch.from_numpy(np.asarray(turn.allowed, np.int64)), speaker.head(turn.allowed)
     for rows, count in chunks(np.arange(len(places), dtype=np.int32), _GOING_ON):
         at = torch.from_numpy(places[rows])
         outputs, ours = first[at], rows[:count]
         past = [_joined(of_layer, at) for of_layer in zip(*(pasts for _, pasts in before), strict=True)]
         part = None if noise is None else noise[rows]
         for position in range(turn.length):
-            picked, log_probability = _pick(_logits(speaker, outputs, turn), part, position)
+            picked, log_probability = _pick(_logits(outputs, head), part, position)
             tokens[ours, position], numbers[ours, position] = picked[:count], log_probability[:count]
             if position + 1 < turn.length:
                 written = allowed[torch.from_numpy(picked)].unsqueeze(1)
@@ -106,11 +107,11 @@ def _joined(parts: tuple[Past, ...], rows: Tensor) -> Past:
     return Past(torch.cat([past.keys for past in parts])[rows], torch.cat([past.values for past in parts])[rows])
 
 
-def _logits(speaker: Speaker, outputs: Tensor, turn: Turn) -> Tensor:
+def _logits(outputs: Tensor, head: Tensor) -> Tensor:
     """``[n, A]`` of outputs ``[n, 1, hidden]``, in parts of `ROWS`."""
     rows, parts = outputs[:, 0], list[Tensor]()
     for numbers, count in chunks(np.arange(len(rows), dtype=np.int32), ROWS):
-        parts.append(speaker.logits(rows[torch.from_numpy(numbers)], turn.allowed)[:count])
+        parts.append(functional.linear(rows[torch.from_numpy(numbers)], head)[:count])
     return torch.cat(parts)
 
 

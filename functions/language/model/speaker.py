@@ -20,7 +20,7 @@ from functions.language.model.llama import EMBEDDING, HEAD, NORM, Layer, Past, W
 from functions.language.protocol import TokenArray
 
 # Sequences that are computed together.
-ROWS = 16
+ROWS = 8
 _CACHE_BYTES = 256 * 2**20
 
 
@@ -93,10 +93,11 @@ class Speaker:
             pasts.append(of_layer)
         return self._normed(hidden), pasts
 
-    def logits(self, outputs: Tensor, allowed: TokenArray) -> Tensor:
-        """Of the allowed tokens alone, ``[..., A]``."""
-        head = self.base.weights[EMBEDDING if self.base.shape.tied else HEAD]
-        return functional.linear(outputs, head[torch.from_numpy(np.asarray(allowed, np.int64))])
+    def head(self, allowed: TokenArray) -> Tensor:
+        """What outputs are multiplied by for the logits of these tokens alone, ``[A, hidden]``."""
+        weights = self.base.weights[EMBEDDING if self.base.shape.tied else HEAD]
+        every = len(allowed) == len(weights)
+        return weights if every else weights[torch.from_numpy(np.asarray(allowed, np.int64))]
 
     def embed(self, tokens: TokenArray) -> Tensor:
         return functional.embedding(torch.from_numpy(np.asarray(tokens, np.int64)), self.base.weights[EMBEDDING])
