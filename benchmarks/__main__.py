@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
 Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `pipeline`,
-`resources`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they are named.
+`resources`, `engines`, `gpu`, `adapters` and `remote` take minutes, have tables of their own and run only when they are named.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import engines, scale, sizes
+from benchmarks import engines, remote, scale, sizes
 from benchmarks.adapters import table as adapters
 from benchmarks.gpu import measure as gpu
 from benchmarks.pipeline import measure as pipeline
@@ -76,6 +76,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "engines": lambda: engines.table(effort.repetitions),
         "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),
+        "remote": lambda: markdown(remote.rows(effort.repetitions)),
         SIZES: lambda: table_of_sizes(out),
     }
 

@@ -64,6 +64,11 @@ class Pending:
     alone: bool = False
     # How often the machine was lost on which it was served.
     lost: int = 0
+    # What it reads from storage, unless its request says nothing of it.
+    reads: tuple[Ref, ...] = ()
+    # Whether it goes on before its objects are stored, and whether one of them could not be.
+    stores_ahead: bool = False
+    has_unstored: bool = False
     remarks: tuple[str, ...] = ()
 
     def report(
@@ -164,7 +169,8 @@ class Lane:
         request = _request(body)
         rollouts = len(request.sampling.rollouts) if isinstance(request, SampleTask) else 0
         task = self._task(function, id, request, rollouts)
-        pending = Pending(task, self, function, id, attempt, body, timeout_s, time.monotonic(), rollouts)
+        reads = request.reads_from_storage() if request else ()
+        pending = Pending(task, self, function, id, attempt, body, timeout_s, time.monotonic(), rollouts, reads=reads)
         self._add(pending)
         self._pool.dispatch()
 

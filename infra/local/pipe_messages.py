@@ -13,8 +13,8 @@ import msgspec
 from functions.encoding import Undecodable, to_message_pack
 
 _LENGTHS = struct.Struct("<IQ")
-# The default capacity of a pipe on Linux.
-_CHUNK = 1 << 16
+# As much as a pipe may hold that carries objects.
+_CHUNK = 1 << 18
 # A message is held in memory.
 _MOST_BYTES = 1 << 32
 
@@ -26,13 +26,21 @@ Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
-    those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`."""
+    those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`. A task
+    that stores `ahead` does not wait until the pool has stored its objects."""
 
     module: str
     # As the system has it: a name of a file need not be text.
     root: bytes = b""
     warm: bool = False
     token: int = 0
+    ahead: bool = False
+
+
+class Offer(msgspec.Struct, frozen=True, tag="offer"):
+    """To a worker that does not reach the run's storage: its next task reads the object, the frame's bytes."""
+
+    key: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -98,11 +106,12 @@ class Get(msgspec.Struct, frozen=True, tag="get"):
 
 
 class Put(msgspec.Struct, frozen=True, tag="put"):
-    """From such a worker: its task stores the frame's bytes."""
+    """From such a worker: its task stores the frame's bytes, and waits for an answer unless it stores `ahead`."""
 
     key: str
     number: Annotated[int, msgspec.Meta(ge=0)]
     token: int = 0
+    ahead: bool = False
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored"):
@@ -115,7 +124,7 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
     detail: str = ""
 
 
-Message = Call | Told | Stored | Ready | Ended | Ask | Restart | Get | Put
+Message = Call | Offer | Told | Stored | Ready | Ended | Ask | Restart | Get | Put
 
 
 def frame(header: Message, body: bytes = b"") -> bytes:

@@ -278,18 +278,19 @@ class TaskPool:
         lane.running.add(worker)
         if GPUS in task.need:
             worker.modules.add(GPUS)
-        body = self._body(worker, pending)
+        order = self._order(worker, pending)
         self.cores.change(worker.processor.expected)
         self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
-        self._workers.send(worker, frame(Call(task.module, self._storage_of(lane), token=worker.token), body))
+        self._workers.send(worker, order)
 
     def _cores_here(self, task: Task) -> float:
         """How many of this machine's cores the task is expected to keep busy."""
         return task.need[CORES]
 
-    def _storage_of(self, lane: Lane) -> bytes:
-        """The folder in which a worker finds the lane's objects."""
-        return lane.root
+    def _order(self, worker: Worker, pending: Pending) -> bytes:
+        """The frames by which the worker begins."""
+        call = Call(pending.task.module, pending.lane.root, token=worker.token)
+        return frame(call, self._body(worker, pending))
 
     def _body(self, worker: Worker, pending: Pending) -> bytes:
         """What the worker is told of the task, which is its own from now on."""

@@ -25,7 +25,7 @@ from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
-from infra.local.pipe_messages import Call, Ended, Inbox, Ready, frame
+from infra.local.pipe_messages import Call, Ended, Inbox, Offer, Ready, frame
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
 from infra.local.processes.remote_objects import RemoteObjects
@@ -82,6 +82,7 @@ class Worker:
         self._replies = replies
         self._started: float | None = started_at
         self._blobs: dict[bytes, Blobs] = {}
+        self._offers: dict[str, bytes] = {}
         self._handlers: dict[str, Handler] = {}
         self._upcalls = RESOURCES.host = Upcalls(self._inbox, self._send)
         RESOURCES.restart_clock = self._upcalls.restart_clock
@@ -90,11 +91,15 @@ class Worker:
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
-        decoder = MessagePackDecoder[Call | Answer](Call | Answer)
+        decoder = MessagePackDecoder[Call | Offer | Answer](Call | Offer | Answer)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
-                if isinstance(message := decoder.decode(header), Call):  # a task may end before what it asked
-                    self._answer(message, body)
+                match decoder.decode(header):  # a task may end before what it asked
+                    case Offer(key):
+                        self._offers[key] = body
+                    case Call() as call:
+                        self._answer(call, body)
+                        self._offers = {}
 
     def _answer(self, call: Call, body: bytes) -> None:
         error = "" if call.module in self._handlers else self._import(call)
@@ -104,7 +109,7 @@ class Worker:
         answer = b""
         if not error:
             try:
-                blobs = self._storage(call.root)
+                blobs = self._storage(call)
                 with self._upcalls.serving(call.token):
                     answer = self._handlers[call.module](body, blobs)
                 if not isinstance(answer, bytes):
@@ -124,11 +129,11 @@ class Worker:
         )
         self._send(frame(end, answer))
 
-    def _storage(self, root: bytes) -> Blobs:
-        """The objects below the folder, or those that the pool has."""
-        if not root:
-            return RemoteObjects(self._upcalls)
-        return self._blobs.setdefault(root, FileStorage(Path(os.fsdecode(root))))
+    def _storage(self, call: Call) -> Blobs:
+        """The objects below the call's folder, or those that the pool has."""
+        if not call.root:
+            return RemoteObjects(self._upcalls, self._offers, call.ahead)
+        return self._blobs.setdefault(call.root, FileStorage(Path(os.fsdecode(call.root))))
 
     def _import(self, call: Call) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""

@@ -9,15 +9,16 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
+from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.encoding import Undecodable
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity, Slot, Task
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane, Pending
 from infra.local.own_process import cores
-from infra.local.pipe_messages import Get, Put
+from infra.local.pipe_messages import Call, Ended, Get, Offer, Put, frame
 from infra.local.pool import Pool
-from infra.local.processes.remote_objects import answer_with
+from infra.local.processes.remote_objects import answer_with, is_stored
 from infra.local.separate_pools import SeparatePools
 from infra.local.single_run_pool import OwnPool, logs_beside
 from infra.local.worker_handle import connection_lost
@@ -30,6 +31,10 @@ _LONELY_S = 2.0
 _RETURN_S = 1.0
 # An object's request that has arrived is answered, and the task goes on.
 _OBJECT_S = 10.0
+# Bytes of objects that are sent with a task, at most; it asks for others, which its process may have kept.
+_OFFERED = 4 << 20
+# Seconds that a byte takes on its way to a worker: 1 Gbit/s, which is also about what the driver's thread serves.
+_LOAD_S_PER_BYTE = 1e-8
 # A task whose machine was lost so often is taken for the cause.
 _LOST = 3
 
@@ -51,7 +56,7 @@ class DialInPool(Pool):
     ) -> None:
         self._listener, self._most_slots = listener, most
         starter = DialInStarter(listener, self._hosts)
-        super().__init__(Capacity(1, inf), modules, logs, cores=CoreAccount(cores()), starter=starter)
+        super().__init__(Capacity(1, inf, _LOAD_S_PER_BYTE), modules, logs, cores=CoreAccount(cores()), starter=starter)
         self.any_processor = listener.any_processor
         self._news = list[str]()
         self._storages: dict[bytes, FileStorage] = {}
@@ -115,8 +120,23 @@ class DialInPool(Pool):
     def _cores_here(self, task: Task) -> float:
         return 0.0
 
-    def _storage_of(self, lane: Lane) -> bytes:
-        return b""
+    def _order(self, worker: Worker, pending: Pending) -> bytes:
+        """With objects that the task reads and the worker is not taken to have, so that it need not ask for them."""
+        pending.stores_ahead = not pending.has_unstored
+        call = Call(pending.task.module, token=worker.token, ahead=pending.stores_ahead)
+        offers, left = list[bytes](), _OFFERED
+        for ref in pending.reads:
+            if ref.sha256 in worker.at_hand or (left := left - ref.size) < 0:
+                continue
+            with suppress(CorruptObject, NoSuchObject, StorageFault):  # the task hears of it when it asks
+                offers.append(frame(Offer(ref.key), self._storage(pending.lane).get(ref.key, ref.size)))
+                worker.remember({ref.sha256: ref.size})
+        return b"".join((*offers, frame(call, self._body(worker, pending))))
+
+    def _storage(self, lane: Lane) -> FileStorage:
+        if lane.root not in self._storages:
+            self._storages[lane.root] = FileStorage(Path(os.fsdecode(lane.root)))
+        return self._storages[lane.root]
 
     def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> None:
         agents = self._listener.agents()
@@ -150,12 +170,21 @@ class DialInPool(Pool):
         pending = worker.task
         if pending is None:
             raise Undecodable("it has no task, and so no objects")
-        root = pending.lane.root
-        if root not in self._storages:
-            self._storages[root] = FileStorage(Path(os.fsdecode(root)))
-        answer = answer_with(self._storages[root], message, body)
+        storage = self._storage(pending.lane)
         worker.clock.extend(_OBJECT_S)
-        self._workers.send(worker, answer)
+        if isinstance(message, Put) and message.ahead:
+            pending.has_unstored |= not is_stored(storage, message, body)
+        else:
+            self._workers.send(worker, answer_with(storage, message, body))
+
+    def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
+        if message.error or not (pending.has_unstored and pending.stores_ahead):
+            super()._end(worker, pending, message, body)
+            return
+        # It is done again, and waits for its objects: it alone knows what follows where one is there or cannot be.
+        self._release(worker, pending, message.processor_ms / max(message.duration_ms, 1.0))
+        pending.lane.again(pending)
+        self._look_at_process(worker, pending, message)
 
     def _hear_all(self, timeout_s: float) -> None:
         super()._hear_all(timeout_s)

@@ -55,6 +55,7 @@ class Dialler:
             why = os.strerror(error.errno) if error.errno else "no answer"
             raise Away(f"no driver answers at {self.address} ({why}); dials until one does") from None
         watch_peer(writer.get_extra_info("socket"))
+        writer.transport.set_write_buffer_limits(_BUFFER)
         return Stream(reader, writer)
 
     async def _introduce(self, stream: Stream) -> None:

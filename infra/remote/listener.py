@@ -14,6 +14,7 @@ from functions.system_errors import explain
 from infra.local.processes.process_starters import Pipes
 from infra.remote.addresses import Address, listening_socket, watch_peer
 from infra.remote.connection import Ends, RemoteChild, WorkerConnection
+from infra.remote.descriptors import widen
 from infra.remote.faults import DialInError
 from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit
 
@@ -70,6 +71,7 @@ class Listener:
                 with suppress(IndexError):  # it has left meanwhile
                     connection = idle.popleft()
                     if not connection.closed:
+                        widen(*pipes[:2])
                         ends = Ends(*(_without_blocking(descriptor) for descriptor in (*pipes[:2], log)))
                         self._loop.call_soon_threadsafe(connection.begin, ends)
                         return RemoteChild(connection)
@@ -175,6 +177,7 @@ class Listener:
         reader = asyncio.StreamReader(limit=_BUFFER)
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
+        transport.set_write_buffer_limits(_BUFFER)
         return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, self._loop))
 
     def _refuse(self, peer: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 from functions.encoding import Undecodable
 from infra.local.processes.process_starters import Starter, start_with_pipes
 from infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk, read_chunk
-from infra.remote.descriptors import read_some, write_all
+from infra.remote.descriptors import read_some, widen, write_all
 from infra.remote.handshake import Stream
 
 # So long a process that has closed its pipes may take to end by itself.
@@ -24,6 +24,7 @@ class ServedProcess:
         os.set_blocking(self._log, False)
         try:
             self._process = start_with_pipes(starter, far_log, 0)
+            widen(self._process.requests, self._process.replies)
         except OSError:
             os.close(self._log)
             raise

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from functions.contract import KeyTaken
 from functions.storage_port import Blobs
 from infra.local.pipe_messages import Ended, Ready, frame
 
@@ -169,6 +170,15 @@ def _import(argument, blobs):
     return os.getpid()
 
 
+def _store(argument, blobs):
+    """Whether the object of this key was there already."""
+    try:
+        blobs.put(argument, b"new")
+    except KeyTaken:
+        return "taken"
+    return "stored"
+
+
 def _shift(argument, blobs):
     """Imports a module and works for a while: the parent, which is its agent's, the process, from when until when."""
     began = time.monotonic()
@@ -276,6 +286,7 @@ _DEEDS = {
     "import": _import,
     "mask": _mask,
     "shift": _shift,
+    "store": _store,
     "daemons": _start_daemons,
     "close everything": _close_everything,
     "write everywhere": _write_everywhere,

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
+from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
 from infra.remote.addresses import Address, address_of
@@ -406,6 +407,19 @@ def test_a_worker_whose_driver_stays_away_loses_its_patience():
     WorkerAgent(address, 2, TOKEN, BADGE, lines.append, patience_s=0.3, modules=MODULES).run()
     assert len(lines) == 1
     assert "no driver answers" in lines[0]
+
+
+def test_a_task_that_goes_on_before_its_objects_are_stored_hears_all_the_same_that_one_was_there(run, tmp_path):
+    root = tmp_path / "run" / "objects"
+    FileStorage(root).put("a/there", b"first")
+    with listening() as listener, serving(listener):
+        invoker = run(listener)
+        assert said(ask(invoker, "store", "a/there")) == "taken"
+        assert said(ask(invoker, "store", "a/new")) == "stored"
+        (root / "b").write_text("no folder")
+        report = ask(invoker, "store", "b/new")
+    assert report.outcome == "crash" and "StorageFault" in report.detail
+    assert [(root / "a" / name).read_bytes() for name in ("there", "new")] == [b"first", b"new"]
 
 
 def test_a_worker_reads_and_stores_objects_of_its_run_alone(run, tmp_path):

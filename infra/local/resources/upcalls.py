@@ -8,7 +8,7 @@ from threading import Lock
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.port import Action, Outcome, ResourceFault
-from infra.local.pipe_messages import Ask, Call, Inbox, Restart, Stored, Told, frame
+from infra.local.pipe_messages import Ask, Call, Inbox, Offer, Restart, Stored, Told, frame
 
 Answer = Told | Stored
 _OUTCOMES = MessagePackDecoder[Outcome](Outcome)
@@ -28,7 +28,7 @@ class Upcalls:
         self._process = os.getpid()
         # One thread of a task asks after the other; the answers of a batch come side by side.
         self._lock = Lock()
-        self._decoder = MessagePackDecoder[Call | Answer](Call | Answer)
+        self._decoder = MessagePackDecoder[Call | Offer | Answer](Call | Offer | Answer)
 
     @contextmanager
     def serving(self, token: int) -> Iterator[None]:
@@ -55,20 +55,31 @@ class Upcalls:
     def exchange(self, questions: Sequence[Callable[[int, int], bytes]]) -> list[tuple[Answer, bytes]]:
         """Sends the frames of the task's questions, each made of its number and the task's token, and waits for all
         answers, which come in the order of the questions. Raises `NoTask`."""
-        if os.getpid() != self._process:
-            raise NoTask("a process that a task has started cannot ask; its task can")
-        with self._lock:
-            if self._token is None:
-                raise NoTask("the task has ended whose environment asks")
+        with self._asking() as token:
             places = {next(self._numbers): place for place in range(len(questions))}
             numbered = zip(places, questions, strict=True)
-            self._send(b"".join(question(number, self._token) for number, question in numbered))
+            self._send(b"".join(question(number, token) for number, question in numbered))
             answers: dict[int, tuple[Answer, bytes]] = {}
             while len(answers) < len(questions):
                 for message, body in self._answers():
                     if message.number in places:  # others are of a batch that an exception has interrupted
                         answers[places[message.number]] = message, body
             return [answers[place] for place in range(len(questions))]
+
+    def tell(self, message: Callable[[int, int], bytes]) -> None:
+        """Sends a frame, made as in `exchange`, to which there is no answer. Raises `NoTask`."""
+        with self._asking() as token:
+            self._send(message(next(self._numbers), token))
+
+    @contextmanager
+    def _asking(self) -> Iterator[int]:
+        """The token of the task, which nobody else asks for meanwhile. Raises `NoTask`."""
+        if os.getpid() != self._process:
+            raise NoTask("a process that a task has started cannot ask; its task can")
+        with self._lock:
+            if self._token is None:
+                raise NoTask("the task has ended whose environment asks")
+            yield self._token
 
     def restart_clock(self) -> None:
         """See `functions.resources.port.ProcessResources`."""
@@ -79,7 +90,7 @@ class Upcalls:
         if not self._inbox.fill():
             raise ConnectionResetError("the pool of this worker is gone")
         for header, body in self._inbox.frames():
-            if not isinstance(message := self._decoder.decode(header), Call):
+            if isinstance(message := self._decoder.decode(header), Told | Stored):
                 yield message, body
 
 
