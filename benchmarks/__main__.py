@@ -1,7 +1,8 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
-Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `pipeline`,
-`resources`, `engines`, `gpu`, `adapters` and `remote` take minutes, have tables of their own and run only when they are named.
+Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`,
+`pipeline`, `resources`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they
+are named.
 """
 
 import argparse
@@ -12,11 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import engines, remote, scale, sizes
+from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
 from benchmarks.gpu import measure as gpu
 from benchmarks.pipeline import measure as pipeline
-from benchmarks.pool import halving_savings, neighbours
+from benchmarks.pool import halving_savings, neighbours, remote
 from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.resources import measure as resources
 from benchmarks.sections import FULL, QUICK, Effort, sections
