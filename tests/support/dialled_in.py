@@ -17,8 +17,8 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def command(folder, *argv, paths=MODULES, **variables):
-    """`marless` in a process in this folder; the token is in a file of this folder."""
+def command(folder, *argv, paths=MODULES, before=(), **variables):
+    """`marless` in a process in this folder, with these words in front of it; the token is in a file of this folder."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -26,7 +26,7 @@ def command(folder, *argv, paths=MODULES, **variables):
         **variables,
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "marless.cli.app", *argv],
+        [*before, sys.executable, "-m", "marless.cli.app", *argv],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
