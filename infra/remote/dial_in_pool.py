@@ -12,7 +12,7 @@ from pathlib import Path
 from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.encoding import Undecodable
 from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity, Slot, Task
+from infra.local.dispatch import Capacity, Slot, Task, dominant_share
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane, Pending
 from infra.local.own_process import cores
@@ -223,6 +223,8 @@ class DialInPool(Pool):
         """A machine that is lost is no fault of its task, unless task after task of that work loses one."""
         if not worker.place or end != connection_lost(worker.place):
             return super()._tries_again(worker, pending, end)
+        # Nor does its lane pay for the start of another process, as it does for that of one which it has ended.
+        self._shares.correct(pending.lane.name, -self._start_s * dominant_share(pending.task, self.capacity))
         pending.lost += 1
         if pending.lost > _LOST:
             return False

@@ -21,7 +21,7 @@ from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
 from infra.remote.addresses import Address, address_of
-from infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
+from infra.remote.dial_in_pool import DialInPool, DialInRun, SeparateDialInPools
 from infra.remote.dialling import Away, Dialler
 from infra.remote.faults import DialInError
 from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction
@@ -201,6 +201,25 @@ def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
             report = collect(invoker, 1)["run/1/sample"]
         assert said(report) == "said"
         assert report.remarks == ("the connection to impostor was lost; its task is served elsewhere",)
+
+
+def test_the_run_whose_machine_was_lost_does_not_wait_for_others_in_turn(tmp_path, shell):
+    shell.import_from(Path(__file__).parent)
+    with listening() as listener, DialInPool(listener, MODULES, tmp_path / "logs") as pool:
+        pool._start_s = 60.0  # as of imports on a slow machine, which the run of a process pays that it has ended
+        lanes = [pool.lane(name, tmp_path / name) for name in ("lost", "other")]
+        impostor = Impostor(listener, TOKEN, BADGE, b"", raw=True)
+        idle(listener, 1)
+        begin(lanes[0], "lost", "echo", "said")
+        impostor.join()
+        for number in range(20):
+            begin(lanes[1], f"{number}", "sleep", 0.02)
+        with serving(listener):
+            [report] = collect(lanes[0], 1).values()
+            others = len(lanes[1].reports)
+            assert "was lost" in report.remarks[0] and said(report) == "said"
+            assert others < 20
+            collect(lanes[1], 20)
 
 
 @pytest.mark.parametrize(
