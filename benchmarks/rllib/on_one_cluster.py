@@ -103,8 +103,12 @@ def cluster(python: str) -> Iterator[dict[str, str]]:
     """A cluster of this machine's own network, without tokens; the variables by which a program finds it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    # Workers of both programs find the modules of the example.
-    settings = {"PYTHONPATH": str(EXAMPLE), "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    settings = {
+        "PYTHONPATH": str(EXAMPLE),  # workers of both programs find the modules of the example
+        "RAY_worker_niceness": "0",  # by default 15, which a driver that learns by itself does not have
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
     variables = {**environment(), **settings, "RAY_ADDRESS": address}
     ray = [python, "-m", "ray.scripts.scripts"]
     where = ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}", f"--num-cpus={WORKERS}"]

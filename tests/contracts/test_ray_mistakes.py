@@ -124,11 +124,13 @@ def test_this_machine_s_head_takes_the_user_s_token_without_being_told(ray, head
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0])
-def test_each_command_says_in_one_line_that_ray_is_not_installed_or_has_no_head_there(
+def test_each_command_says_in_one_line_that_ray_is_not_installed_or_too_old_or_has_no_head_there(
     argv, ray, nobody, marless, shell
 ):
     shell.uninstall("ray")
     lines = {"back-end ray needs packages that are not installed: ": marless(*argv, "--backend", "ray")}
+    ray("2.9.0")
+    lines["back-end ray: Ray 2.9.0 is too old; 2.60 is the first that fits: "] = marless(*argv, "--backend", "ray")
     ray()
     lines[f"back-end ray: no Ray head answers at {nobody}: "] = marless(*argv, "--backend", "ray", "--address", nobody)
     for line, said in lines.items():
