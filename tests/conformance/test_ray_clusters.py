@@ -31,7 +31,7 @@ LONG = (*SMALL[:-1], "actors.num_envs=64", "stop.rounds=150")
 # An ablation of four runs.
 FEW = ("ablate", *SMALL, "--arms", "marless-minus,packed", "--seeds", "1-2", "--jobs", "2")
 _STORE = 80_000_000
-# Busy processes make starts slow for so long at most.
+# A machine is kept busy for so long at most.
 _BUSY_S = 90
 
 
@@ -210,21 +210,22 @@ def test_a_head_that_asks_for_a_token_is_named_and_joined_by_who_has_it(guarded_
     assert not Path("runs/never").exists()
 
 
-def test_a_busy_machine_is_the_reason_that_is_given_while_a_head_starts(shell, tmp_path):
-    shell.cd(tmp_path)
+def test_a_busy_machine_is_the_reason_that_is_given_while_a_head_does_not_answer(cluster):
+    head = cluster.head_node.all_processes["gcs_server"][0].process
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(10 * cores())]
+    head.send_signal(signal.SIGSTOP)  # as one that gets no processor, on machines of any speed
+    process = begin("train", *SMALL, "--run", "there", "--backend", "ray", "--workers", "1")
+    watch = Timer(_BUSY_S, process.kill)
+    watch.start()
     try:
-        process = begin("train", *SMALL, "--run", "there", "--backend", "ray", "--address", "local", "--workers", "1")
-        killer = Timer(_BUSY_S, lambda: [each.kill() for each in busy])
-        killer.start()
-        lines = iter(process.stdout.readline, "")
-        reason = next(line for line in lines if "waits for Ray" in line)
+        reason = next((line for line in iter(process.stdout.readline, "") if "waits for Ray" in line), "")
     finally:
+        watch.cancel()
+        head.send_signal(signal.SIGCONT)
         for each in busy:
             each.kill()
             each.wait()
-        killer.cancel()
-    assert re.search(r"waits for Ray \(local\) since \d+ s; the load of this machine is \d+", reason)
+    assert re.search(rf"waits for Ray \({cluster.address}\) since \d+ s; the load of this machine is \d+", reason)
     rest, _ = process.communicate(timeout=300)
     assert process.returncode == 0, rest
     assert "joined the Ray cluster of the head at " in rest and rounds("there") == 4
