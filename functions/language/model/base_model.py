@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 from safetensors.torch import load
 
-from functions.encoding import to_json_text
+from functions.encoding import to_json, to_json_text
 from functions.language.base_header import METADATA, BaseHeader, LlamaShape, header_of, read_header
 from functions.language.errors import UnusableBase
 from functions.language.model.gguf_file import read_gguf
@@ -73,7 +72,19 @@ def encode(header: BaseHeader, tensors: Mapping[str, NDArray[np.float32]], name:
     if not header.shape.tied and HEAD in tensors:
         body[HEAD] = np.ascontiguousarray(tensors[HEAD], np.float32)
     _require_shapes(header.shape, body, name)
-    return bytes(save(body, metadata={METADATA: to_json_text(header)}))
+    return _serialise(body, {METADATA: to_json_text(header)})
+
+
+def _serialise(tensors: Mapping[str, NDArray[np.float32]], metadata: Mapping[str, str]) -> bytes:
+    """The arrays in the format safetensors. Its own library ends the process where there is no memory for the bytes."""
+    entries, start = dict[str, Any](__metadata__=metadata), 0
+    for name, array in tensors.items():
+        offsets = (start, start + array.nbytes)
+        entries[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": offsets}
+        start = offsets[1]
+    beginning = to_json(entries)
+    beginning += b" " * (-len(beginning) % 8)
+    return b"".join((len(beginning).to_bytes(8, "little"), beginning, *(array.data for array in tensors.values())))
 
 
 def open_base(path: Path) -> Base:
@@ -124,8 +135,8 @@ def enough_memory(name: str) -> Iterator[None]:
     """Turns what libraries raise without memory into `UnusableBase`."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
         raise UnusableBase(
             f"{name}: the machine has not enough memory for this model; end other programs or take a smaller model"

@@ -51,11 +51,11 @@ class Layer(NamedTuple):
     def project(self, name: str, inputs: Tensor) -> Tensor:
         """``inputs (W + B A)ᵀ``."""
         full = f"model.layers.{self.number}.{name}"
-        outputs = functional.linear(inputs, self.weights[f"{full}.weight"])
+        outputs = product(inputs, self.weights[f"{full}.weight"])
         into = self.adapter.get(f"{full}.lora_A.weight")
         if into is None:
             return outputs
-        return outputs + functional.linear(functional.linear(inputs, into), self.adapter[f"{full}.lora_B.weight"])
+        return outputs + product(product(inputs, into), self.adapter[f"{full}.lora_B.weight"])
 
     def heads(self, name: str, inputs: Tensor, count: int) -> Tensor:
         """A projection ``[rows, count, positions, head_size]``."""
@@ -97,6 +97,13 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         scores = scores.masked_fill(ahead, -torch.inf)
     attended: Tensor = scores.softmax(-1).view(rows, shared, -1, positions) @ values
     return attended.view(rows, heads, ours, size).transpose(1, 2).reshape(rows, ours, heads * size)
+
+
+def product(inputs: Tensor, matrix: Tensor) -> Tensor:
+    """``inputs matrixᵀ``, always as one product of two matrices: torch itself takes another kernel, which rounds
+    otherwise, where it has to compute a gradient."""
+    flat = functional.linear(inputs.reshape(-1, inputs.shape[-1]), matrix)
+    return flat.view(*inputs.shape[:-1], matrix.shape[0])
 
 
 def rms_norm(inputs: Tensor, weight: Tensor, epsilon: float) -> Tensor:

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +150,32 @@ def test_processes_share_a_bases_pages(tmp_path: Path):
     assert int(os.read(reader, 20)) < 100
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux alone tells")
+@pytest.mark.parametrize(("load", "room"), [(open_base, 10), (convert, 10), (convert, 60)])
+def test_a_model_that_memory_does_not_hold_is_refused(tmp_path: Path, load: Callable[[Path], object], room: int):
+    """In a process that can have so many MB more, of a model of 38."""
+    write_base(random_base(msgspec.structs.replace(SHAPE, vocabulary=800_000)), tmp_path)
+    (tmp_path / "tokenizer.json").write_text(VOCABULARY)
+    path = tmp_path / "model.safetensors" if load is open_base else tmp_path
+    if load is open_base:
+        path.write_bytes(convert(tmp_path))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + room * 2**20,) * 2)
+        try:
+            load(path)
+        except UnusableBase as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert b"not enough memory" in os.read(reader, 1000)
+    os.close(reader)
+
+
 def mapped_kilobytes(path: Path, kind: str) -> int:
     """How much of the file this process holds."""
     total, within = 0, False
@@ -238,15 +266,13 @@ def test_exported_adapters_have_pefts_names_and_sizes(tmp_path: Path):
 
 
 def test_a_small_base_learns_what_its_teacher_replies():
-    rng = generator(0, "lessons")
-    asked = rng.integers(5, size=(256, 3)).astype(np.int32)
-    lesson = Lesson(np.concatenate((asked, 5 + asked[:, 1:2], asked[:, 2:]), axis=1).astype(np.int32), prompt=3)
-    settings = Pretraining(layers=2, hidden=16, heads=2, kv_heads=1, intermediate=32, steps=160, lr=2e-2)
+    asked = generator(0, "lessons").integers(5, size=(256, 2)).astype(np.int32)
+    lesson = Lesson(np.concatenate((asked, 5 + asked[:, :1]), axis=1).astype(np.int32), prompt=2)
+    settings = Pretraining(layers=1, hidden=16, heads=2, kv_heads=1, intermediate=32, steps=80, rows=32, lr=3e-2)
     base = base_of(pretrain([lesson], SYMBOLS, 8, 0, settings))
-    turn = Turn(0, lesson.tokens[:, :3], np.arange(11, dtype=np.int32), 2)
+    turn = Turn(0, asked, np.arange(11, dtype=np.int32), 1)
     replies = sample(Speaker(base, AdapterLayout(base.shape, 1, 1)), None, turn, None).replies
-    right = (replies == lesson.tokens[:, 3:]).all(axis=1).mean()
-    assert right > 0.95
+    assert (replies == lesson.tokens[:, 2:]).mean() > 0.95
 
 
 def test_equal_lessons_and_seeds_make_equal_bases():

@@ -15,7 +15,10 @@ from functions.language.adapter_layout import AdapterLayout  # noqa: E402
 from functions.language.experience import Replies  # noqa: E402
 from functions.language.grpo import advantages  # noqa: E402
 from functions.language.grpo_gradient import gradient_sums  # noqa: E402
+from functions.language.model.sampling import sample  # noqa: E402
 from functions.language.model.speaker import Speaker  # noqa: E402
+from functions.language.protocol import Turn  # noqa: E402
+from functions.nn import gumbel  # noqa: E402
 from functions.randomness import generator  # noqa: E402
 
 LAYOUT = AdapterLayout(SHAPE, 2, 2)
@@ -155,6 +158,16 @@ def test_prompts_and_what_follows_the_end_have_no_gradient():
     assert not gradient_sums(speaker, ADAPTER, Settings(), [equal])["gradient"].any()
     silent = part._replace(mask=np.zeros_like(part.mask))
     assert not gradient_sums(speaker, ADAPTER, Settings(entropy=1, kl=1), [silent])["gradient"].any()
+
+
+def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them():
+    n, prompts = 24, generator(0, "prompts").integers(SHAPE.vocabulary, size=(24, 5)).astype(np.int32)
+    noise = gumbel.noise(generator(0, "noise").random((n, 1, len(ALLOWED)), dtype=np.float32))
+    drawn = sample(Speaker(random_base(), LAYOUT), ADAPTER, Turn(0, prompts, ALLOWED, 1), noise)
+    tokens = np.concatenate((prompts, drawn.replies), axis=1)
+    part = Replies(0, 0, tokens, 5, ALLOWED, drawn.log_probability, drawn.mask, np.zeros(n), 4)
+    sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, Settings(), [part])
+    assert sums["kl"][0] == 0 and sums["written"][0] == n
 
 
 def test_two_roles_of_one_adapter_add_up():
