@@ -1,0 +1,122 @@
+"""Episodes of a language task as those who play need them: what the task returns is checked, and the spec of its
+agents."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec
+from functions.environments.pettingzoo.guard import describe_error_with_location
+from functions.environments.spec_check import fault_of as _spec_fault_of
+from functions.isolation.process_guard import settle
+from functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
+
+# What a class of agents is called where all roles may share networks.
+_CLASS = "speaker"
+
+
+class Episodes:
+    """Episodes of a task that are played once, side by side; raises `EnvironmentFault`, one line that names the task,
+    the turn and what is wrong, where the task raises or breaks the protocol."""
+
+    def __init__(self, name: str, task: LanguageTask, context: int | None = None) -> None:
+        """`context`: the most tokens of a prompt and its reply that the model takes; None without a model."""
+        self._name, self._task, self._context = name, task, context
+        self._turns, self._episodes, self._metrics = 0, 0, None
+        self._roles, self._vocabulary = len(task.roles), task.tokenizer.size
+
+    def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
+        """The first turn; see `LanguageTask.reset`."""
+        self._turns, self._episodes = 0, episodes
+        turn = self._call("reset", lambda: self._task.reset(rng, episodes, copies))
+        if not isinstance(turn, Turn):
+            raise self._fault("reset", f"returned {type(turn).__name__}, not a Turn")
+        return self._checked("reset", turn)
+
+    def reply(self, replies: TokenArray) -> Turn | Outcome:
+        """The next turn, or how the episodes ended; see `LanguageTask.reply`."""
+        self._turns += 1
+        answer = self._call("reply", lambda: self._task.reply(replies))
+        if isinstance(answer, Outcome):
+            return self._checked_outcome(answer)
+        if not isinstance(answer, Turn):
+            raise self._fault("reply", f"returned {type(answer).__name__}, neither a Turn nor an Outcome")
+        if self._turns >= self._task.turns:
+            raise self._fault("reply", f"asks for turn {self._turns + 1} of {self._task.turns}")
+        return self._checked("reply", answer)
+
+    def _call(self, method: str, call: Callable[[], Any]) -> Any:
+        try:
+            answer = call()
+        except EnvironmentFault:
+            settle()
+            raise
+        except Exception as error:
+            settle()
+            raise self._fault(method, describe_error_with_location(error)) from error
+        settle(f"{self._name}, {method}")
+        return answer
+
+    def _checked(self, method: str, turn: Turn) -> Turn:
+        if problem := self._problem(turn):
+            raise self._fault(method, problem)
+        return turn
+
+    def _problem(self, turn: Turn) -> str:
+        """What is wrong with a turn; '' where nothing is."""
+        if not 0 <= turn.role < self._roles or turn.length < 1:
+            return f"role {turn.role} of {self._roles}, and {turn.length} tokens of a reply"
+        for what, tokens, shape in (
+            ("prompts", turn.prompts, (self._episodes, None)),
+            ("allowed", turn.allowed, (None,)),
+        ):
+            if problem := _token_problem(what, tokens, shape, self._vocabulary):
+                return problem
+        if (np.diff(turn.allowed) <= 0).any() or (turn.end is not None and turn.end not in turn.allowed):
+            return "allowed is not ascending, or the end token is not among them"
+        return self._context_problem(turn.prompts.shape[1] + turn.length)
+
+    def _context_problem(self, tokens: int) -> str:
+        for most, whose in ((self._task.context, "the task's context"), (self._context, "the model's context")):
+            if most is not None and tokens > most:
+                return f"prompt and reply have {tokens} tokens, and {whose} {most}"
+        return ""
+
+    def _checked_outcome(self, outcome: Outcome) -> Outcome:
+        shape = (self._episodes, self._roles)
+        if outcome.rewards.shape != shape or not np.isfinite(outcome.rewards).all():
+            raise self._fault("reply", f"rewards are not {shape[0]} x {shape[1]} finite numbers")
+        for name, values in outcome.metrics.items():
+            if np.shape(values) != shape[:1] or not np.isfinite(values).all():
+                raise self._fault("reply", f"metric {name} is not {shape[0]} finite numbers")
+        return outcome
+
+    def _fault(self, method: str, what: str) -> EnvironmentFault:
+        return EnvironmentFault(f"{self._name}, turn {self._turns + 1}, {method}: {what}")
+
+
+def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabulary: int) -> str:
+    if not isinstance(tokens, np.ndarray) or tokens.dtype != np.int32 or tokens.ndim != len(shape):
+        return f"{what} are no array of int32 with {len(shape)} dimensions"
+    if not tokens.size or shape[0] not in (None, len(tokens)):
+        return f"{what} have the shape {tokens.shape}"
+    if tokens.min() < 0 or tokens.max() >= vocabulary:
+        return f"{what} have tokens outside of the vocabulary of {vocabulary}"
+    return ""
+
+
+def fault_of(task: Any) -> str:
+    """What a task lacks that its protocol promises; '' where nothing is."""
+    missing = [name for name in ("roles", "sides", "turns", "context", "tokenizer") if not hasattr(task, name)]
+    if missing:
+        return f"{type(task).__name__} has no {', '.join(missing)}"
+    if task.turns < 1 or task.context < 2:
+        return f"turns is {task.turns} and context {task.context}; at least 1 and 2 are needed"
+    return _spec_fault_of(spec_of(task))
+
+
+def spec_of(task: LanguageTask) -> EnvSpec:
+    """The roles as agents of one class, so that they may share networks: they see tokens and choose among them."""
+    kind = AgentClass(_CLASS, tuple(range(len(task.roles))), task.context, task.tokenizer.size)
+    return EnvSpec(agents=tuple(task.roles), classes=(kind,), horizon=task.turns, sides=tuple(task.sides))

@@ -1,0 +1,124 @@
+"""The built-in language tasks: the protocol, and what episodes pay, by hand."""
+
+from functools import partial
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from functions.contract import BadRequest
+from functions.environments.base import EnvTask
+from functions.language.protocol import Outcome
+from functions.language.symbols import Symbols
+from functions.language.task_names import BUILT_IN, make
+from functions.resources.code_judge import grade
+from functions.resources.port import RESOURCES
+from functions.resources.sandbox import Sandbox
+from marless.testing.language import check
+
+
+class Judge:
+    """Runs programs without a sandbox, each of them once."""
+
+    def __init__(self):
+        self.answers = {}
+
+    def call(self, name, questions):
+        for question in questions:
+            if question not in self.answers:
+                self.answers[question] = grade(question, Sandbox("none", timeout_s=20, memory_mb=256))
+        return [self.answers[question] for question in questions]
+
+
+def task_of(name, tokenizer=None, **options):
+    return make(EnvTask(name=name, options=options), tokenizer)
+
+
+def play(task, *replies, seed=1):
+    """The texts of the prompts of one episode in which these texts were replied, and its outcome."""
+    texts, turn = [], task.reset(np.random.default_rng(seed), 1)
+    for reply in replies:
+        texts.append(task.tokenizer.decode(turn.prompts[0].tolist()))
+        turn = task.reply(np.array([task.tokenizer.encode(reply)], np.int32))
+    assert isinstance(turn, Outcome)
+    return texts, turn
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_tasks_keep_the_protocol(name):
+    with RESOURCES.bind(Judge()):
+        check(partial(task_of, name))
+
+
+def test_relay_pays_both_for_the_right_sum_whatever_the_message():
+    words = Symbols(task_of("text/relay").tokenizer.symbols).symbols[10:20]
+    for seed in range(8):
+        (spoken, added), wrong = play(task_of("text/relay"), "7", "0", seed=seed)
+        first, second = words.index(spoken.split()[2]), int(added[-2])
+        assert added == f"1+2=3, 4+4=8, 7+{second}="
+        assert wrong.rewards.tolist() == [[float(first + second == 0)] * 2]
+        _, right = play(task_of("text/relay"), "7", str(first + second), seed=seed)
+        assert right.rewards.tolist() == [[1.0, 1.0]]
+        assert right.metrics["literal_messages"].tolist() == [float(first == 7)]
+
+
+def test_relay_has_pairs_that_are_never_trained():
+    starts = {}
+    for pairs in ("all", "seen", "unseen"):
+        turn = task_of("text/relay", pairs=pairs).reset(np.random.default_rng(0), 4000)
+        assert len(turn.prompts) == 4000
+        task = task_of("text/relay", pairs=pairs)
+        task.reset(np.random.default_rng(0), 4000)
+        starts[pairs] = {*zip(task._first_number.tolist(), task._second_number.tolist(), strict=True)}
+    assert len(starts["all"]) == 55
+    assert starts["seen"] | starts["unseen"] == starts["all"]
+    assert not starts["seen"] & starts["unseen"]
+
+
+def test_haggling_pays_each_what_the_price_leaves_and_nothing_without_a_deal():
+    (opening, asked, answered), deal = play(task_of("text/haggle"), "2", "5", "yes")
+    numbers = task_of("text/haggle").tokenizer.symbols[10:20]
+    worth, cost = numbers.index(opening.split()[3]), numbers.index(asked.split()[3].strip("."))
+    assert "You offer 2" in asked
+    assert answered.endswith("You ask 5. A deal? ")
+    assert deal.rewards == pytest.approx(np.array([[(worth - 5) / 10, (5 - cost) / 10]]))
+    _, none = play(task_of("text/haggle"), "2", "5", "no")
+    assert none.rewards.tolist() == [[0.0, 0.0]]
+
+
+def test_a_checker_is_paid_for_what_the_judge_found_and_a_writer_for_what_it_wrote():
+    with RESOURCES.bind(Judge()):
+        (asked, checked), _ = play(task_of("text/check"), "1+1", "yes")
+        operators = {"plus": "+", "minus": "-", "times": "*"}
+        first, operator, second = asked.split()[2:5]
+        words = ("zero", "one", "two", "three", "four", "five")
+        right = f"{words.index(first)}{operators[operator]}{words.index(second.strip(','))}"
+        assert checked.endswith("print(1+1). Is that right? ")
+        assert play(task_of("text/check"), right, "yes")[1].rewards.tolist() == [[1.0, 1.0]]
+        assert play(task_of("text/check"), right, "no")[1].rewards.tolist() == [[1.0, 0.0]]
+        assert play(task_of("text/check"), "++1", "no")[1].rewards.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("text/rellay", {}, "no language task is called text/rellay; did you mean text/relay?"),
+        ("text:relay", {}, "'text:relay' names no language task: write it as 'text:package.module:make'"),
+        ("text:os.path:join", {}, "'os.path' belongs to Python's own library"),
+        ("text/relay", {"pairs": "some"}, "text/relay: task.options.pairs: 'some' is not one of its values"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(name, options, message):
+    with pytest.raises(BadRequest) as refusal:
+        make(EnvTask(name=name, options=options))
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_another_vocabulary_is_refused_in_one_line():
+    with pytest.raises(BadRequest, match="text/relay: the vocabulary has no symbol for '5'"):
+        task_of("text/relay", Symbols(["0", "1", "2", "3", "4"]))
+    pairs = Symbols([*"0123456789", "12"])
+    assert pairs.encode("3124") == [3, 10, 4]
+    assert pairs.decode(pairs.encode("3124")) == "3124"
+    assert list(islice(pairs.symbols, 3)) == ["0", "1", "2"]
