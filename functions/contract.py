@@ -252,6 +252,18 @@ class ResourceRef(Message, frozen=True, kw_only=True):
     """Whether answers are objects of the run."""
 
 
+class LanguageModel(Message, frozen=True, kw_only=True):
+    """A language model that stays as it is, and the size of what groups learn beside it: differences of low `rank` to
+    the weights of its topmost `layers`."""
+
+    base: Ref
+    """The model's object. It may be of any size, so who reads it maps its file."""
+    rank: int
+    """The largest rank of a difference."""
+    layers: int
+    """How many layers have one."""
+
+
 class Order(Message, frozen=True, kw_only=True):
     """What every task has: its address, and how its attempt is served."""
 
@@ -269,6 +281,8 @@ class Order(Message, frozen=True, kw_only=True):
     """If set, the whole answer is stored, because no caller waits for it."""
     resources: dict[str, ResourceRef] = {}
     """What the task's environments may ask, by name; none where the task makes no environment."""
+    model: LanguageModel | None = None
+    """What agents speak by; None for tasks of others."""
 
     def reads(self) -> tuple[Ref, ...]:
         """All objects that the task reads; one that it reads twice stands twice.
@@ -322,6 +336,8 @@ class Sampling(Message, frozen=True, kw_only=True):
     """Environments of a rollout, which are stepped together."""
     rollout_length: int
     """Steps of each environment."""
+    copies: int = 1
+    """How many consecutive environments begin alike."""
     recorded: Recorded | None = None
     """Where rollouts are read from; None if they are played."""
     fragments: bool = False

@@ -20,6 +20,8 @@ class FunctionSpec:
     """What it does, as tables and pictures of costs call it."""
     placed: bool = False
     """It works in rounds as the placement says; `learner` does the work of all of these where one function does all."""
+    deployed: bool = True
+    """It can be a function on AWS."""
     may_import: frozenset[str] = frozenset({"gymnasium", "onnxruntime", "threadpoolctl"})
     """Modules that no package has, where tasks of a user, other networks and workers of this machine bring them."""
 
@@ -38,12 +40,15 @@ FUNCTIONS = (
     FunctionSpec("actor", "sampling", placed=True),
     FunctionSpec("learner", "learning", placed=True, may_import=FunctionSpec.may_import | {"onnx", "torch"}),
     FunctionSpec("evaluator", "evaluation"),
+    # Does the work of all of these for agents that speak: what it needs is too large for a function on AWS.
+    FunctionSpec("language", "language agents", deployed=False),
 )
 NAMES = tuple(spec.name for spec in FUNCTIONS)
 PLACED = tuple(spec.name for spec in FUNCTIONS if spec.placed)
 COORDINATOR = "coordinator"
 """What drives a run as a function: it serves no tasks, is deployed and billed."""
-DEPLOYED = (*NAMES, COORDINATOR)
+BILLED = (*NAMES, COORDINATOR)
+DEPLOYED = (*(spec.name for spec in FUNCTIONS if spec.deployed), COORDINATOR)
 
 
 def by_function(base: type[msgspec.Struct], field: type, default: Any, names: tuple[str, ...] = NAMES) -> Any:

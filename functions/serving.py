@@ -14,6 +14,7 @@ or written (`functions.warm_cache`). They are found by hash and size, and never 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -52,7 +53,7 @@ from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.isolation import process_guard
 from functions.isolation.process_guard import ProcessChanged, ProcessGuard
-from functions.storage_port import Blobs
+from functions.storage_port import Blobs, Files
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
@@ -118,6 +119,10 @@ class Counted:
         self._written += len(body)
         self._blobs.put(key, body)
 
+    def file(self, key: str, sha256: str, size: int) -> Path:
+        """See `Files`; no operation is counted, as what is mapped is not read."""
+        return _file(self._blobs, key, sha256, size)
+
     @property
     def usage(self) -> Usage:
         """Operations and actions so far."""
@@ -145,9 +150,19 @@ class Inlined:
     def put(self, key: str, body: bytes) -> None:
         self._blobs.put(key, body)
 
+    def file(self, key: str, sha256: str, size: int) -> Path:
+        """See `Files`."""
+        return _file(self._blobs, key, sha256, size)
+
     def holds(self, key: str) -> bool:
         """Whether the message has the object."""
         return key in self._objects
+
+
+def _file(blobs: Blobs, key: str, sha256: str, size: int) -> Path:
+    if not isinstance(blobs, Files):
+        raise BadRequest(f"{key} is mapped from a file, and this storage has none")
+    return blobs.file(key, sha256, size)
 
 
 def read(blobs: Blobs, refs: tuple[Ref, ...], lasting: bool = False) -> Tensors:

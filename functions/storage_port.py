@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Blobs(Protocol):
@@ -24,6 +25,15 @@ class Blobs(Protocol):
         Raises `KeyTaken` if anything is already stored under `key` (whatever its bytes; the first writer wins), and
         `StorageFault` when the store cannot take it.
         """
+
+
+@runtime_checkable
+class Files(Protocol):
+    """Objects that are files of this machine, for those that are too large to be read."""
+
+    def file(self, key: str, sha256: str, size: int) -> Path:
+        """The file of an object with this hash and size, which stays as long as somebody has it open. Its bytes are the
+        reader's to check. Raises `NoSuchObject`, `CorruptObject` for another size, and `StorageFault`."""
 
 
 class ClaimedBlobs(Blobs, Protocol):

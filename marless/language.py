@@ -9,10 +9,10 @@ Examples:
 
 from typing import Any
 
-from functions.language.prompts import beside, numbers_of, same_length, single_tokens
 from functions.language.protocol import LanguageTask, Lesson, Outcome, Tokenizer, Turn
+from functions.language.registry import make
 from functions.language.symbols import Symbols
-from functions.language.task_names import make
+from functions.language.tasks.prompts import beside, numbers_of, same_length, single_tokens
 
 __all__ = [
     "LanguageTask",

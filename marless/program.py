@@ -1,5 +1,7 @@
-"""How programs of this environment are typed in the user's shell: the first words of every line that tells them to."""
+"""The program on this machine: how it is typed in the user's shell, the first words of every line that tells to, and
+where it keeps what it can make again."""
 
+import os
 import shlex
 import shutil
 import sys
@@ -20,6 +22,13 @@ def pip_name() -> str:
     if pip is None:
         return "uv pip"
     return "pip" if _is_on_path(pip) else as_typed(pip)
+
+
+def cache_folder() -> Path:
+    """Where the program keeps what it can make again (XDG Base Directory Specification)."""
+    # Where nobody is at home, `~` is a folder that is not there.
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(cache) / "marless"
 
 
 def as_typed(path: Path) -> str:

@@ -42,8 +42,8 @@ QUICK_STEPS = {
 }
 # For an algorithm that is not named above.
 QUICK_STEPS_OTHERS = 480_000
-# Those that imitate need a dataset.
-PLAYING = tuple(spec.name for spec in registry.ALGORITHMS.ours() if not spec.imitates)
+# Those that imitate need a dataset, and agents of others speak.
+PLAYING = tuple(spec.name for spec in registry.ALGORITHMS.ours() if not spec.imitates and not spec.function)
 ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *PLAYING)))
 ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
 PUBLISHED = {

@@ -22,7 +22,9 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest
+from functions.environments.scripted.script_names import is_scripted_name
 from functions.environments.task_names import ENVIRONMENTS, is_known
+from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
 from functions.resources.settings import NAME as RESOURCE_NAME
 from functions.setting_limits import MOST_INT
 
@@ -284,9 +286,46 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 
 
 def _task(config: RunConfig) -> Iterator[str]:
-    """The task exists."""
-    if not is_known(config.task.name):
-        yield f"task.name: {ENVIRONMENTS.unknown(config.task.name)}"
+    """The task exists, and the algorithm learns tasks of its kind."""
+    name, learner = config.task.name, config.algorithm.name
+    speakers = [spec.name for spec in algorithms.ALGORITHMS.ours() if spec.function]
+    if is_language_task(name):
+        if learner not in speakers:
+            fit = " or ".join(speakers)
+            yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; set algorithm.name={fit}"
+    elif learner in speakers:
+        there_are = ", ".join((*BUILT_IN, EXAMPLE))
+        yield f"task.name: {learner} learns tasks whose agents speak, and {name} is none; there are {there_are}"
+    elif name.startswith(FAMILY):
+        yield f"task.name: {unknown_task(name)}"
+    elif not is_known(name):
+        yield f"task.name: {ENVIRONMENTS.unknown(name)}"
+
+
+def _language(config: RunConfig) -> Iterator[str]:
+    """What agents that speak exclude."""
+    if not is_language_task(config.task.name):
+        if config.base.model is not None:
+            yield f"base.model: {config.algorithm.name} trains no language model; leave it out"
+        return
+    yield from _voices(config)
+    rule, size = config.placement.rule, config.algorithm.copies
+    if PLACEMENTS[rule].one_function or PLACEMENTS[rule].planned:
+        yield f"placement.rule: agents that speak are not placed by {rule}; use fused, packed or split"
+    if config.actors.num_envs % size:
+        yield f"actors.num_envs: {config.actors.num_envs} episodes are not groups of algorithm.group_size={size}"
+    if config.actors.rollout_length is not None:
+        yield "actors.rollout_length: a rollout of agents that speak is whole episodes; leave it out"
+    if config.task.last_action or config.task.agents is not None or config.task.judge:
+        yield "task: agents that speak are the task's roles; leave task.agents, task.last_action and task.judge out"
+
+
+def _voices(config: RunConfig) -> Iterator[str]:
+    """What agents may speak by."""
+    if is_scripted_name(config.opponents.policies) or config.league.script is not None:
+        yield "opponents.policies: nobody speaks by a script; use random, or the policies of a run"
+    if config.base.policies is not None:
+        yield "base.policies: agents that speak have a language model as their base; set base.model"
 
 
 # In this order: later ones rely on rules that exist.
@@ -311,4 +350,5 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _stop,
     _pricing,
     _task,
+    _language,
 )

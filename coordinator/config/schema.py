@@ -32,6 +32,7 @@ from functions.setting_limits import (
     MOST_ENVS,
     MOST_EPISODES,
     MOST_LAG,
+    MOST_LAYERS,
     MOST_ROLLOUTS,
     MOST_ROUNDS,
     MOST_SEED,
@@ -280,7 +281,21 @@ class Base(Section, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    model: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="agents that speak: a folder or file with a language model; default: a small one that is"
+                " made for the task",
+            ),
+        ]
+        | None
+    ) = None
     rank: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="largest rank of the differences of matrices")] = 4
+    layers: Annotated[
+        int, Meta(ge=1, le=MOST_LAYERS, description="topmost layers of a language model that have differences")
+    ] = 4
 
 
 class Offline(Section, frozen=True, kw_only=True):

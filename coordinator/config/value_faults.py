@@ -27,6 +27,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "algorithm.noise_start": 0.5,
     "algorithm.sequence_length": 25,
     "algorithm.target_update_interval": 200,
+    "base.model": "models/base",
     "base.policies": "runs/pretrained",
     "evaluation.side": 0,
     "league.rule": "prioritised",

@@ -57,6 +57,7 @@ def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampli
         rollouts=rollouts,
         num_envs=plan.config.actors.num_envs,
         rollout_length=plan.config.actors.rollout_length or state.env_spec.horizon,
+        copies=plan.config.algorithm.copies,
         recorded=_dataset_position(plan, state),
         fragments=rounds.fragments(plan, state),
         unfinished=begun_episodes(state, rollouts),
@@ -88,7 +89,10 @@ def training(plan: Plan, state: State, newest: Past) -> Learning:
 def describe(plan: Plan, state: State) -> DescribeTask:
     """The task that looks at the env task."""
     return DescribeTask(
-        address=address(plan, state, "describe"), resources=resources(plan), environment=plan.config.task
+        address=address(plan, state, "describe"),
+        resources=resources(plan),
+        model=plan.inputs.model,
+        environment=plan.config.task,
     )
 
 
@@ -96,6 +100,7 @@ def initialise(plan: Plan, state: State) -> InitialiseTask:
     """The task that makes the networks of round 0."""
     return InitialiseTask(
         address=address(plan, state, "initialise"),
+        model=plan.inputs.model,
         team=team_of(state),
         learning=learning(plan, state),
         rank=plan.config.base.rank if plan.inputs.base else 0,
@@ -107,6 +112,7 @@ def sample(plan: Plan, state: State) -> SampleTask:
     return SampleTask(
         address=address(plan, state, "sample"),
         resources=resources(plan),
+        model=plan.inputs.model,
         team=team_of(state),
         sampling=sampling(plan, state),
         policies=() if plan.inputs.dataset else state.policies,
@@ -125,6 +131,7 @@ def learn(plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], ref
     """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
     return LearnTask(
         address=address(plan, state, "learn"),
+        model=plan.inputs.model,
         team=team_of(state),
         learning=training(plan, state, learned),
         stages=(),
@@ -197,6 +204,7 @@ def evaluate(
     return EvaluateTask(
         address=address(plan, state, stream),
         resources=resources(plan),
+        model=plan.inputs.model,
         environment=plan.config.task,
         team=team or team_of(state),
         policies=policies,

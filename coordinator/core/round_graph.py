@@ -39,6 +39,7 @@ from coordinator.core.state_location import (
     learner_schedule,
     locations_after_learning,
     policies_in,
+    serving,
     spec_of,
     sum_works,
 )
@@ -256,7 +257,11 @@ def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]])
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
-    memory_mb, by_size, items = function_memory(plan, state, "actor"), dict[tuple[int, int], WorkItem](), []
+    memory_mb, by_size, items = (
+        function_memory(plan, state, serving(plan, "actor")),
+        dict[tuple[int, int], WorkItem](),
+        [],
+    )
     peers = len(rounds.rollout_packs(plan, state))
     for number, size in enumerate(sizes, first):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)
@@ -270,7 +275,7 @@ def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: 
 
 def _whole(plan: Plan, state: State) -> list[Node]:
     request = requests.whole(plan, state)
-    memory_mb = function_memory(plan, state, "learner")
+    memory_mb = function_memory(plan, state, serving(plan, "learner"))
     item = _item(
         plan,
         state,
@@ -456,9 +461,11 @@ def _item(
     peers: int = 1,
     expected_hits: Usage = NOTHING,
 ) -> WorkItem:
+    """`function` is the one that would do this work for most algorithms."""
+    server = serving(plan, function)
     return WorkItem(
-        function=function,
-        memory_mb=function_memory(plan, state, function),
+        function=server,
+        memory_mb=function_memory(plan, state, server),
         kind=kind,
         weight=weight,
         size=size,

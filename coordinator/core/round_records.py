@@ -17,6 +17,9 @@ from coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, Sta
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 from functions.episode_returns import balancing
 
+# Kinds of tasks that learn nothing.
+_PLAYING = ("sample", "evaluate")
+
 
 @dataclass(frozen=True)
 class RoundReplies:
@@ -149,7 +152,7 @@ def round_lines(
                 seconds=seconds,
                 dollars=dollars,
                 rollouts=state.controller.rollouts,
-                learners=sum(slot.item.function == "learner" for slot in state.slots.values()),
+                learners=sum(slot.item.kind not in _PLAYING for slot in state.slots.values()),
                 groups=len(state.groups),
                 invocations=len(state.slots),
                 episodes=len(round_.returns),

@@ -19,7 +19,19 @@ from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions import keys
-from functions.contract import ActionUse, Base, Done, Message, Past, Platform, Ref, Team, Unfinished, Usage
+from functions.contract import (
+    ActionUse,
+    Base,
+    Done,
+    LanguageModel,
+    Message,
+    Past,
+    Platform,
+    Ref,
+    Team,
+    Unfinished,
+    Usage,
+)
 from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
@@ -36,6 +48,9 @@ class RunInputs(Message, frozen=True, kw_only=True):
     base: Base | None = None
     """What its networks are differences to."""
 
+    model: LanguageModel | None = None
+    """What agents speak by."""
+
     def refs(self) -> Iterator[Ref]:
         """All of the objects."""
         if self.opponents is not None:
@@ -44,6 +59,8 @@ class RunInputs(Message, frozen=True, kw_only=True):
             yield self.dataset
         if self.base is not None:
             yield self.base.networks
+        if self.model is not None:
+            yield self.model.base
 
 
 NO_INPUTS = RunInputs()

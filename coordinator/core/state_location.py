@@ -32,6 +32,11 @@ def spec_of(plan: Plan) -> AlgorithmSpec:
     return _adapted(spec) if plan.inputs.base else spec
 
 
+def serving(plan: Plan, function: str) -> str:
+    """The function that does the work of `function` in the run: that of an algorithm with one of its own."""
+    return spec_of(plan).function or function
+
+
 def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
     """The waves of invocations over which the round's learning is spread; none where nothing is old enough to learn
     from, so that the round only samples."""

@@ -20,7 +20,7 @@ import msgspec
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.contract import ActionUse, Usage, sums_by_name
 from functions.encoding import to_json_file
-from functions.function_specs import DEPLOYED, NAMES, by_function
+from functions.function_specs import BILLED, NAMES, by_function
 
 _GB = 2**30
 # Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
@@ -100,11 +100,11 @@ class Invocation(NamedTuple):
     usage: Usage
 
 
-# A `Charge` for every deployed function.
+# A `Charge` for every function.
 if TYPE_CHECKING:
     _Charges = _Counts
 else:
-    _Charges = by_function(_Counts, Charge, Charge(), DEPLOYED)
+    _Charges = by_function(_Counts, Charge, Charge(), BILLED)
 
 
 class Meter(_Charges, frozen=True, kw_only=True):
@@ -234,9 +234,9 @@ class Meter(_Charges, frozen=True, kw_only=True):
         return msgspec.structs.replace(meter, actions=sums_by_name(self.actions, {name: charge}))
 
     def add_charge(self, function: str, charge: Charge) -> Self:
-        """This meter plus the use of a function; raises `ValueError` for one that is not deployed."""
-        if function not in DEPLOYED:
-            raise ValueError(f"unknown function {function!r}; known: {', '.join(DEPLOYED)}")
+        """This meter plus the use of a function; raises `ValueError` for one that is unknown."""
+        if function not in BILLED:
+            raise ValueError(f"unknown function {function!r}; known: {', '.join(BILLED)}")
         return msgspec.structs.replace(self, **{function: charge_of(self, function) + charge})
 
 
@@ -354,9 +354,9 @@ def bill(
     note: str = NOTE,
 ) -> Bill:
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
-    compute = {name: _compute_line(name, meter, prices, architecture) for name in DEPLOYED}
+    compute = {name: _compute_line(name, meter, prices, architecture) for name in BILLED}
     actions = _action_lines(meter, prices, architecture)
-    count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in DEPLOYED)
+    count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in BILLED)
     count += sum(charge.count for charge in meter.actions.values())
     requests = line("lambda requests", count, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
     storage_lines = _storage_lines(meter, prices, storage)

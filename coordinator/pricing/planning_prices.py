@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 from coordinator.pricing.bill import Meter, charge_of
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from functions.function_specs import DEPLOYED
+from functions.function_specs import BILLED
 
 
 class Parts(NamedTuple):
@@ -56,7 +56,7 @@ class Tariff(NamedTuple):
 
     def parts(self, meter: Meter) -> Parts:
         """The cost of a meter."""
-        charges = [charge_of(meter, name) for name in DEPLOYED]
+        charges = [charge_of(meter, name) for name in BILLED]
         return Parts(
             compute=self.seconds(sum(charge.mb_ms for charge in charges)),
             requests=(meter.extra_requests + sum(charge.invocations for charge in charges)) * self.request,

@@ -77,6 +77,7 @@ ALGORITHMS = _Algorithms(
         "isac": "functions.algorithms.sac.specs:ISAC",
         "masac": "functions.algorithms.sac.specs:MASAC",
         "bc": "functions.algorithms.imitation.specs:BC",
+        "grpo": "functions.language.specs:GRPO",
     },
     label=lambda name: f"algorithm {name!r}",
 )

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import EnvSpec
+from functions.function_specs import PLACED
 from functions.setting_limits import MOST_UNITS
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
@@ -85,6 +86,11 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def incompatibility(self, steps: int) -> str:
         """Why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``; '' if they do."""
         return ""
+
+    @property
+    def copies(self) -> int:
+        """How many consecutive environments of a rollout begin alike."""
+        return 1
 
     @property
     def passes(self) -> str:
@@ -196,8 +202,9 @@ class AlgorithmSpec:
     policies. `member_rows`: the stages can learn from one member's share of a group's rows
     (`group_inputs.learned_from`). `sum_parts`: what the stages learn from a round is a function of sums over its
     rollouts (`stage.Partial`), which are made from these parts of a group's incoming state; empty where it is not, or
-    nobody has written the sums. The arrays of `resizable_parts` have a row for each rollout or segment in the replay
-    buffer, so their first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused
+    nobody has written the sums. `function`: what serves its tasks in place of actors, learners and evaluators. The
+    arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
+    change. With `part_bytes`, a run whose functions cannot hold the state is refused
     before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
     `adapts`: all its networks are trained by `trainable.Trainable`, so that they may be differences to a frozen base.
     """
@@ -214,6 +221,7 @@ class AlgorithmSpec:
     sum_parts: tuple[str, ...] = ()
     imitates: bool = False
     adapts: bool = False
+    function: str = ""
 
     @property
     def networks(self) -> tuple[str, ...]:
@@ -251,6 +259,11 @@ class AlgorithmSpec:
             return replace(stage, reads=(*stage.reads, *parts))
 
         return replace(self, stages=tuple(extended(stage) for stage in self.stages)) if more else self
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The functions that work in its rounds."""
+        return (self.function,) if self.function else PLACED
 
     @property
     def sums(self) -> StageSpec:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from functions.algorithms.specification import AlgorithmConfig
 from functions.contract import Rows, SummaryName, Team
-from functions.data.batch import Batch
+from functions.data.batch import Batch, join
 from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import EnvSpec
 
@@ -129,6 +129,13 @@ def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: i
     return StageResult({}, {})
 
 
+class Join(Protocol):
+    """What `Context.batch` is: the rollouts of these numbers, in order, from the tensors of their objects. It has their
+    number as `rollouts`."""
+
+    def __call__(self, spec: EnvSpec, tensors: Tensors, rollouts: Sequence[int]) -> Any: ...
+
+
 class Implementation(NamedTuple):
     """What the module that `AlgorithmSpec.implementation` names defines under these names; those with a default it may
     leave out."""
@@ -139,3 +146,4 @@ class Implementation(NamedTuple):
     merge: Merge = as_base
     PARTIAL: Partial | None = None
     FOLDS: Mapping[str, Fold] = {}
+    join: Join = join

@@ -1,90 +1,20 @@
-"""Language tasks by name: built-in ones, and those of any package as ``text:package.module:make``.
-
-A built-in task is one module with a function `make`, and one line here. A factory of another package is called with the
-vocabulary, or None for the task's own, and with `task.options` as keyword arguments; one with a parameter `resources`
-is given what it may ask.
-"""
+"""Language tasks by name: built-in ones, and those of any package as ``text:package.module:make``."""
 
 import difflib
-import re
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
-from functions.contract import BadRequest, MissingExtra
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.factory import module_of
-from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.isolation.process_guard import settling
-from functions.language.episodes import fault_of
-from functions.language.protocol import LanguageTask, Tokenizer
-from functions.named_code import refuse_standard, require_maker
-from functions.resources.factories import resources_for
-
-BUILT_IN = {
-    "text/check": "functions.language.tasks.check",
-    "text/haggle": "functions.language.tasks.haggle",
-    "text/relay": "functions.language.tasks.relay",
-}
-OWN = "text:"
+BUILT_IN = ("text/check", "text/haggle", "text/relay")
+"""Each is a module of `functions.language.tasks` with a function `make`."""
+FAMILY, OWN = "text/", "text:"
 EXAMPLE = f"{OWN}package.module:make"
-_NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
 
 
 def is_language_task(name: str) -> bool:
-    """Whether a name is one of a built-in task or begins as one of another package; `make` checks the rest of it."""
+    """Whether a name is one of a built-in task or begins as one of another package; who makes it checks the rest."""
     return name in BUILT_IN or name.startswith(OWN)
 
 
-def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
-    """The task with the vocabulary of a base, or with its own.
-
-    Raises `BadRequest` for an unknown name, options that the task does not take, a vocabulary that cannot write its
-    prompts, or a task without a vocabulary of its own where None is given; `MissingExtra` when a package is not
-    installed, `EnvironmentFault` when the task breaks.
-    """
-    try:
-        with settling(f"{task.name}, make"):
-            made_task = _made(task, tokenizer)
-    except ValueError as error:
-        text = str(error)
-        raise BadRequest(text if task.name in text else f"{task.name}: {text}") from error
-    if fault := fault_of(made_task):
-        raise EnvironmentFault(f"{task.name}: {fault}")
-    return made_task
-
-
-def _made(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
-    if module := BUILT_IN.get(task.name):
-        factory = import_module(module).make
-        built_in: LanguageTask = factory(task, tokenizer, **resources_for(factory))
-        return built_in
-    factory = _factory(task.name)
-    try:
-        own: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
-    except (ValueError, MissingExtra, BadRequest):
-        raise
-    except Exception as error:
-        raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
-    return own
-
-
-def _factory(name: str) -> Callable[..., Any]:
-    """The factory of another package, which is inspected before it is called; raises as `make`."""
-    if not name.startswith(OWN):
-        nearest = difflib.get_close_matches(name, BUILT_IN, n=1, cutoff=0.5)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(BUILT_IN)} and {EXAMPLE}"
-        raise ValueError(f"no language task is called {name}; {hint}")
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(f"'{name}' names no language task: write it as '{EXAMPLE}'")
-    refuse_standard(match[1])
-    factory = getattr(module_of(name, match[1]), match[2], None)
-    if not callable(factory):
-        raise ValueError(f"module '{match[1]}' has no function '{match[2]}'")
-    require_maker(factory, _is_task, ("LanguageTask",), "a language task (roles, reset, reply)")
-    return factory
-
-
-def _is_task(kind: type) -> bool:
-    return all(hasattr(kind, name) for name in ("reset", "reply"))
+def unknown_task(name: str) -> str:
+    """What to say of a name that nobody knows: the nearest, or else all."""
+    nearest = difflib.get_close_matches(name, BUILT_IN, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(BUILT_IN)} and {EXAMPLE}"
+    return f"no language task is called {name}; {hint}"

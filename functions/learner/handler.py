@@ -4,7 +4,6 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.adapters.state import first_state
 from functions.algorithms.specification import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
-from functions.data import batch
 from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
@@ -47,7 +46,8 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
         return [Output("tensors", part_sums)], LearnReply()
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
-    data = batch.join(learning.spec, trajectories, task.rollouts)
+    code = algorithms.implementation(algorithms.algorithm(learning.algorithm))
+    data = code.join(learning.spec, trajectories, task.rollouts)
     outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress, task.age)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.trained(learning).parts)
     objects: Objects = [Output("policies", policies)] if policies else []

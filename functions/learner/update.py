@@ -10,7 +10,6 @@ from functions.algorithms.adapters.state import frozen_networks, whole_networks,
 from functions.algorithms.specification import AlgorithmConfig, Share
 from functions.algorithms.stage import Context
 from functions.contract import Learning, LearnTask, Team, WholeTask
-from functions.data import batch
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
@@ -56,9 +55,10 @@ def sums(
 ) -> Tensors:
     """The sums of the groups over a micro-batch of round `round_`, for `update`; pure."""
     algorithm = algorithms.trained(task.learning)
-    data = batch.join(task.learning.spec, trajectories, part.rollouts)
+    code = algorithms.implementation(algorithm)
+    data = code.join(task.learning.spec, trajectories, part.rollouts)
     context = replace(_context(task, round_, data, tensors, progress), part=part.place)
-    return make_sums(algorithm, algorithms.implementation(algorithm), context, part.number, groups)
+    return make_sums(algorithm, code, context, part.number, groups)
 
 
 def _context(

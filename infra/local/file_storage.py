@@ -51,6 +51,34 @@ class FileStorage:
         except OSError as error:
             raise _fault("read", path, error) from error
 
+    def file(self, key: str, sha256: str, size: int) -> Path:
+        """See `functions.storage_port.Files`."""
+        path = Path(self._path(key))
+        try:
+            stored_size = path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoSuchObject(key) from None
+        except OSError as error:
+            raise _fault("read", str(path), error) from error
+        if stored_size != size:
+            raise CorruptObject.of_size(key, stored_size, size)
+        return path
+
+    def adopt(self, key: str, file: Path) -> None:
+        """Stores what is in a file, which nobody may write to again: it is linked, and copied only from another file
+        system, so that runs share its memory. Raises `KeyTaken` and `StorageFault`."""
+        path = Path(self._path(key))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(file, path)
+            except FileExistsError:
+                raise KeyTaken(key) from None
+            except OSError:
+                self.put(key, file.read_bytes())
+        except OSError as error:
+            raise _fault("store", str(path), error) from error
+
     def put(self, key: str, body: bytes) -> None:
         """Stores `body` atomically; raises `KeyTaken` if the key holds an object, even with the same bytes.
 

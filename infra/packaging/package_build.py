@@ -29,7 +29,7 @@ RUNTIME, ARCHITECTURE = f"python{PYTHON}", "arm64"
 """Lambda's names of the Python and the machine that packages are built for."""
 LIMIT = 262_144_000  # bytes of an unzipped package
 
-ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS} | {COORDINATOR: "coordinator.drive.handler"}
+ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS if spec.deployed} | {COORDINATOR: "coordinator.drive.handler"}
 RESOURCE_ENTRY = {"resource": "infra.entry.resource"}
 """That of the functions of external resources, of which a deployment may have none."""
 _DATA = {COORDINATOR: ("coordinator/pricing/prices",)}

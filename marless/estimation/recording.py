@@ -25,6 +25,7 @@ from coordinator.drive.ports import Ports
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
+from functions.algorithms.registry import algorithm
 from marless.backends import registry
 from marless.estimation.recorded_actions import blocked_ms
 from marless.estimation.service_times import ServiceTimes, fit, slots_of
@@ -130,7 +131,7 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
-        backend.prewarm()
+        backend.prewarm(algorithm(config.algorithm.name).placed)
         backend.serve(config.resources)
         inputs = store_inputs(short, "recorded", backend.storage)
         plan = Plan("recorded", short, "", load_prices(config.pricing.region), backend.platform, inputs)

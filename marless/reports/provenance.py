@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.
 _PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
 _FEATURES = ("flags", "Features")
+# What stands before the module that a task's name names.
+_KINDS_OF_MODULES = ("pettingzoo", "text")
 _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 
 
@@ -74,7 +76,7 @@ def environment_fingerprint(
         python=platform.python_version(),
         numpy=version("numpy"),
         machine=machine(),
-        environment=code_of(module if kind == "pettingzoo" else _plug_in(ENVIRONMENTS.group, task.name)),
+        environment=code_of(module if kind in _KINDS_OF_MODULES else _plug_in(ENVIRONMENTS.group, task.name)),
         algorithm=None if algorithm in ALGORITHMS.built_in else code_of(_plug_in(ALGORITHMS.group, algorithm)),
         torch=_version_of("torch") if engine == "torch" else None,
         gpu=gpus.identity() if device == "cuda" else None,

@@ -10,6 +10,7 @@ from coordinator.core import sides
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
+from coordinator.core.state_location import serving
 from functions.contract import EvaluateReply
 from infra.local.own_process import cores
 from marless.backends import registry
@@ -57,7 +58,8 @@ def evaluate(
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
             connection.serve(plan.config.resources)
             stream = f"evaluate-command-{count}"
-            replies = play(connection.invoker, tasks(plan, state, count, stream), plan.config.attempts, progress)
+            requests, function = tasks(plan, state, count, stream), serving(plan, "evaluator")
+            replies = play(connection.invoker, function, requests, plan.config.attempts, progress)
     return _result(plan, state, [reply for reply, _ in replies])
 
 

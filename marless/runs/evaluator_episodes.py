@@ -9,6 +9,7 @@ from coordinator.core.events import decode_answer
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.requests import address, resources
 from coordinator.core.state import Plan, State
+from coordinator.core.state_location import serving
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
@@ -51,11 +52,13 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     """Evaluation tasks that play `episodes` episodes on the start states of `stream`."""
     assert state.team is not None
     side = evaluated_side(plan.config, state.env_spec)
+    timeout_s = plan.size_of(serving(plan, "evaluator")).timeout_s
     return [
         EvaluateTask(
             address=address(plan, state, f"{stream}/{part:05d}"),
             resources=resources(plan),
-            timeout_s=plan.config.functions.evaluator.timeout_s,
+            model=plan.inputs.model,
+            timeout_s=timeout_s,
             environment=plan.config.task,
             team=state.team,
             policies=state.policies,
@@ -70,18 +73,19 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
 
 def play(
     invoker: Invoker,
+    function: str,
     requests: Sequence[EvaluateTask],
     attempts: int,
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[EvaluateReply, Report]]:
-    """Runs the tasks; returns replies in the order of `requests`. `progress` is told how many episodes are over. Raises
-    `UserError` when one fails `attempts` times."""
+    """Has `function` do the tasks; returns replies in the order of `requests`. `progress` is told how many episodes are
+    over. Raises `UserError` when one fails `attempts` times."""
     waiting = {task.address.id: task for task in requests}
     episodes, over = sum(task.episodes for task in requests), 0
     progress(f"{over:,} of {episodes:,} episodes")
     replies_by_task: dict[str, tuple[EvaluateReply, Report]] = {}
     for task in requests:
-        _ask(invoker, task)
+        _ask(invoker, function, task)
     while waiting:
         for report in invoker.wait(0.5):
             task = waiting[report.id]
@@ -96,9 +100,9 @@ def play(
             if final or task.attempt + 1 >= attempts:
                 raise UserError(answer.message if isinstance(answer, Failed) else f"{report.outcome}: {report.detail}")
             waiting[report.id] = msgspec.structs.replace(task, attempt=task.attempt + 1)
-            _ask(invoker, waiting[report.id])
+            _ask(invoker, function, waiting[report.id])
     return [replies_by_task[task.address.id] for task in requests]
 
 
-def _ask(invoker: Invoker, task: EvaluateTask) -> None:
-    invoker.invoke("evaluator", task.address.id, task.attempt, to_json(task), task.timeout_s)
+def _ask(invoker: Invoker, function: str, task: EvaluateTask) -> None:
+    invoker.invoke(function, task.address.id, task.attempt, to_json(task), task.timeout_s)

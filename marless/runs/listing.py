@@ -6,7 +6,6 @@ alone: a row whose files differ by anything is made anew, an index that cannot b
 written the next list takes longer.
 """
 
-import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +22,7 @@ from coordinator.file_reading import UnreadableFile, read_json
 from functions.contract import StorageFault
 from functions.encoding import to_json
 from infra.local.sqlite_ledger import LEDGER_FILE
+from marless.program import cache_folder
 from marless.reports import statistics
 from marless.reports.atomic_files import replace
 from marless.reports.provenance import code_sha256
@@ -129,10 +129,8 @@ def _row(folder: RunFolder) -> tuple[Row, bool]:
 
 
 def _index_of(parent: Path) -> Path:
-    """The index of the runs in a folder (XDG Base Directory Specification)."""
-    # Where nobody is at home, `~` is a folder that is not there.
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-    return cache / "marless" / f"runs-{sha256(str(parent.resolve()).encode(errors='surrogateescape'))[:16]}.json"
+    """The index of the runs in a folder."""
+    return cache_folder() / f"runs-{sha256(str(parent.resolve()).encode(errors='surrogateescape'))[:16]}.json"
 
 
 def _read(path: Path, code: str) -> dict[str, _Known]:

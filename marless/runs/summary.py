@@ -14,7 +14,7 @@ from coordinator.core.state import Plan, State
 from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.pricing.bill import Bill, charge_of
 from functions.encoding import to_json_file
-from functions.function_specs import DEPLOYED, NAMES, by_function
+from functions.function_specs import BILLED, NAMES, by_function
 from marless.reports import statistics
 from marless.reports.action_table import ActionTotals, totals
 from marless.reports.plateau import Plateau
@@ -159,7 +159,7 @@ def summarise(
         final_return=statistics.summary(state.final) if state.final else None,
         absolute_return=_absolute(state),
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
-        peak_mb={name: round(measures.peak_mb[name], 1) if name in measures.peak_mb else None for name in DEPLOYED},
+        peak_mb={name: round(measures.peak_mb[name], 1) if name in measures.peak_mb else None for name in BILLED},
         weights_sha256=weights_sha256,
         machine=Machine(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()

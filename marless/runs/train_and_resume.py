@@ -13,6 +13,7 @@ from coordinator.config.schema import Functions, RunConfig
 from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
+from functions.algorithms.registry import algorithm
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
@@ -128,7 +129,7 @@ def _drive(
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):
-        connection.prewarm()
+        connection.prewarm(algorithm(config.algorithm.name).placed)
         connection.serve(config.resources)
         from marless.runs.session import launch
 

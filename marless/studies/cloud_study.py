@@ -23,7 +23,7 @@ from marless.cloud.watching import Watch
 from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
-from marless.runs.inputs.required_packages import refuse_gpu
+from marless.runs.inputs.required_packages import refuse_gpu, refuse_language
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
@@ -85,7 +85,9 @@ def refuse(file: StudyFile) -> None:
     if file.search.parallel is not None:
         raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
     algorithm = file.base.get("algorithm")
-    refuse_gpu(algorithm.get("device") if isinstance(algorithm, dict) else None)
+    settings = algorithm if isinstance(algorithm, dict) else {}
+    refuse_gpu(settings.get("device"))
+    refuse_language(settings.get("name"))
 
 
 def adopt(folder: Path, deployment: LocatedDeployment) -> None:
@@ -108,6 +110,7 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
     """
     for run in study.runs:
         refuse_gpu(run.config.algorithm.device)
+        refuse_language(run.config.algorithm.name)
     beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}
     owners_by_name = {name: study.owner(name) for name in owners.values()}

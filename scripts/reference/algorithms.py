@@ -33,7 +33,10 @@ COLUMNS = {
     "ddpg": "DDPG family",
     "sac": "SAC family",
     "imitation": "imitation",
+    "language": "agents that speak",
 }
+# What the command line needs besides the name.
+NEEDED = {"bc": "offline.dataset=data", "grpo": "task.name=text/relay"}
 RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
 
 
@@ -76,7 +79,7 @@ def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
     for spec in ALGORITHMS.ours():
         what, source = text[spec.name]
         trained_on = "replay buffer" if spec.config().replayed_steps else "the round's data"
-        takes = ", ".join(actions(spec))
+        takes = "tokens" if spec.function else ", ".join(actions(spec))
         rows.append((markdown.code(spec.name), what, takes, trained_on, _graph(spec), source))
     header = ("`algorithm.name`", "what it is", "actions", "trained on", "stages", "source")
     return markdown.table(header, rows)
@@ -127,7 +130,7 @@ def _run_cell(key: str, family: str) -> str:
     table, name = key.split(".")
     own = {}
     for spec in _members(family):
-        needed = ["offline.dataset=data"] if spec.imitates else []
+        needed = [NEEDED[spec.name]] if spec.name in NEEDED else []
         own[spec.name] = getattr(getattr(load(None, [f"algorithm.name={spec.name}", *needed]), table), name)
     return "; ".join(_shared(own, whole=True))
 

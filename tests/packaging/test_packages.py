@@ -77,7 +77,7 @@ TORCH = {
     "functions.nn.torch_weights", "functions.kernel_variables",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
-MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS} | {COORDINATOR: {"onnx", "threadpoolctl", "torch"}}
+MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS if spec.deployed} | {COORDINATOR: {"onnx", "threadpoolctl", "torch"}}
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 EACH = {
     spec.name: (ON_POLICY if family_of(spec) == "on-policy" else REPLAYED)
     for spec in ALGORITHMS.ours()
-    if not spec.imitates
+    if not spec.imitates and not spec.function
 }
 
 VALUES, GRADIENTS = named("value"), named("actor-critic")

@@ -32,7 +32,7 @@ TINY = (
 SETTINGS = {
     spec.name: (
         *SMALL, *TINY, *(ON_POLICY if family(spec) == "on-policy" else REPLAYED), f"algorithm.name={spec.name}",
-    ) for spec in ALGORITHMS.ours() if not spec.imitates
+    ) for spec in ALGORITHMS.ours() if not spec.imitates and not spec.function
 }  # fmt: skip
 SPLIT, WHOLE = "placement.rule=split", "placement.rule=whole"
 # Nothing, a few objects, and everything.

@@ -75,7 +75,7 @@ def settings_of(name, rule, *more):
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        *((spec.name, "packed") for spec in ALGORITHMS.ours() if not spec.imitates),
+        *((spec.name, "packed") for spec in ALGORITHMS.ours() if spec.part_bytes and not spec.imitates),
         ("mappo", "split"),
         ("mappo", "fused"),
         ("qmix", "whole"),

@@ -1,4 +1,4 @@
-"""The families of the built-in algorithms, by capability."""
+"""The families of the built-in algorithms, by capability; agents of other ones speak."""
 
 from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.specification import AlgorithmSpec
@@ -13,4 +13,4 @@ def family(spec: AlgorithmSpec) -> str:
 
 def named(kind: str) -> tuple[str, ...]:
     """The algorithms of a family."""
-    return tuple(spec.name for spec in ALGORITHMS.ours() if family(spec) == kind)
+    return tuple(spec.name for spec in ALGORITHMS.ours() if family(spec) == kind and not spec.function)

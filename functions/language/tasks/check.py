@@ -12,9 +12,9 @@ import numpy as np
 
 from functions.encoding import JsonDecoder, Undecodable, to_json
 from functions.environments.base import EnvironmentFault, EnvTask, options_of
-from functions.language.prompts import NUMBERS, beside, same_length, single_tokens
 from functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
 from functions.language.symbols import Symbols
+from functions.language.tasks.prompts import NUMBERS, beside, same_length, single_tokens
 from functions.resources.code_judge import Assignment
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
+from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.specification import AlgorithmConfig
 from functions.named_code import refuse_standard
 from functions.resources.settings import Resource
@@ -29,6 +30,7 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         require_resources(config.resources)
     else:
         refuse_gpu(config.algorithm.device)
+        refuse_language(config.algorithm.name)
 
 
 def refuse_gpu_elsewhere(device: object) -> None:
@@ -43,6 +45,15 @@ def refuse_gpu(device: object) -> None:
     """Raises `UserError` for a run with this `algorithm.device` on a back-end without GPUs."""
     if device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
+
+
+def refuse_language(algorithm: object) -> None:
+    """Raises `UserError` on a back-end that cannot serve the algorithm's tasks: those of agents that speak."""
+    if isinstance(algorithm, str) and algorithm in ALGORITHMS and (function := ALGORITHMS[algorithm].function):
+        raise UserError(
+            f"algorithm.name={algorithm}: a function `{function}` would read a whole model at every start, with more"
+            " packages than AWS takes; train on machines of yours: without --backend, or with --backend ray"
+        )
 
 
 def require_resources(resources: Mapping[str, Resource]) -> None:
@@ -80,7 +91,9 @@ def _require_sandbox(name: str, resource: Resource) -> None:
 def _require_engine(algorithm: AlgorithmConfig) -> None:
     if algorithm.network != "mlp":
         extras.require("networks", f"algorithm.network={algorithm.network}")
-    if algorithm.engine == "torch":
+    if algorithm.engine == "torch" and ALGORITHMS.lookup(algorithm.name).function:
+        extras.require("learner", f"algorithm.name={algorithm.name}")
+    elif algorithm.engine == "torch":
         extras.require("learner", "algorithm.device=cuda" if algorithm.device == "cuda" else "algorithm.engine=torch")
     if algorithm.device == "cuda" and not gpus.names():
         raise UserError("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")

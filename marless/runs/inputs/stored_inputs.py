@@ -1,4 +1,4 @@
-"""Stores the inputs of a new run before it begins: opponents' policies, a dataset and a base."""
+"""Stores the inputs of a new run before it begins: opponents' policies, a dataset, a base, and what agents speak by."""
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import RunInputs
@@ -9,6 +9,7 @@ from functions.environments.scripted import script_names
 from functions.environments.scripted.players import load
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
+from marless.runs.inputs.language_models import store_model
 from marless.runs.run_policies import store_opponents
 
 
@@ -19,6 +20,7 @@ def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
         opponents=store_opponents(config, run, storage),
         dataset=store_dataset(config, run, storage),
         base=store_base(config, storage),
+        model=store_model(config, storage),
     )
 
 

@@ -13,6 +13,7 @@ CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) 
 VARIANTS = [
     (spec.name, {"recurrent": recurrent, "layer_norm": normed})
     for spec in registry.ALGORITHMS.ours()
+    if spec.part_bytes
     for recurrent in (False, True)
     for normed in (False, True)
 ]

@@ -9,8 +9,9 @@ import pytest
 from functions.contract import BadRequest
 from functions.environments.base import EnvTask
 from functions.language.protocol import Outcome
+from functions.language.registry import make
 from functions.language.symbols import Symbols
-from functions.language.task_names import BUILT_IN, make
+from functions.language.task_names import BUILT_IN
 from functions.resources.code_judge import grade
 from functions.resources.port import RESOURCES
 from functions.resources.sandbox import Sandbox

@@ -9,8 +9,9 @@ from marless.page.run_settings import command, settings
 
 @pytest.mark.parametrize("name", [spec.name for spec in ALGORITHMS.ours()])
 def test_the_command_names_what_differs_for_every_algorithm(name):
-    """One that imitates has no defaults without a dataset."""
-    given = [f"algorithm.name={name}", "seed=7", *(["offline.dataset=data"] if name == "bc" else [])]
+    """One that imitates has no defaults without a dataset, and one whose agents speak has tasks of its own."""
+    needed = {"bc": ["offline.dataset=data"], "grpo": ["task.name=text/relay"]}
+    given = [f"algorithm.name={name}", "seed=7", *needed.get(name, [])]
     config = load(None, given)
     words = command(config).split()
     assert words[:2] == ["marless", "train"] and load(None, words[2:]) == config

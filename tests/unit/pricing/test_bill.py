@@ -182,7 +182,7 @@ def test_a_duration_that_cannot_be_is_refused(duration, memory):
 
 
 def test_a_function_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator, coordinator"):
+    with pytest.raises(ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator, language, coordinator"):
         Meter().add_invocation("puts", 1024, 1, 0, Usage())
 
 

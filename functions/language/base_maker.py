@@ -1,0 +1,61 @@
+"""Makes the base of a run: from nothing by the lessons of a task, or of a model in a folder or file.
+
+As a program, ``python -m functions.language.base_maker`` with a `BaseRequest` in JSON on its standard input: so who
+drives a run needs neither torch nor the memory of a model. A user's mistake is one line and exit code 2.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from functions.contract import BadRequest, MissingExtra
+from functions.encoding import from_json
+from functions.environments.base import EnvironmentFault
+from functions.language.base_request import BaseRequest, lessons_of
+from functions.language.errors import UnusableBase
+from functions.language.registry import make
+from functions.system_errors import explain
+
+# Tokens that a small base reads beyond those of the task that it is made for.
+_ROOM = 15
+
+
+def make_base(request: BaseRequest) -> bytes:
+    """The base's object; raises `UnusableBase`, `BadRequest`, `MissingExtra`, `EnvironmentFault` and `OSError`."""
+    try:
+        from functions.language.model.base_model import convert
+        from functions.language.model.pretraining import Pretraining, pretrain
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"a language model needs the package {error.name}: pip install 'marless[language]'"
+        ) from error
+    if request.task is None:
+        return convert(Path(request.source))
+    task, seed = make(request.task), request.training.seed
+    symbols, lessons = lessons_of(task, request.task.name, seed)
+    return pretrain(lessons, symbols, task.context + _ROOM, seed, Pretraining(steps=request.training.steps))
+
+
+def main() -> int:
+    """Writes the file that the request names, whole or not at all; returns the exit code."""
+    request = from_json(sys.stdin.buffer.read(), BaseRequest)
+    target = Path(request.target)
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        body = make_base(request)
+        part.write_bytes(body)
+        part.replace(target)
+    except (UnusableBase, BadRequest, MissingExtra, EnvironmentFault) as error:
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"{target}: {explain(error)}")
+    return 0
+
+
+def _failed(message: str) -> int:
+    sys.stderr.write(f"{message}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

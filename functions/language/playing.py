@@ -1,0 +1,121 @@
+"""Episodes of a language task played by the roles' adapters."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.contract import BadRequest, Match, Opponents, Team
+from functions.keys import group_name
+from functions.language.episodes import Episodes
+from functions.language.protocol import Outcome, TokenArray, Turn
+from functions.nn import gumbel
+from functions.serving import Tensors
+
+if TYPE_CHECKING:
+    from functions.language.adapter_layout import Flat
+    from functions.language.model.sampling import Sampled
+    from functions.language.model.speaker import Speaker
+
+Luck = Callable[[int], np.random.Generator]
+"""The generator of the replies to a turn, by the number of the turn."""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How a role speaks: by an adapter, drawn or greedily, or at random where it has none."""
+
+    adapter: "Flat | None"
+    acting: Literal["drawn", "greedy", "random"] = "drawn"
+
+
+class Played(NamedTuple):
+    """The turns of episodes with the replies to them, and how the episodes ended."""
+
+    turns: "tuple[tuple[Turn, Sampled], ...]"
+    outcome: Outcome
+
+
+def adapter_name(group: int) -> str:
+    """The tensor with a group's adapter."""
+    return f"policy/{group_name(group)}/adapter"
+
+
+def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:
+    """Of the team's roles in order; `greedy` as far as they have policies. Raises `BadRequest` for missing policies and
+    for scripted opponents."""
+    of_opponents = team.opponents or Opponents(agents=())
+    every = []
+    for role, group in enumerate(team.groups):
+        acting = of_opponents.acting if role in of_opponents.agents else "drawn"
+        if acting == "scripted":
+            raise BadRequest("nobody speaks by a script")
+        if acting == "random":
+            every.append(Voice(None, "random"))
+        else:
+            every.append(Voice(_adapter(policies, group), "greedy" if greedy else acting))
+    return every
+
+
+def with_earlier(newest: Sequence[Voice], match: Match, earlier: Tensors) -> list[Voice]:
+    """The voices in which all roles but those of the match's side speak by the earlier policies."""
+    acting: Literal["drawn", "greedy"] = "greedy" if match.greedy else "drawn"
+    return [
+        voice if role in match.agents else Voice(_adapter(earlier, match.team.groups[role]), acting)
+        for role, voice in enumerate(newest)
+    ]
+
+
+def _adapter(policies: Tensors, group: int) -> "Flat":
+    name = adapter_name(group)
+    if name not in policies:
+        raise BadRequest(f"the task has no {name}")
+    return policies[name]
+
+
+def play(
+    speaker: "Speaker",
+    episodes: Episodes,
+    voices: Sequence[Voice],
+    rng: np.random.Generator,
+    luck: Luck,
+    count: int,
+    copies: int = 1,
+) -> Played:
+    """`count` whole episodes, of which each `copies` consecutive ones begin alike as `rng` has it."""
+    turns: list[tuple[Turn, Sampled]] = []
+    turn: Turn | Outcome = episodes.reset(rng, count, copies)
+    while isinstance(turn, Turn):
+        sampled = _reply(speaker, voices[turn.role], turn, luck(len(turns)))
+        turns.append((turn, sampled))
+        turn = episodes.reply(sampled.replies)
+    return Played(tuple(turns), turn)
+
+
+def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generator) -> "Sampled":
+    from functions.language.model.sampling import sample
+
+    shape = (len(turn.prompts), turn.length, len(turn.allowed))
+    if voice.acting == "random":
+        return _at_random(turn, rng)
+    noise = gumbel.noise(rng.random(shape)).astype(np.float32) if voice.acting == "drawn" else None
+    return sample(speaker, voice.adapter, turn, noise)
+
+
+def _at_random(turn: Turn, rng: np.random.Generator) -> "Sampled":
+    """Every allowed token is as likely as any other."""
+    from functions.language.model.sampling import Sampled
+
+    replies = turn.allowed[rng.integers(len(turn.allowed), size=(len(turn.prompts), turn.length))]
+    mask = _before_end(replies, turn.end)
+    log_probability = np.where(mask, -np.log(np.float32(len(turn.allowed))), np.float32(0))
+    return Sampled(np.where(mask, replies, np.int32(turn.end or 0)), log_probability, mask)
+
+
+def _before_end(replies: TokenArray, end: int | None) -> NDArray[np.bool_]:
+    if end is None:
+        return np.ones(replies.shape, np.bool_)
+    ends = replies == end
+    return np.asarray(np.cumsum(ends, axis=1) - ends == 0)

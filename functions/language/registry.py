@@ -1,0 +1,76 @@
+"""Makes language tasks by their names.
+
+A factory of another package is called with the vocabulary, or None for the task's own, and with `task.options` as
+keyword arguments; one with a parameter `resources` is given what it may ask.
+"""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from functions.contract import BadRequest, MissingExtra
+from functions.environments.base import EnvironmentFault, EnvTask
+from functions.environments.pettingzoo.factory import module_of
+from functions.environments.pettingzoo.guard import describe_error_with_location
+from functions.isolation.process_guard import settling
+from functions.language import tasks
+from functions.language.episodes import fault_of
+from functions.language.protocol import LanguageTask, Tokenizer
+from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, OWN, unknown_task
+from functions.named_code import refuse_standard, require_maker
+from functions.resources.factories import resources_for
+
+_NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
+
+
+def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
+    """The task with the vocabulary of a base, or with its own.
+
+    Raises `BadRequest` for an unknown name, options that the task does not take, a vocabulary that cannot write its
+    prompts, or a task without a vocabulary of its own where None is given; `MissingExtra` when a package is not
+    installed, `EnvironmentFault` when the task breaks.
+    """
+    try:
+        with settling(f"{task.name}, make"):
+            made_task = _made(task, tokenizer)
+    except ValueError as error:
+        text = str(error)
+        raise BadRequest(text if task.name in text else f"{task.name}: {text}") from error
+    if fault := fault_of(made_task):
+        raise EnvironmentFault(f"{task.name}: {fault}")
+    return made_task
+
+
+def _made(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
+    if task.name in BUILT_IN:
+        factory = import_module(f"{tasks.__name__}.{task.name.removeprefix(FAMILY)}").make
+        built_in: LanguageTask = factory(task, tokenizer, **resources_for(factory))
+        return built_in
+    factory = _factory(task.name)
+    try:
+        own: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
+    except (ValueError, MissingExtra, BadRequest):
+        raise
+    except Exception as error:
+        raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
+    return own
+
+
+def _factory(name: str) -> Callable[..., Any]:
+    """The factory of another package, which is inspected before it is called; raises as `make`."""
+    if not name.startswith(OWN):
+        raise ValueError(unknown_task(name))
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"'{name}' names no language task: write it as '{EXAMPLE}'")
+    refuse_standard(match[1])
+    factory: Callable[..., Any] | None = getattr(module_of(name, match[1]), match[2], None)
+    if not callable(factory):
+        raise ValueError(f"module '{match[1]}' has no function '{match[2]}'")
+    require_maker(factory, _is_task, ("LanguageTask",), "a language task (roles, reset, reply)")
+    return factory
+
+
+def _is_task(kind: type) -> bool:
+    return all(hasattr(kind, name) for name in ("reset", "reply"))

@@ -1,0 +1,77 @@
+"""GRPO as the coordinator knows it: settings, its stage and what a group of roles learns."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, ScheduleName, StageSpec
+from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENVS
+
+PARTS = ("policy", "policy_optimiser")
+FUNCTION = "language"
+"""The kind of function that serves the tasks of agents that speak."""
+
+
+class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="grpo"):
+    """Group-relative policy optimisation of roles that speak, each by an adapter of a frozen model.
+
+    Formulas and their sources are in `functions.language.grpo`.
+    """
+
+    lr: Annotated[float, Meta(ge=0, le=LARGEST_STEP, description="Adam's step; 0: roles stay as they are")] = 5e-4
+    lr_schedule: Annotated[
+        ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
+    ] = "constant"
+    group_size: Annotated[
+        int, Meta(ge=2, le=MOST_ENVS, description="episodes that begin alike, whose replies are compared")
+    ] = 8
+    clip_coef: Annotated[float, Meta(gt=0, le=1, description="how far the probability ratio counts below 1")] = 0.2
+    clip_coef_high: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="how far the probability ratio counts above 1")
+    ] = 0.28
+    kl_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the divergence from the base alone")] = 0.0
+    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.003
+    scale: Annotated[
+        Literal["none", "std"],
+        Meta(description="std: advantages are divided by the standard deviation of their group"),
+    ] = "none"
+    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each adapter's gradient norm")] = 1.0
+
+    @property
+    def engine(self) -> str:
+        return "torch"
+
+    @property
+    def copies(self) -> int:
+        return self.group_size
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleName]:
+        return {"lr": self.lr_schedule}
+
+    @property
+    def clip(self) -> tuple[float, float]:
+        """How far the ratio counts below and above 1."""
+        return self.clip_coef, self.clip_coef_high
+
+    @property
+    def kl(self) -> float:
+        """The weight of the divergence from the base."""
+        return self.kl_coef
+
+    @property
+    def entropy(self) -> float:
+        """The weight of the entropy bonus."""
+        return self.ent_coef
+
+
+GRPO = AlgorithmSpec(
+    "grpo",
+    GrpoConfig,
+    (StageSpec("policy", (), "group", PARTS, PARTS),),
+    PARTS,
+    ".".join(("functions", "language", "learning")),  # packages of deployed functions hold what whole strings name
+    sum_parts=("policy",),
+    function=FUNCTION,
+)
