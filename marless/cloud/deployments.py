@@ -6,6 +6,7 @@ from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
 from coordinator.pricing.bill import Meter
 from functions.contract import LatencyName, Platform
+from functions.function_specs import DEPLOYED
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
 from infra.aws.deployment_ref import DeploymentRef
@@ -65,12 +66,15 @@ def connect(
 
 
 def fit(config: RunConfig, deployment: LocatedDeployment) -> RunConfig:
-    """The configuration with the sizes that functions and external resources were deployed with.
+    """The configuration with the sizes that functions and external resources were deployed with, as far as they are.
 
     Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size. So do resources that
     are not deployed.
     """
-    sizes = {name: _fit(name, size, deployment.deployment_ref) for name, size in asdict(config.functions).items()}
+    sizes = {
+        name: _fit(name, size, deployment.deployment_ref) if name in DEPLOYED else size
+        for name, size in asdict(config.functions).items()
+    }
     resources = fit_resources(config.resources, deployment.resources, deployment.deploy_command)
     return replace(config, functions=Functions(**sizes), resources=resources)
 

@@ -69,7 +69,7 @@ LEARNING = {
     "functions.algorithms.validation",
     "functions.isolation.process_guard",
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
-    *(spec.implementation for spec in ALGORITHMS.ours()),
+    *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
 TORCH = {
     "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.torch_modules",
@@ -77,7 +77,9 @@ TORCH = {
     "functions.nn.torch_weights", "functions.kernel_variables",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
-MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS if spec.deployed} | {COORDINATOR: {"onnx", "threadpoolctl", "torch"}}
+MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS if spec.deployed} | {
+    COORDINATOR: {"onnx", "threadpoolctl", "torch"}
+}
 
 
 @pytest.fixture(scope="module")

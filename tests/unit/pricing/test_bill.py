@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from coordinator.pricing.bill import INIT_LIMIT_MS, ActionCharge, Charge, Meter, bill, billed_ms, invocation
 from coordinator.pricing.prices import load_prices, priced_as, regions
 from functions.contract import ActionUse, Usage
-from functions.function_specs import DEPLOYED
+from functions.function_specs import BILLED
 
 PRICES = load_prices()
-PARTS = (*DEPLOYED, "actions", "storage", "requests", "logs", "transfer")
+PARTS = (*BILLED, "actions", "storage", "requests", "logs", "transfer")
 
 counts = st.integers(0, 10**12)
 charges = st.builds(Charge, **dict.fromkeys(Charge.__struct_fields__, counts))
 action_charges = st.builds(ActionCharge, **dict.fromkeys(ActionCharge.__struct_fields__, counts))
 meters = st.builds(
     Meter,
-    **dict.fromkeys(DEPLOYED, charges),
-    **dict.fromkeys([name for name in Meter.__struct_fields__ if name not in (*DEPLOYED, "actions")], counts),
+    **dict.fromkeys(BILLED, charges),
+    **dict.fromkeys([name for name in Meter.__struct_fields__ if name not in (*BILLED, "actions")], counts),
     actions=st.dictionaries(st.sampled_from(["judge", "solver"]), action_charges),
 )
 quick = settings(max_examples=50, deadline=None)
@@ -166,7 +166,7 @@ def test_a_meter_times_a_number_is_so_many_added_up(meter, count):
 
 
 @quick
-@given(st.lists(st.tuples(st.sampled_from(DEPLOYED), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
+@given(st.lists(st.tuples(st.sampled_from(BILLED), st.floats(0, 1000), st.floats(0, 9), st.integers(0, 9))))
 def test_invocations_count_the_same_together_and_one_by_one(ended):
     one_by_one = Meter()
     for name, duration, init, puts in ended:
@@ -182,7 +182,9 @@ def test_a_duration_that_cannot_be_is_refused(duration, memory):
 
 
 def test_a_function_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator, language, coordinator"):
+    with pytest.raises(
+        ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator, language, coordinator"
+    ):
         Meter().add_invocation("puts", 1024, 1, 0, Usage())
 
 
