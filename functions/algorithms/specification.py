@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import EnvSpec
-from functions.function_specs import PLACED
 from functions.setting_limits import MOST_UNITS
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
@@ -259,11 +258,6 @@ class AlgorithmSpec:
             return replace(stage, reads=(*stage.reads, *parts))
 
         return replace(self, stages=tuple(extended(stage) for stage in self.stages)) if more else self
-
-    @property
-    def placed(self) -> tuple[str, ...]:
-        """The functions that work in its rounds."""
-        return (self.function,) if self.function else PLACED
 
     @property
     def sums(self) -> StageSpec:

@@ -69,12 +69,12 @@ class Connection:
             self, storage=ReadOnlyStorage(self.storage), ledger=ReadOnlyLedger(self.ledger), invoker=NoInvoker()
         )
 
-    def prewarm(self, functions: "Sequence[str]" = PLACED) -> None:
-        """Lets workers import what the first tasks of these functions need while this process is still getting
-        ready."""
+    def prewarm(self, function: str = "") -> None:
+        """Lets workers import what the first tasks need while this process is still getting ready: those of `function`
+        if one serves all."""
         prewarm: Callable[[str], None] | None = getattr(self.invoker, "prewarm", None)
         if prewarm is not None:
-            for name in functions:
+            for name in (function,) if function else PLACED:
                 prewarm(name)
 
     def close(self) -> None:

@@ -131,7 +131,7 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
         closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
-        backend.prewarm(algorithm(config.algorithm.name).placed)
+        backend.prewarm(algorithm(config.algorithm.name).function)
         backend.serve(config.resources)
         inputs = store_inputs(short, "recorded", backend.storage)
         plan = Plan("recorded", short, "", load_prices(config.pricing.region), backend.platform, inputs)

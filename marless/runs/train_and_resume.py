@@ -129,7 +129,7 @@ def _drive(
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):
-        connection.prewarm(algorithm(config.algorithm.name).placed)
+        connection.prewarm(algorithm(config.algorithm.name).function)
         connection.serve(config.resources)
         from marless.runs.session import launch
 
