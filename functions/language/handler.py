@@ -25,7 +25,7 @@ from functions.environments.base import EnvTask
 from functions.language.bound_model import MODELS
 from functions.language.episodes import Episodes, spec_of
 from functions.language.errors import UnusableBase
-from functions.language.playing import Played, Voice, play, voices, with_earlier
+from functions.language.playing import Transcript, Voice, play, voices, with_earlier
 from functions.language.protocol import LanguageTask
 from functions.language.registry import make
 from functions.language.trajectories import tensors_of
@@ -95,12 +95,12 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
         marks = dict.fromkeys(names, earlier_agents(task.match))
     rollouts = [_rollout(task, every, number) for number in task.sampling.rollouts]
     tensors = marks
-    for number, played in zip(task.sampling.rollouts, rollouts, strict=True):
-        tensors |= tensors_of(number, played)
-    returns = [played.outcome.rewards for played in rollouts]
+    for number, transcript in zip(task.sampling.rollouts, rollouts, strict=True):
+        tensors |= tensors_of(number, transcript)
+    returns = [transcript.outcome.rewards for transcript in rollouts]
     score = mean_score(task.match, returns) if task.match else None
     reply = SampleReply(
-        env_steps=sum(len(played.turns) for played in rollouts) * task.sampling.num_envs,
+        env_steps=sum(len(transcript.turns) for transcript in rollouts) * task.sampling.num_envs,
         returns=_returns(np.concatenate(returns)),
         agent_returns=tuple(tuple(part.sum(axis=0).tolist()) for part in returns),
         env_metrics=_env_metrics(rollouts),
@@ -109,7 +109,7 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     return [Output("trajectory", tensors, (origin_,))], reply
 
 
-def _rollout(task: SampleTask, every: Sequence[Voice], number: int) -> Played:
+def _rollout(task: SampleTask, every: Sequence[Voice], number: int) -> Transcript:
     seed, round_, sampling = task.address.seed, task.address.round, task.sampling
     return play(
         MODELS.speaker,
@@ -129,12 +129,12 @@ def _episodes(environment: EnvTask) -> Episodes:
 def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     """Plays the task's episodes in blocks; each block has its own random address."""
     every = voices(task.team, read(blobs, task.policies), task.greedy)
-    episodes, blocks = _episodes(task.environment), list[Played]()
+    episodes, blocks = _episodes(task.environment), list[Transcript]()
     for block, first in enumerate(range(0, task.episodes, BLOCK)):
         address = (task.address.seed, "evaluate", task.stream, task.address.round, task.part, block)
         count = min(BLOCK, task.episodes - first)
         blocks.append(play(MODELS.speaker, episodes, every, generator(*address), _luck(address), count))
-    rewards = np.concatenate([played.outcome.rewards for played in blocks])
+    rewards = np.concatenate([transcript.outcome.rewards for transcript in blocks])
     return [], EvaluateReply(
         returns=_returns(rewards[:, _side(task)]),
         agent_returns=tuple(rewards.mean(axis=0).tolist()),
@@ -160,7 +160,7 @@ def _returns(rewards: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(rewards.sum(axis=1).tolist())
 
 
-def _env_metrics(parts: Sequence[Played]) -> dict[str, float]:
+def _env_metrics(parts: Sequence[Transcript]) -> dict[str, float]:
     """Means over the episodes."""
     names = parts[0].outcome.metrics
     return {name: float(np.concatenate([part.outcome.metrics[name] for part in parts]).mean()) for name in names}

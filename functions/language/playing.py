@@ -31,7 +31,7 @@ class Voice:
     acting: Literal["drawn", "greedy", "random"] = "drawn"
 
 
-class Played(NamedTuple):
+class Transcript(NamedTuple):
     """The turns of episodes with the replies to them, and how the episodes ended."""
 
     turns: "tuple[tuple[Turn, Sampled], ...]"
@@ -83,7 +83,7 @@ def play(
     luck: Luck,
     count: int,
     copies: int = 1,
-) -> Played:
+) -> Transcript:
     """`count` whole episodes, of which each `copies` consecutive ones begin alike as `rng` has it."""
     turns: list[tuple[Turn, Sampled]] = []
     turn: Turn | Outcome = episodes.reset(rng, count, copies)
@@ -91,7 +91,7 @@ def play(
         sampled = _reply(speaker, voices[turn.role], turn, luck(len(turns)))
         turns.append((turn, sampled))
         turn = episodes.reply(sampled.replies)
-    return Played(tuple(turns), turn)
+    return Transcript(tuple(turns), turn)
 
 
 def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generator) -> "Sampled":

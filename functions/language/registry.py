@@ -33,7 +33,7 @@ def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
     """
     try:
         with settling(f"{task.name}, make"):
-            made_task = _made(task, tokenizer)
+            made_task = _task_of(task, tokenizer)
     except ValueError as error:
         text = str(error)
         raise BadRequest(text if task.name in text else f"{task.name}: {text}") from error
@@ -42,19 +42,19 @@ def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
     return made_task
 
 
-def _made(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
+def _task_of(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
     if task.name in BUILT_IN:
         factory = import_module(f"{tasks.__name__}.{task.name.removeprefix(FAMILY)}").make
         built_in: LanguageTask = factory(task, tokenizer, **resources_for(factory))
         return built_in
     factory = _factory(task.name)
     try:
-        own: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
+        of_package: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
     except (ValueError, MissingExtra, BadRequest):
         raise
     except Exception as error:
         raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
-    return own
+    return of_package
 
 
 def _factory(name: str) -> Callable[..., Any]:

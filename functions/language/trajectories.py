@@ -13,7 +13,7 @@ from functions.environments.base import EnvSpec
 from functions.language.experience import Replies
 
 if TYPE_CHECKING:
-    from functions.language.playing import Played
+    from functions.language.playing import Transcript
 
 Array = NDArray[Any]
 
@@ -30,10 +30,10 @@ _TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK = (
 _REWARD = "reward"
 
 
-def tensors_of(rollout: int, played: "Played") -> dict[str, Array]:
+def tensors_of(rollout: int, transcript: "Transcript") -> dict[str, Array]:
     """A rollout's tensors by name."""
-    tensors: dict[str, Array] = {_REWARD: played.outcome.rewards}
-    for number, (turn, sampled) in enumerate(played.turns):
+    tensors: dict[str, Array] = {_REWARD: transcript.outcome.rewards}
+    for number, (turn, sampled) in enumerate(transcript.turns):
         arrays: dict[str, Array] = {
             _TOKENS: np.concatenate([turn.prompts, sampled.replies], axis=1, dtype=np.int32),
             _PROMPT: np.array([turn.prompts.shape[1]], np.int32),
@@ -82,10 +82,10 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
     if not all(part and all(np.array_equal(part[name], first[name]) for name in alike) for part in parts):
         raise BadRequest(f"turn {number + 1} has another role, prompt length or allowed tokens in some rollouts")
     role = int(first[_ROLE][0])
-    kept = [place for place, tensors in enumerate(by_rollout) if not _is_earlier(tensors, role)]
+    places = [place for place, tensors in enumerate(by_rollout) if not _is_earlier(tensors, role)]
 
     def rows(arrays: list[Array]) -> Array:
-        return np.concatenate([arrays[place] for place in kept]) if kept else arrays[0][:0]
+        return np.concatenate([arrays[place] for place in places]) if places else arrays[0][:0]
 
     return Replies(
         role=role,

@@ -73,8 +73,8 @@ class Check:
             prompts = beside(self._prompts[self._target], replies, self._question)
             return Turn(1, prompts, np.sort(self._verdicts), length=1)
         grades = self._grades(self._programs)
-        said = replies[:, 0] == self._verdicts[0]
-        checked = (said == (grades == 1.0)).astype(np.float64)
+        says_yes = replies[:, 0] == self._verdicts[0]
+        checked = (says_yes == (grades == 1.0)).astype(np.float64)
         metrics = {"written": grades, "checked": checked, "success": grades * checked}
         return Outcome(np.stack([grades, checked], axis=1), metrics)
 

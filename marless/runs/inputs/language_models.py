@@ -76,8 +76,8 @@ def model_file(config: RunConfig) -> Path:
             read_header(source)
             return source
     extras.require("language", f"base.model={source}")
-    request = BaseRequest(target=str(_kept(_digest_of(source))), source=str(source.resolve()))
-    return _made(request, f"reads {source}, once for this machine", "base.model")
+    request = BaseRequest(target=str(_cache_file(_digest_of(source))), source=str(source.resolve()))
+    return _file_of(request, f"reads {source}, once for this machine", "base.model")
 
 
 def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = None) -> Path:
@@ -92,15 +92,15 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     program = (provenance.code_sha256(), version("torch"), provenance.machine())
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
-    request = BaseRequest(target=str(target or _kept(digest)), task=task, training=training)
-    return _made(request, f"makes a small language model for {task.name}, once for this machine", "base.model")
+    request = BaseRequest(target=str(target or _cache_file(digest)), task=task, training=training)
+    return _file_of(request, f"makes a small language model for {task.name}, once for this machine", "base.model")
 
 
-def _kept(digest: str) -> Path:
+def _cache_file(digest: str) -> Path:
     return cache_folder() / "models" / f"{digest[:32]}{_SUFFIX}"
 
 
-def _made(request: BaseRequest, doing: str, where: str) -> Path:
+def _file_of(request: BaseRequest, doing: str, where: str) -> Path:
     """The file, made in a process of its own unless it is there."""
     target = Path(request.target)
     if target.is_file():
