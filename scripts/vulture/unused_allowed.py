@@ -62,6 +62,7 @@ MADDPG
 ISAC
 MASAC
 BC
+GRPO
 LOGGER
 
 # Names in annotations that are strings.

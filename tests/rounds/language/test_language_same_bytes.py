@@ -1,0 +1,69 @@
+"""What roles learn does not depend on who serves their tasks, how rounds are spread, and what is killed."""
+
+import pytest
+from language_runs import speak
+
+TWO, LAG = "scaling.rollouts=2", "pipeline.lag=1"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The same rounds, one task after the other in one process."""
+    return speak(tmp_path_factory.mktemp("language"), TWO)
+
+
+def test_roles_are_agents_that_learn(alone):
+    assert alone.state.status == "finished"
+    assert alone.state.env_spec.agents == ("speaker", "adder")
+    assert [line.env_steps for line in alone.lines] == [64, 128, 192]
+    assert {"policy/policy_loss/g00", "policy/policy_loss/g01"} <= {*alone.lines[-1].metrics}
+    assert set(alone.lines[-1].env_metrics) == {"success", "literal_messages"}
+    assert alone.lines[-1].learners == 2
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        ("placement.rule=packed",),
+        ("placement.rule=split", "placement.rollouts_per_invocation=2"),
+        ("placement.inline_objects=true",),
+    ],
+)
+def test_placement_changes_no_weight(tmp_path, alone, elsewhere):
+    assert speak(tmp_path, TWO, *elsewhere).sha256 == alone.sha256
+
+
+STREAMED = ("scaling.rollouts=3", "pipeline.rollouts=2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [(TWO,), (TWO, LAG), STREAMED])
+def test_the_number_of_workers_changes_no_weight(tmp_path, settings):
+    runs = [speak(tmp_path / str(workers), *settings, workers=workers) for workers in (1, 2)]
+    assert runs[0].sha256 == runs[1].sha256
+
+
+@pytest.mark.parametrize("works", ["sample", "learn"])
+def test_a_kill_changes_no_weight(tmp_path, alone, works):
+    def leave(state):
+        return state.round == 1 and any(name.startswith(works) for name in state.slots)
+
+    assert speak(tmp_path, TWO, leave=leave).state.status == "running"
+    assert speak(tmp_path, TWO).sha256 == alone.sha256
+
+
+def test_micro_batches_change_no_weight_wherever_they_are_summed(tmp_path):
+    runs = [speak(tmp_path / rule, *STREAMED, f"placement.rule={rule}") for rule in ("fused", "packed")]
+    assert runs[0].sha256 == runs[1].sha256
+    assert runs[0].lines[-1].metrics == runs[1].lines[-1].metrics
+
+
+def test_a_round_learns_from_the_one_before_it_wherever_it_runs(tmp_path, alone):
+    runs = [speak(tmp_path / rule, TWO, LAG, f"placement.rule={rule}") for rule in ("fused", "packed")]
+    assert runs[0].sha256 == runs[1].sha256 != alone.sha256
+
+
+def test_one_adapter_for_all_roles_is_another_run(tmp_path, alone):
+    together = speak(tmp_path, TWO, "sharing.rule=all")
+    assert together.state.groups == (0,)
+    assert together.sha256 != alone.sha256

@@ -1,0 +1,41 @@
+"""Small runs of `text/relay`: 16 episodes a round, and a base of two layers that has learned a little."""
+
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from driver import train
+
+from coordinator.core.state import RunInputs
+from functions.contract import LanguageModel, Ref
+from functions.environments.base import EnvTask
+from functions.language.base_maker import make_base
+from functions.language.base_request import BaseRequest, Training
+from infra.local.file_storage import FileStorage
+
+RELAY = (
+    "task.name=text/relay", "algorithm.name=grpo", "algorithm.group_size=4", "actors.num_envs=16", "stop.rounds=3",
+    "evaluation.every=2", "evaluation.episodes=8", "evaluation.final_episodes=8",
+)  # fmt: skip
+KEY = "rounds/model.base.safetensors"
+
+
+@cache
+def relay_base() -> bytes:
+    """The same bytes for all runs of a process."""
+    return make_base(BaseRequest(target="", task=EnvTask(name="text/relay"), training=Training(steps=40)))
+
+
+def speaking(folder: Path) -> RunInputs:
+    """Stores the base in the folder of a run."""
+    body = relay_base()
+    storage = FileStorage(folder / "objects")
+    if not storage.list(KEY):
+        storage.put(KEY, body)
+    ref = Ref(key=KEY, sha256=sha256(body).hexdigest(), size=len(body))
+    return RunInputs(model=LanguageModel(base=ref, rank=2, layers=1))
+
+
+def speak(folder: Path, *overrides: str, **settings):
+    """As `driver.train`; it goes on with what the folder has."""
+    return train(folder, [*RELAY, *overrides], inputs=speaking(folder), **settings)
