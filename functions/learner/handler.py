@@ -46,7 +46,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
         return [Output("tensors", part_sums)], LearnReply()
     share = Share(task.stages, task.groups, range(first, first + learning.updates))
     replay_buffer = _replay_buffer(task, trajectories, blobs)
-    code = algorithms.implementation(algorithms.algorithm(learning.algorithm))
+    code = algorithms.implementation(algorithms.trained(learning))
     data = code.join(learning.spec, trajectories, task.rollouts)
     outcome = update(task, task.address.round, share, data, tensors, replay_buffer, task.progress, task.age)
     policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.trained(learning).parts)
