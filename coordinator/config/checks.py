@@ -293,11 +293,11 @@ def _task(config: RunConfig) -> Iterator[str]:
         if learner not in speakers:
             fit = " or ".join(speakers)
             yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; set algorithm.name={fit}"
+    elif name.startswith(FAMILY):
+        yield f"task.name: {unknown_task(name)}"
     elif learner in speakers:
         there_are = ", ".join((*BUILT_IN, EXAMPLE))
         yield f"task.name: {learner} learns tasks whose agents speak, and {name} is none; there are {there_are}"
-    elif name.startswith(FAMILY):
-        yield f"task.name: {unknown_task(name)}"
     elif not is_known(name):
         yield f"task.name: {ENVIRONMENTS.unknown(name)}"
 

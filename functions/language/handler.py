@@ -96,7 +96,7 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     rollouts = [_rollout(task, every, number) for number in task.sampling.rollouts]
     tensors = marks
     for number, transcript in zip(task.sampling.rollouts, rollouts, strict=True):
-        tensors |= tensors_of(number, transcript)
+        tensors |= tensors_of(number, transcript.turns, transcript.outcome.rewards)
     returns = [transcript.outcome.rewards for transcript in rollouts]
     score = mean_score(task.match, returns) if task.match else None
     reply = SampleReply(

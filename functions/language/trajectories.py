@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,7 @@ from functions.contract import BadRequest, Team
 from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.language.experience import Replies
-
-if TYPE_CHECKING:
-    from functions.language.playing import Transcript
+from functions.language.protocol import TokenArray, Turn
 
 Array = NDArray[Any]
 
@@ -30,10 +28,23 @@ _TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK = (
 _REWARD = "reward"
 
 
-def tensors_of(rollout: int, transcript: "Transcript") -> dict[str, Array]:
-    """A rollout's tensors by name."""
-    tensors: dict[str, Array] = {_REWARD: transcript.outcome.rewards}
-    for number, (turn, sampled) in enumerate(transcript.turns):
+class Written(Protocol):
+    """Replies to a turn, as `functions.language.model.sampling.Sampled`."""
+
+    @property
+    def replies(self) -> TokenArray: ...
+
+    @property
+    def log_probability(self) -> NDArray[np.float32]: ...
+
+    @property
+    def mask(self) -> NDArray[np.bool_]: ...
+
+
+def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Written]], rewards: NDArray[np.float64]) -> dict[str, Array]:
+    """A rollout's tensors by name; rewards are ``[E, roles]``."""
+    tensors: dict[str, Array] = {_REWARD: rewards}
+    for number, (turn, sampled) in enumerate(turns):
         arrays: dict[str, Array] = {
             _TOKENS: np.concatenate([turn.prompts, sampled.replies], axis=1, dtype=np.int32),
             _PROMPT: np.array([turn.prompts.shape[1]], np.int32),

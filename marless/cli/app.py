@@ -28,6 +28,7 @@ from marless.signals import Interrupted, end, handle_signals
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
 COMMANDS = {
     "train": "train a team of policies",
+    "pretrain": "make a small language model for a task whose agents speak",
     "worker": "serve runs that another machine drives",
     "resume": "continue a run that stopped, or raise its limits",
     "status": "show the progress of a run",
@@ -68,8 +69,8 @@ _FOLDERS = {
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {
-    "train", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report", "log",
-    "export",
+    "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report",
+    "log", "export",
 }  # fmt: skip
 # Commands whose results are files: what they say meanwhile may be lost without harm.
 _DRIVE = {"train", "resume", "study", "ablate", "watch"}

@@ -11,6 +11,7 @@ from coordinator.errors import UserError
 from functions.contract import BadRequest, CorruptObject, ForeignObject, NoSuchObject, Origin
 from functions.environments.base import EnvironmentFault, Unsupported
 from marless.exports import dataset_files, policy_files
+from marless.exports.adapter_files import PEFT, adapter_files
 from marless.exports.destination import require_free, write_folder
 from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.replayed_rounds import ALONE, PlayAgain, replayed_rounds
@@ -23,7 +24,7 @@ from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_team
 from marless.runs.stored_run import Stored, look
 
-FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS)
+FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS, PEFT)
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,22 @@ def export(
     greedy: bool = False,
     rounds: tuple[int, int] | None = None,
     again: PlayAgain = ALONE,
+    role: str | None = None,
 ) -> Exported:
     """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`; in one of episodes `episodes` that
     they play, or those of training in `rounds`, the first and the last, which are played `again` where the run does
-    not store them.
+    not store them. `role` is that of agents that speak whose adapter alone is written.
 
     Raises `UserError` for what does not fit the format, and what the run does not have.
     """
     if to not in FORMATS:
         raise UserError(f"there is no format {to}; known are {', '.join(FORMATS)}")
     out = out or Path("exports") / f"{folder.path.resolve().name}-{to}"
-    if to in policy_files.FORMATS:
+    if to not in dataset_files.FORMATS:
         if episodes is not None or greedy or rounds:
             raise UserError(f"--to {to} writes policies; leave --episodes, --greedy and --rounds away")
-        return _export_policies(folder, to, out, best)
+        return _export_policies(folder, to, out, best, role)
+    _require_networks(folder, to, role)
     if (episodes is None) == (rounds is None):
         raise UserError(f"--to {to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
     if episodes is not None:
@@ -88,9 +91,28 @@ def export(
     return _export_rounds(folder, to, out, rounds, again)
 
 
-def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool) -> Exported:
+def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
+    """Raises `UserError` for agents that speak, and for a role of others."""
+    if folder.identity().inputs.model is not None:
+        raise UserError(f"{folder.name}: agents that speak have adapters and no networks of {to}; use --to {PEFT}")
+    if role is not None:
+        raise UserError(f"--role: --to {to} writes all agents; leave it away")
+
+
+def _export_adapters(folder: RunFolder, out: Path, best: bool, role: str | None) -> Exported:
+    """Writes adapters; raises `UserError`."""
+    files, roles = adapter_files(folder, best, role)
+    write_folder(out, files)
+    of = f"adapters of {', '.join(roles)}" if len(roles) > 1 else f"the adapter of {roles[0]}"
+    return Exported(out, _sizes(files), f"{of}; load with peft.PeftModel.from_pretrained")
+
+
+def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool, role: str | None) -> Exported:
     """Writes the policies; raises `UserError`."""
     require_free(out)
+    if format_ == PEFT:
+        return _export_adapters(folder, out, best, role)
+    _require_networks(folder, format_, role)
     from_run = source(folder, best)
     files = policy_files.policy_files(from_run.team, format_, from_run.origin)
     write_folder(out, files)

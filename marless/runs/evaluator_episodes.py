@@ -1,6 +1,6 @@
 """Greedy episodes with a run's policies, played by evaluator functions for commands outside of a run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +12,7 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
-from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, Team
+from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, SampleTask, Team
 from functions.encoding import to_json
 from functions.environments import registry
 from functions.environments.base import Unsupported
@@ -80,29 +80,39 @@ def play(
 ) -> list[tuple[EvaluateReply, Report]]:
     """Has `function` do the tasks; returns replies in the order of `requests`. `progress` is told how many episodes are
     over. Raises `UserError` when one fails `attempts` times."""
-    waiting = {task.address.id: task for task in requests}
     episodes, over = sum(task.episodes for task in requests), 0
     progress(f"{over:,} of {episodes:,} episodes")
     replies_by_task: dict[str, tuple[EvaluateReply, Report]] = {}
+    episodes_by_task = {task.address.id: task.episodes for task in requests}
+    for done, report in answers(invoker, function, requests, attempts):
+        assert isinstance(done.reply, EvaluateReply)
+        replies_by_task[done.id] = done.reply, report
+        over += episodes_by_task[done.id]
+        progress(f"{over:,} of {episodes:,} episodes")
+    return [replies_by_task[task.address.id] for task in requests]
+
+
+def answers(
+    invoker: Invoker, function: str, requests: Sequence[EvaluateTask | SampleTask], attempts: int
+) -> Iterator[tuple[Done, Report]]:
+    """The answers as they come; raises `UserError` when a task fails `attempts` times."""
+    waiting = {task.address.id: task for task in requests}
     for task in requests:
         _ask(invoker, function, task)
     while waiting:
         for report in invoker.wait(0.5):
             task = waiting[report.id]
             report, answer = decode_answer(report)
-            if isinstance(answer, Done) and isinstance(answer.reply, EvaluateReply):
-                replies_by_task[report.id] = answer.reply, report
+            if isinstance(answer, Done):
                 del waiting[report.id]
-                over += task.episodes
-                progress(f"{over:,} of {episodes:,} episodes")
+                yield answer, report
                 continue
             final = isinstance(answer, Failed) and not answer.again
             if final or task.attempt + 1 >= attempts:
                 raise UserError(answer.message if isinstance(answer, Failed) else f"{report.outcome}: {report.detail}")
             waiting[report.id] = msgspec.structs.replace(task, attempt=task.attempt + 1)
             _ask(invoker, function, waiting[report.id])
-    return [replies_by_task[task.address.id] for task in requests]
 
 
-def _ask(invoker: Invoker, function: str, task: EvaluateTask) -> None:
+def _ask(invoker: Invoker, function: str, task: EvaluateTask | SampleTask) -> None:
     invoker.invoke(function, task.address.id, task.attempt, to_json(task), task.timeout_s)

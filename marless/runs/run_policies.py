@@ -85,7 +85,8 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:
     """Links the objects of a local run; downloads those of a run in the cloud."""
     if run.identity.deployment_ref is None:
-        link_objects(folder.path / "objects", target, run.saved_state.policies)
+        model = run.plan.inputs.model
+        link_objects(folder.path / "objects", target, [*run.saved_state.policies, *([model.base] if model else [])])
         return
     objects = FileStorage(target)
     for ref in run.saved_state.policies:

@@ -9,6 +9,8 @@ from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
 from coordinator.config.schema import RunConfig
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
@@ -49,10 +51,14 @@ def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()
         shape, size = read_header(path).shape, path.stat().st_size
+        with safe_open(path, "numpy"):  # it looks whether the file is as long as it says
+            pass
         layers = min(config.base.layers, shape.layers)
         AdapterLayout(shape, config.base.rank, layers)
     except UnusableBase as error:
         raise UserError(f"base.model: {error}") from error
+    except SafetensorError as error:
+        raise UserError(f"base.model: {path} is cut short or damaged ({error}); make it anew") from error
     except OSError as error:
         raise UserError(f"base.model: {path}: {explain(error)}") from error
     key = keys.object_key(f"rounds/model-{digest[:16]}", "base")
@@ -93,7 +99,8 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
     request = BaseRequest(target=str(target or _cache_file(digest)), task=task, training=training)
-    return _file_of(request, f"makes a small language model for {task.name}, once for this machine", "base.model")
+    once = "" if target else ", once for this machine"
+    return _file_of(request, f"makes a small language model for {task.name}{once}", "base.model")
 
 
 def _cache_file(digest: str) -> Path:

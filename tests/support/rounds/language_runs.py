@@ -4,13 +4,18 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 from driver import train
 
 from coordinator.core.state import RunInputs
 from functions.contract import LanguageModel, Ref
 from functions.environments.base import EnvTask
 from functions.language.base_maker import make_base
-from functions.language.base_request import BaseRequest, Training
+from functions.language.base_request import BaseRequest, Training, lessons_of
+from functions.language.model.pretraining import Pretraining, pretrain
+from functions.language.protocol import Lesson
+from functions.language.registry import make
+from functions.language.symbols import Symbols
 from infra.local.file_storage import FileStorage
 
 RELAY = (
@@ -39,3 +44,15 @@ def speaking(folder: Path) -> RunInputs:
 def speak(folder: Path, *overrides: str, **settings):
     """As `driver.train`; it goes on with what the folder has."""
     return train(folder, [*RELAY, *overrides], inputs=speaking(folder), **settings)
+
+
+def letters_base() -> bytes:
+    """Of the letters a to c, which it repeats."""
+    lesson = Lesson(np.array([[0, 0], [1, 1], [2, 2]], np.int32), prompt=1)
+    return pretrain([lesson], Symbols(["a", "b", "c"]), 8, 0, Pretraining(steps=9))
+
+
+def short_base() -> bytes:
+    """Of the relay, with room for eight tokens."""
+    symbols, lessons = lessons_of(make(EnvTask(name="text/relay")), "text/relay", 0)
+    return pretrain(lessons, symbols, 8, 0, Pretraining(steps=1))

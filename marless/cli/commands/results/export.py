@@ -8,6 +8,7 @@ from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.exports import dataset_files, policy_files
+from marless.exports.adapter_files import PEFT
 from marless.exports.export import FORMATS, Exported, export, stores_rounds
 from marless.exports.replayed_rounds import PlayAgain
 from marless.output import note, say, say_json
@@ -18,6 +19,7 @@ EXAMPLES = """examples:
   marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
   marless export latest --to torch --best -o policies   programs for plain torch, of the best evaluation
   marless export latest --to safetensors                weights, a list of layers, and a player in numpy
+  marless export relay --role adder --to peft           the adapter of a role that speaks, for peft, vLLM and LoRAX
   marless export latest --to npz --episodes 1000        sampled episodes, for offline learning
   marless export latest --to parquet --episodes 1000 --greedy
   marless export latest --to parquet --rounds 90-100    what was sampled in training, a table for each agent
@@ -32,11 +34,13 @@ def arguments(parser: ArgumentParser) -> None:
         "--to",
         choices=FORMATS,
         required=True,
-        help=f"policies: {', '.join(policy_files.FORMATS)}; episodes: {', '.join(dataset_files.FORMATS)}",
+        help=f"policies: {', '.join(policy_files.FORMATS)}; episodes: {', '.join(dataset_files.FORMATS)}; adapters of"
+        f" agents that speak: {PEFT}",
     )
     parser.add_argument(
         "-o", "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
     )
+    parser.add_argument("--role", metavar="ROLE", help="this role alone (peft; default: all, in folders of their own)")
     parser.add_argument("--best", action="store_true", help="the policies of the best evaluation, not the newest")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="how many episodes to play (npz, parquet)")
     parser.add_argument(
@@ -58,9 +62,8 @@ def run(options: Namespace) -> int:
         folder = playable(options.run, options.trust)
     with progress_lines() as progress:
         again = PlayAgain(options.workers, note, progress)
-        exported = export(
-            folder, options.to, options.out, options.best, options.episodes, options.greedy, options.rounds, again
-        )
+        what = (options.to, options.out, options.best, options.episodes, options.greedy, options.rounds)
+        exported = export(folder, *what, again, options.role)
     _show(exported, options.json)
     return FINISHED
 

@@ -1,20 +1,22 @@
-"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window."""
+"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window; what agents
+say that speak is printed."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
+from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.output import say
-from marless.replays import replay_window
+from marless.replays import replay_window, transcripts
 from marless.replays.replay_file import encoder, record
 
 EXAMPLES = """examples:
   marless replay                                 three episodes of the latest run
   marless replay my_run --beside random          and random agents on the same start states
   marless replay my_run --episodes 5 --out team.mp4
-  marless replay my_run --live                   in a window"""
+  marless replay my_run --live                   in a window
+  marless replay relay --episodes 5              what the roles of a language task say to each other"""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -40,6 +42,12 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plays in a window, or writes the picture and prints its path."""
     folder = playable(options.run, options.trust)
+    if transcripts.speaks(folder):
+        if options.beside or options.live or options.out:
+            raise UserError(f"{folder.name}: agents that speak are printed; leave --beside, --live and --out away")
+        for text in transcripts.transcripts(folder, options.episodes):
+            say(*text.splitlines(), "")
+        return FINISHED
     if options.out is not None:
         encoder(options.out)
     if options.live:

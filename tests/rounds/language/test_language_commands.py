@@ -1,0 +1,105 @@
+"""What a user does with runs of agents that speak, and mistakes in one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Commands
+from language_runs import RELAY, letters_base, relay_base, short_base
+from safetensors.numpy import load_file
+
+from coordinator.errors import UserError
+from marless.runs.inputs.required_packages import refuse_language
+
+BASE = "base.model=relay.safetensors"
+ECHO = ("task.name=text:spoken_tasks:make", "base.model=letters.safetensors")
+
+
+@pytest.fixture
+def marless(tmp_path, shell, capfd):
+    shell.cd(tmp_path)
+    Path("relay.safetensors").write_bytes(relay_base())
+    Path("letters.safetensors").write_bytes(letters_base())
+    return Commands(capfd)
+
+
+def train(marless, *settings, name="talk"):
+    return marless("train", *RELAY, BASE, "base.rank=2", "base.layers=1", *settings, "--run", name, "--workers", "1")
+
+
+def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
+    assert train(marless).code == 0
+    assert "success" in " ".join(marless("evaluate", "talk", "--episodes", "8", "--workers", "1").out)
+    texts = marless("replay", "talk", "--episodes", "2").out
+    assert [line for line in texts if line.startswith("episode")] == ["episode 1", "episode 2"]
+    assert sum("The number " in line for line in texts) == sum("1+2=3, 4+4=8, " in line for line in texts) == 2
+    assert marless("export", "talk", "--to", "peft", "--role", "adder").code == 0
+    config = json.loads(Path("exports/talk-peft/adapter_config.json").read_bytes())
+    assert (config["r"], config["layers_to_transform"], config["base_model_name_or_path"]) == (2, [1], "base")
+    assert len(load_file("exports/talk-peft/adapter_model.safetensors")) == 14
+    assert load_file("exports/talk-peft/base/model.safetensors").keys() == load_file("relay.safetensors").keys()
+    Path("relay.safetensors").unlink()  # the run has its own
+    assert marless("resume", "talk", "stop.rounds=4", "--workers", "1").code == 0
+    assert marless("verify", "talk").code == 0
+
+
+def test_a_task_of_a_package_is_learned_by_its_name(marless):
+    assert train(marless, *ECHO).code == 0
+    assert json.loads(Path("runs/talk/summary.json").read_bytes())["rounds"] == 3
+
+
+def test_all_roles_may_speak_by_one_adapter(marless):
+    assert train(marless, "sharing.rule=all").code == 0
+    marless("export", "talk", "--to", "peft")
+    speaker, adder = (Path(f"exports/talk-peft/{role}/adapter_model.safetensors") for role in ("speaker", "adder"))
+    assert speaker.read_bytes() == adder.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["task.name=mpe/simple"], "grpo learns tasks whose agents speak, and mpe/simple is none"),
+        (["task.name=text/rely"], "no language task is called text/rely; did you mean text/relay?"),
+        (["actors.num_envs=18"], "18 episodes are not groups of algorithm.group_size=4"),
+        (["placement.rule=whole"], "agents that speak are not placed by whole; use fused, packed or split"),
+        (["opponents.side=0", "opponents.policies=scripted"], "nobody speaks by a script"),
+        (["base.model=nowhere"], "there is no file or folder nowhere"),
+        (["base.rank=900"], "rank 900: the smallest matrix of the model allows 1 to"),
+        (["base.model=cut.safetensors"], "cut.safetensors is cut short or damaged"),
+        (["base.model=letters.safetensors"], "text/relay: the vocabulary has no symbol for '0'"),
+        (["base.model=short.safetensors"], "a prompt with its reply has 17 tokens, and the base reads 8"),
+        (["task.name=text:spoken_tasks:unpaid", ECHO[1]], "rewards are not 16 x 1 finite numbers"),
+    ],
+)
+def test_mistakes_are_one_line(marless, settings, message):
+    Path("cut.safetensors").write_bytes(relay_base()[:-1000])
+    Path("short.safetensors").write_bytes(short_base())
+    said = train(marless, *settings)
+    assert said.code in (1, 2)
+    (line,) = [line for line in said.err if line.startswith("marless: ")]
+    assert message in line
+
+
+def test_other_algorithms_and_other_places_are_refused_in_one_line(marless):
+    said = marless("train", "task.name=text/relay")
+    assert said.err == [
+        "marless: the command line: algorithm.name: in text/relay agents speak, which mappo does not learn; set"
+        " algorithm.name=grpo"
+    ]
+    with pytest.raises(UserError, match="a function `language` would read a whole model at every start"):
+        refuse_language("grpo")
+    refuse_language("mappo")
+
+
+def test_what_a_run_of_numbers_has_not_got_is_said_in_one_line(marless):
+    assert marless.train("numbers").code == 0
+    (line,) = marless("export", "numbers", "--to", "peft").err
+    assert "its agents do not speak" in line
+    (line,) = marless("export", "numbers", "--to", "safetensors", "--role", "agent_0").err
+    assert "writes all agents; leave it away" in line
+
+
+def test_without_torch_agents_do_not_speak(marless, shell):
+    shell.uninstall("torch")
+    (line,) = train(marless).err
+    assert "algorithm.name=grpo needs packages that are not installed" in line
