@@ -15,6 +15,7 @@ from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from functions.algorithms.registry import algorithm
 from functions.contract import StorageFault
+from functions.function_specs import NAMES
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
@@ -226,7 +227,6 @@ def is_limit(key: str) -> bool:
 
 def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
     """`UserError` for a time-out that the deployed function does not have."""
-    for name, size in msgspec.structs.asdict(functions).items():
-        if size.timeout_s > deployment_ref.timeout_s[name]:
-            most = deployment_ref.timeout_s[name]
+    for name, most in deployment_ref.timeout_s.items():
+        if name in NAMES and getattr(functions, name).timeout_s > most:
             raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
