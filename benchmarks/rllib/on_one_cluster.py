@@ -15,7 +15,7 @@ import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -112,18 +112,18 @@ def cluster(python: str) -> Iterator[dict[str, str]]:
     variables = {**environment(), **settings, "RAY_ADDRESS": address}
     ray = [python, "-m", "ray.scripts.scripts"]
     where = ["--node-ip-address=127.0.0.1", f"--port={address.rpartition(':')[2]}", f"--num-cpus={WORKERS}"]
-    without_address = {name: value for name, value in variables.items() if name != "RAY_ADDRESS"}
     start = [*ray, "start", "--head", "--block", "--include-dashboard=false", *where]
-    head = subprocess.Popen(start, env=without_address, stdout=sys.stderr)
-    try:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        # Its address ends with it, and is not what Ray finds on this machine afterwards.
+        own = {name: value for name, value in variables.items() if name != "RAY_ADDRESS"} | {"RAY_TMPDIR": folder}
+        head = subprocess.Popen(start, env=own, stdout=sys.stderr)
+        stack.callback(head.wait)
+        stack.callback(head.terminate)
         until = time.monotonic() + _START_S
         while subprocess.run([*ray, "health-check", "--address", address], env=variables, check=False).returncode:
             if head.poll() is not None or time.monotonic() > until:
                 sys.exit("Ray did not start")
         yield variables
-    finally:
-        head.terminate()
-        head.wait()
 
 
 def main() -> None:
