@@ -9,6 +9,7 @@ import pytest
 from commands import SMALL as SIGNAL
 from commands import Commands
 from driver import train as drive
+from studies import study
 
 from coordinator.config.loading import load
 from functions import codec
@@ -136,13 +137,14 @@ def test_the_learners_object_is_smaller_than_two_fifths_of_that_of_whole_network
     assert [ref.size for ref in whole.policies] == [ref.size for ref in small.policies]
 
 
-def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_its_hash(marless):
+@pytest.mark.parametrize(
+    ("rates", "seeds"), [([1e-3, 1e-2], 2), pytest.param([1e-4, 3e-4, 1e-3, 1e-2], 8, marks=pytest.mark.conformance)]
+)
+def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_its_hash(marless, rates, seeds):
     assert marless.train("pre", "sharing.rule=all").code == 0
-    study = {"seeds": "1-2", "pool.slots": 2, "vary.algorithm.lr": [1e-3, 1e-2], "base.task.name": "toy/signal"}
-    study |= {"base.stop.rounds": 2, "base.sharing.identity": True, "base.base.policies": "runs/pre"}
-    settings = [setting.replace("toy/signal", '"toy/signal"') for setting in SIGNAL[1:-1]]
-    lines = [f"{key} = {json.dumps(value)}" for key, value in study.items()]
-    Path("tenants.toml").write_text("\n".join([*lines, *(f"base.{setting}" for setting in settings)]))
+    head = f'seeds = "1-{seeds}"\npool.slots = 2\nvary.algorithm.lr = {rates}\n'
+    common = (*SIGNAL[:-1], "base.policies=runs/pre", "sharing.identity=true", "stop.rounds=2")
+    study(Path("tenants.toml"), head=head, base=common)
     assert marless("study", "tenants.toml").code == 0
     hashes, bases = {}, set()
     for folder in Path("studies/tenants/runs").iterdir():
@@ -151,7 +153,7 @@ def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_i
         base = identity.inputs.base.networks
         assert codec.fetch(FileStorage(folder / "objects"), base)  # raises if it is not the object that was recorded
         bases.add((base.key, base.sha256))
-    assert (len(hashes), len(bases)) == (4, 1)
+    assert (len(hashes), len(bases)) == (len(rates) * seeds, 1)
     for (lr, seed), found in hashes.items():
         own = ("base.policies=runs/pre", "sharing.identity=true", f"algorithm.lr={lr}", f"seed={seed}", "stop.rounds=2")
         assert marless.train(f"alone-{lr}-{seed}", *own).code == 0

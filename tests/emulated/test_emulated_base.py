@@ -1,0 +1,15 @@
+"""Runs of a base in the emulated account: functions may read it, and the weights are those of a local run."""
+
+import pytest
+from emulated_runs import detach, same
+
+BASE = ("base.policies=runs/pretrained", "base.rank=2", "sharing.identity=true", "scaling.rollouts=2")
+
+
+@pytest.mark.parametrize("placement", ["whole", pytest.param("split", marks=pytest.mark.conformance)])
+def test_a_detached_run_of_a_base_has_the_weights_of_a_local_one(place, marless, finished, expected, placement):
+    if not (place.home / "runs" / "pretrained").exists():
+        assert marless.train("pretrained", "sharing.rule=all").code == 0
+    detach(marless, f"base-{placement}", *BASE, f"placement.rule={placement}")
+    (found,) = finished(f"base-{placement}")
+    same(found, expected(marless, *BASE))
