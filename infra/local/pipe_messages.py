@@ -13,8 +13,10 @@ import msgspec
 from functions.encoding import Undecodable, to_message_pack
 
 _LENGTHS = struct.Struct("<IQ")
-# As much as a pipe may hold that carries objects.
-_CHUNK = 1 << 18
+# The default capacity of a pipe on Linux.
+_CHUNK = 1 << 16
+# A body of more bytes than this is put together as it arrives: what announces it need not send it.
+_MOST_PLACED = 1 << 26
 # A message is held in memory.
 _MOST_BYTES = 1 << 32
 
@@ -139,20 +141,32 @@ class Inbox:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer = bytearray()
+        # A long body is read into its place, a third of the work: its header, and how many bytes of it have arrived.
+        self._header, self._body, self._arrived = b"", bytearray(), 0
 
     @property
     def partial(self) -> bool:
         """Whether a frame has begun to arrive."""
-        return bool(self._buffer)
+        return bool(self._buffer or self._body)
 
     def fill(self) -> bool:
         """Reads from the pipe, waiting only if the pipe blocks; False at the pipe's end."""
+        if self._arrived < len(self._body):
+            with memoryview(self._body) as view, view[self._arrived :] as rest:
+                count = os.readv(self._descriptor, [rest])
+            self._arrived += count
+            return bool(count)
         chunk = os.read(self._descriptor, _CHUNK)
         self._buffer += chunk
         return bool(chunk)
 
     def frames(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames that have arrived completely; raises `Undecodable` for one that no message can be."""
+        if self._body:
+            if self._arrived < len(self._body):
+                return
+            placed, self._body, self._arrived = bytes(self._body), bytearray(), 0
+            yield self._header, placed
         buffer = self._buffer
         while len(buffer) >= _LENGTHS.size:
             header, body = _LENGTHS.unpack_from(buffer)
@@ -161,8 +175,17 @@ class Inbox:
             middle = _LENGTHS.size + header
             end = middle + body
             if len(buffer) < end:
+                if middle <= len(buffer) and _CHUNK < body <= _MOST_PLACED:
+                    self._place(middle, body)
                 return
             with memoryview(buffer) as view:
                 header_and_body = bytes(view[_LENGTHS.size : middle]), bytes(view[middle:end])
             del buffer[:end]
             yield header_and_body
+
+    def _place(self, middle: int, size: int) -> None:
+        """A frame with a body of that size has begun to arrive, up to `middle` and beyond."""
+        self._header, self._body = bytes(self._buffer[_LENGTHS.size : middle]), bytearray(size)
+        self._arrived = len(self._buffer) - middle
+        self._body[: self._arrived] = self._buffer[middle:]
+        self._buffer.clear()

@@ -2,6 +2,7 @@
 
 import math
 import os
+from contextlib import suppress
 from decimal import Decimal
 
 import msgspec
@@ -136,3 +137,21 @@ def test_a_frame_carries_text_that_is_no_valid_unicode():
     ((header, body),) = inbox.frames()
     os.close(near)
     assert READ["ended"][0].decode(header).error == "OSError: b\\udcff" and body == b"body"
+
+
+@pytest.mark.parametrize("piece", [7_000, 65_536, 1 << 20])
+def test_frames_are_whole_however_long_they_are_and_in_whatever_pieces_they_arrive(piece):
+    bodies = [bytes([number]) * size for number, size in enumerate((0, 70_000, 1, 65_536, 65_537, 300_000, 40))]
+    data = b"".join(frame(Ended(1.0, 1.0, 1.0, 1.0), body) for body in bodies)
+    near, far = os.pipe()
+    os.set_blocking(near, False)
+    os.set_blocking(far, False)
+    inbox, arrived = Inbox(near), []
+    while data:
+        data = data[os.write(far, data[:piece]) :]
+        with suppress(BlockingIOError):
+            while inbox.fill():
+                arrived += [body for _, body in inbox.frames()]
+    os.close(near)
+    os.close(far)
+    assert arrived == bodies and not inbox.partial
