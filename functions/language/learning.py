@@ -14,8 +14,7 @@ from functions.language import grpo
 from functions.language.adapter_layout import initial_adapter
 from functions.language.bound_model import MODELS
 from functions.language.grpo import Descent
-from functions.language.playing import adapter_name
-from functions.language.specs import GrpoConfig
+from functions.language.specs import GrpoConfig, adapter_name
 from functions.language.trajectories import Experience, join
 from functions.randomness import generator
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Match, Opponents, Team
-from functions.keys import group_name
 from functions.language.episodes import Episodes
 from functions.language.protocol import Outcome, TokenArray, Turn
+from functions.language.specs import adapter_name
 from functions.nn import gumbel
 from functions.serving import Tensors
 
@@ -36,11 +36,6 @@ class Transcript(NamedTuple):
 
     turns: "tuple[tuple[Turn, Sampled], ...]"
     outcome: Outcome
-
-
-def adapter_name(group: int) -> str:
-    """The tensor with a group's adapter."""
-    return f"policy/{group_name(group)}/adapter"
 
 
 def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:

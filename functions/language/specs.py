@@ -6,11 +6,17 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, ScheduleName, StageSpec
+from functions.keys import group_name
 from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENVS
 
 PARTS = ("policy", "policy_optimiser")
 FUNCTION = "language"
 """The kind of function that serves the tasks of agents that speak."""
+
+
+def adapter_name(group: int) -> str:
+    """The tensor with a group's adapter."""
+    return f"policy/{group_name(group)}/adapter"
 
 
 class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="grpo"):

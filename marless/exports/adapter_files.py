@@ -13,7 +13,7 @@ from functions import codec
 from functions.contract import LanguageModel
 from functions.language.adapter_layout import AdapterLayout
 from functions.language.errors import UnusableBase
-from functions.language.playing import adapter_name
+from functions.language.specs import adapter_name
 from marless.extras import require
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look

@@ -2,12 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core import opponents
@@ -150,11 +152,16 @@ def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOppon
         return None
     team = find_policies(settings.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, settings.side).agents, opponents.takes_identity(config.sharing))
+    return FixedOpponents(policies=keep_opponents(tensors, run, storage), greedy=team.greedy)
+
+
+def keep_opponents(tensors: Mapping[str, NDArray[Any]], run: str, storage: Storage) -> Ref:
+    """Stores policies, each under the name of its agent as a group."""
     body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
     # An existing object belongs to a run of this name that never began.
     storage.delete([opponents.KEY])
     storage.put(opponents.KEY, body)
-    return FixedOpponents(policies=codec.reference(opponents.KEY, body), greedy=team.greedy)
+    return codec.reference(opponents.KEY, body)
 
 
 def _side(team: TeamPolicy, number: int) -> Side:

@@ -10,17 +10,20 @@ from functions.environments.scripted.players import load
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.inputs.language_models import store_model
+from marless.runs.inputs.opposed_roles import store_opposed_roles
 from marless.runs.run_policies import store_opponents
 
 
 def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
     """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
     _require_scripts(config)
+    model = store_model(config, storage)
+    opponents = store_opposed_roles(config, run, storage, model) if model else store_opponents(config, run, storage)
     return RunInputs(
-        opponents=store_opponents(config, run, storage),
+        opponents=opponents,
         dataset=store_dataset(config, run, storage),
         base=store_base(config, storage),
-        model=store_model(config, storage),
+        model=model,
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
-from language_runs import RELAY, letters_base, relay_base, short_base
+from language_runs import RELAY, letters_base, relay_base, short_base, task_base
 from safetensors.numpy import load_file
 
 from coordinator.errors import UserError
@@ -103,3 +103,18 @@ def test_without_torch_agents_do_not_speak(marless, shell):
     shell.uninstall("torch")
     (line,) = train(marless).err
     assert "algorithm.name=grpo needs packages that are not installed" in line
+
+
+def test_a_side_learns_against_the_frozen_adapters_of_another_run(marless):
+    haggle = ("task.name=text/haggle", "base.model=haggle.safetensors")
+    Path("haggle.safetensors").write_bytes(task_base("text/haggle"))
+    assert train(marless, *haggle, name="before").code == 0
+    frozen = ("opponents.side=1", "opponents.policies=runs/before")
+    assert train(marless, *haggle, *frozen, name="against").code == 0
+    for run, learners in (("before", 2), ("against", 1)):
+        line = json.loads(Path(f"runs/{run}/metrics.jsonl").read_text().splitlines()[-1])
+        assert (line["learners"], set(line["side_returns"])) == (learners, {"buyer", "seller"})
+    (line,) = train(marless, *haggle, *frozen, "base.rank=1", name="other").err
+    assert "its adapters are of another model or size" in line
+    (line,) = train(marless, *frozen, name="another").err
+    assert "it was trained on another task" in line

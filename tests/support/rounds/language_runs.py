@@ -26,9 +26,14 @@ KEY = "rounds/model.base.safetensors"
 
 
 @cache
-def relay_base() -> bytes:
+def task_base(name: str) -> bytes:
     """The same bytes for all runs of a process."""
-    return make_base(BaseRequest(target="", task=EnvTask(name="text/relay"), training=Training(steps=40)))
+    return make_base(BaseRequest(target="", task=EnvTask(name=name), training=Training(steps=40)))
+
+
+def relay_base() -> bytes:
+    """That of the relay."""
+    return task_base("text/relay")
 
 
 def speaking(folder: Path) -> RunInputs:
