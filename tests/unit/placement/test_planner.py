@@ -236,6 +236,19 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     assert whole.seconds == pytest.approx(0.0748 / 4 + 0.001 + 0.2 * 0.06)
 
 
+def test_auto_makes_sums_beside_sampling_where_rollouts_wait_and_in_one_function_where_that_is_cheaper():
+    # Eight rollouts of a second each, sums of a second over each of them and group; nine functions run at once.
+    timings = seen(sample=(5.0, 1000.0), learn=(5.0, 1.0), grad=(5.0, 100.0), whole=(5.0, 3000.0))
+    summing = Summing(1, StageSpec("sums", (), "group", ("policy",), ()), 400.0)
+    waits = replace(TWO, rollouts=8, rollout_steps=10, summing=summing, width=9)
+    cheapest = plan(2, waits, timings, TERMS)
+    assert cheapest.rule == "whole"
+    fastest = plan(2, waits, timings, replace(TERMS, dollars_per_hour=100.0))
+    assert fastest.rule != "whole"
+    gained = forecast(cheapest, waits, timings, PRICES).seconds / forecast(fastest, waits, timings, PRICES).seconds
+    assert gained > 1.1
+
+
 def test_with_a_lag_all_waves_of_learners_run_beside_sampling():
     timings = seen(sample=(2.3, 3.0), **{f"learn:{stage.name}": (1.0, 0.0) for stage in PPO_STAGES})
     timings |= seen(**{"learn:policy": (6.0, 0.0)})
