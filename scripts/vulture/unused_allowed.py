@@ -86,13 +86,3 @@ options.log_severity_level
 
 # The font of a picture's canvas, which Pillow reads.
 _.font
-
-# What agents that speak are made of; the function that serves them comes next, and takes these lines away.
-initial_adapter
-gradient_sums
-open_base
-base_of
-write_adapter
-write_base
-pretrain
-LanguageTask

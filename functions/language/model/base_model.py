@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load
 
 from functions.encoding import to_json, to_json_text
-from functions.language.base_header import METADATA, BaseHeader, LlamaShape, header_of, read_header
+from functions.language.base_header import METADATA, BaseHeader, LlamaShape, read_header
 from functions.language.errors import UnusableBase
 from functions.language.model.gguf_file import read_gguf
 from functions.language.model.hugging_face import read_folder
@@ -95,15 +94,6 @@ def open_base(path: Path) -> Base:
         with file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     _require_shapes(header.shape, weights, str(path))
-    return Base(header, weights)
-
-
-def base_of(body: bytes) -> Base:
-    """The base with these bytes; raises `UnusableBase` where they are none."""
-    header = header_of(body, "the object")
-    with enough_memory("the object"), _readable("the object"):
-        weights = load(body)
-    _require_shapes(header.shape, weights, "the object")
     return Base(header, weights)
 
 

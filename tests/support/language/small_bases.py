@@ -1,11 +1,14 @@
 """Small language models with random weights, and the same mathematics written out another way, in double precision."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from functions.language.adapter_layout import AdapterLayout
 from functions.language.base_header import BaseHeader, LlamaShape
-from functions.language.model.base_model import Base, base_of, encode
+from functions.language.model.base_model import Base, encode, open_base
 from functions.language.model.llama import tensor_shapes
 from functions.language.model.text_tokenizer import text_of
 from functions.language.symbols import Symbols
@@ -24,6 +27,14 @@ def random_body(shape: LlamaShape = SHAPE, seed: int = 0) -> bytes:
         spread = 1.0 if len(sizes) == 1 else sizes[-1] ** -0.5
         tensors[name] = (rng.standard_normal(sizes) * spread + (len(sizes) == 1)).astype(np.float32)
     return encode(BaseHeader(shape, text_of(SYMBOLS)), tensors, "a random base")
+
+
+def base_of(body: bytes) -> Base:
+    """The base with these bytes; they stay mapped when the file is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "base"
+        path.write_bytes(body)
+        return open_base(path)
 
 
 def random_base(shape: LlamaShape = SHAPE, seed: int = 0) -> Base:
