@@ -93,8 +93,8 @@ def _bill(folder: RunFolder) -> StoredBill | None:
 
 def _agents(folder: RunFolder, line: RoundLine) -> tuple[str, ...]:
     """The names of the agents from the run's policies; their numbers before it has written those."""
-    from marless.reports.policy import load_policy
+    from marless.reports.policy import agents_of
 
     if (folder.path / POLICIES).is_file():
-        return load_policy(folder.path / POLICIES).agents
+        return agents_of(folder.path / POLICIES)
     return tuple(f"agent {number}" for number in range(max(len(line.team), len(line.agent_returns))))

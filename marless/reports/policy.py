@@ -35,6 +35,7 @@ from functions.environments.spaces.space_types import AgentSpaces
 from functions.environments.spaces.team import TeamCodec
 from functions.environments.task_names import is_adapted
 from functions.keys import group_name
+from functions.language.task_names import is_language_task
 from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
@@ -252,11 +253,25 @@ def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
     """
     file = Path(path)
     file = file / FILE if file.is_dir() else file
+    header, body = _read(file)
+    if is_language_task(header.task.name):
+        raise CorruptObject(f"{file} holds adapters of agents that speak: marless evaluate, replay, export --to peft")
     try:
-        body = read_file(file)
-        header = from_json(codec.metadata(body)[_HEADER], TeamFile)
         native_spaces.require_fitting(header.spec, header.task.last_action)
         return TeamPolicy(header, load(body))
+    except _REFUSALS as error:
+        raise CorruptObject(f"{file} is not a policy file: {error}") from error
+
+
+def agents_of(file: Path) -> tuple[str, ...]:
+    """The names of the agents in a policy file; raises as `load_policy`."""
+    return _read(file)[0].spec.agents
+
+
+def _read(file: Path) -> tuple[TeamFile, bytes]:
+    try:
+        body = read_file(file)
+        return from_json(codec.metadata(body)[_HEADER], TeamFile), body
     except FileNotFoundError:
         raise
     except UnreadableFile as error:

@@ -63,6 +63,9 @@ def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
 def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     """The run's stored state and its newest policies, ready to play; raises `UserError`."""
     with temporary_download(folder) as (run, temporary):
+        if run.plan.inputs.model is not None:
+            ways = "marless evaluate, replay, or export --to peft"
+            raise UserError(f"{folder.name} has adapters of agents that speak, which networks do not play: {ways}")
         tensors = codec.fetch_tensors(FileStorage(temporary / "objects"), run.saved_state.policies)
     team = run.saved_state.team
     assert team is not None

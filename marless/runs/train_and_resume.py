@@ -25,7 +25,7 @@ from marless.reports import provenance
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
-from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
+from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, refuse_language, require_packages
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.
@@ -43,6 +43,8 @@ def train(
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
         raise UserError(f"--detach needs a run in the cloud: {remote}")
     require_packages(config, backend.runs_here)
+    if isinstance(backend, RemoteBackend):
+        refuse_language(config.algorithm.name)
     folder = RunFolder.create(run, f"{suggestion(config)}-s{config.seed}")
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():

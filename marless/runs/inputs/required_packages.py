@@ -30,7 +30,6 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         require_resources(config.resources)
     else:
         refuse_gpu(config.algorithm.device)
-        refuse_language(config.algorithm.name)
 
 
 def refuse_gpu_elsewhere(device: object) -> None:

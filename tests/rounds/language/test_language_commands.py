@@ -8,8 +8,8 @@ from commands import Commands
 from language_runs import RELAY, letters_base, relay_base, short_base, task_base
 from safetensors.numpy import load_file
 
-from coordinator.errors import UserError
-from marless.runs.inputs.required_packages import refuse_language
+from functions.contract import CorruptObject
+from marless.reports.policy import load_policy
 
 BASE = "base.model=relay.safetensors"
 ECHO = ("task.name=text:spoken_tasks:make", "base.model=letters.safetensors")
@@ -41,6 +41,7 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
     Path("relay.safetensors").unlink()  # the run has its own
     assert marless("resume", "talk", "stop.rounds=4", "--workers", "1").code == 0
     assert marless("verify", "talk").code == 0
+    assert marless("report", "talk", "-o", "talk.html").code == 0
 
 
 def test_a_task_of_a_package_is_learned_by_its_name(marless):
@@ -50,6 +51,10 @@ def test_a_task_of_a_package_is_learned_by_its_name(marless):
 
 def test_all_roles_may_speak_by_one_adapter(marless):
     assert train(marless, "sharing.rule=all").code == 0
+    (line,) = marless("replay", "talk", "--live").err
+    assert "agents that speak are printed; leave --beside, --live and --out away" in line
+    with pytest.raises(CorruptObject, match="holds adapters of agents that speak"):
+        load_policy("runs/talk")
     marless("export", "talk", "--to", "peft")
     speaker, adder = (Path(f"exports/talk-peft/{role}/adapter_model.safetensors") for role in ("speaker", "adder"))
     assert speaker.read_bytes() == adder.read_bytes()
@@ -86,9 +91,8 @@ def test_other_algorithms_and_other_places_are_refused_in_one_line(marless):
         "marless: the command line: algorithm.name: in text/relay agents speak, which mappo does not learn; set"
         " algorithm.name=grpo"
     ]
-    with pytest.raises(UserError, match="a function `language` would read a whole model at every start"):
-        refuse_language("grpo")
-    refuse_language("mappo")
+    (line,) = train(marless, "--backend", "emulated").err
+    assert "a function `language` would read a whole model at every start" in line
 
 
 def test_what_a_run_of_numbers_has_not_got_is_said_in_one_line(marless):
@@ -111,6 +115,8 @@ def test_a_side_learns_against_the_frozen_adapters_of_another_run(marless):
     assert train(marless, *haggle, name="before").code == 0
     frozen = ("opponents.side=1", "opponents.policies=runs/before")
     assert train(marless, *haggle, *frozen, name="against").code == 0
+    (line,) = marless("crossplay", "before", "against").err
+    assert "before has adapters of agents that speak, which networks do not play" in line
     for run, learners in (("before", 2), ("against", 1)):
         line = json.loads(Path(f"runs/{run}/metrics.jsonl").read_text().splitlines()[-1])
         assert (line["learners"], set(line["side_returns"])) == (learners, {"buyer", "seller"})
