@@ -46,7 +46,7 @@ class _Start(msgspec.Struct, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     _Compute = _Start
 else:
-    _Compute = by_function(_Start, float, msgspec.NODEFAULT)
+    _Compute = by_function(_Start, float, 0.0)
 
 
 class FinishedRun(_Compute, frozen=True, kw_only=True):
