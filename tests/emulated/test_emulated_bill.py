@@ -66,8 +66,8 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     for role in DEPLOYED:
         assert bill[f"{role} compute"] == counted.gb_s(role)
     assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
-    # Around the run: its manifest of more than 3 KB, its lease, and at the end the policies for the files.
-    assert (written["plan"], read["plan"], read["lease"]) == (4, 2, 2) and written["lease"] >= 2
+    # Around the run: its manifest of more than 4 KB, its lease, and at the end the policies for the files.
+    assert (written["plan"], read["plan"], read["lease"]) == (5, 2, 2) and written["lease"] >= 2
     assert set(written) == set(read) == {"state", "checkpoint", "plan", "lease"}
     assert 0 < counted.requests("GET", by="operator") <= 16
 
