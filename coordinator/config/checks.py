@@ -250,7 +250,8 @@ def _micro_batches(config: RunConfig) -> Iterator[str]:
     if config.pipeline.lag:
         yield "pipeline.rollouts: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0"
     if not algorithms.algorithm(name).sum_parts:
-        fit = " and ".join(spec.name for spec in algorithms.ALGORITHMS.ours() if spec.sum_parts)
+        *others, last = (spec.name for spec in algorithms.ALGORITHMS.ours() if spec.sum_parts)
+        fit = f"{', '.join(others)} and {last}"
         yield f"pipeline.rollouts: {name} has no sums over a part of a round, as {fit} have; set pipeline.rollouts=0"
     if settings.passes:
         yield f"pipeline.rollouts: {name} {settings.passes}, or pipeline.lag=1 and pipeline.rollouts=0"

@@ -79,6 +79,8 @@ def _ill(address: str, patience_s: float, modes: Sequence[str]) -> str:
                 env=variables,
                 capture_output=True,
                 text=True,
+                encoding="utf-8",
+                errors="replace",
                 stdin=subprocess.DEVNULL,
                 timeout=patience_s,
                 check=False,

@@ -68,9 +68,9 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     at_home, away = here.bill, there.bill
     assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
     assert quantities(away)["logs"] == Decimal(14 * 1024) / 2**30
-    # Two actors at once, a learner, an evaluator: four environments at a second each.
+    # Two actors at once, a learner, an evaluator: four environments at a second each; nobody speaks.
     starts = [getattr(there.meter, name).init_ms for name in NAMES]
-    assert starts == [2000, 1000, 1000]
+    assert starts == [2000, 1000, 1000, 0]
     assert there.meter.puts == here.meter.puts
     # Functions wait 30 ms for each PUT and 20 ms for each GET.
     waited = 30 * there.meter.puts + 20 * (there.meter.gets - here.meter.read_units)

@@ -52,7 +52,7 @@ def read_folder(folder: Path) -> tuple[LlamaShape, dict[str, NDArray[np.float32]
         except SafetensorError as error:
             raise UnusableBase(f"{file} is cut short or damaged ({error}); copy it anew") from error
     tokenizer = folder / TOKENIZER
-    return shape, tensors, tokenizer.read_text() if tokenizer.is_file() else ""
+    return shape, tensors, tokenizer.read_text(encoding="utf-8") if tokenizer.is_file() else ""
 
 
 def shape_of(folder: Path) -> LlamaShape:

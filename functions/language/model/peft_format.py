@@ -29,14 +29,14 @@ def write_adapter(layout: AdapterLayout, adapter: Flat, folder: Path, base: str)
         "layers_to_transform": [*range(layout.first, layout.shape.layers)],
         "inference_mode": True,
     }
-    folder.joinpath(ADAPTER_CONFIG).write_text(to_json_text(config))
+    folder.joinpath(ADAPTER_CONFIG).write_text(to_json_text(config), encoding="utf-8")
     matrices = {f"{_PREFIX}{name}": matrix for name, matrix in layout.split(adapter).items()}
     folder.joinpath(ADAPTER).write_bytes(save_arrays(matrices, metadata={"format": "pt"}))
 
 
 def write_base(base: Base, folder: Path) -> None:
     """Writes a base into an existing folder as Hugging Face's packages read it; its tokenizer only if it is theirs."""
-    folder.joinpath(CONFIG).write_text(to_json_text(config_of(base.shape)))
+    folder.joinpath(CONFIG).write_text(to_json_text(config_of(base.shape)), encoding="utf-8")
     folder.joinpath("model.safetensors").write_bytes(save_tensors(dict(base.weights), metadata={"format": "pt"}))
     if "model" in from_json(base.header.tokenizer, dict[str, object]):
-        folder.joinpath(TOKENIZER).write_text(base.header.tokenizer)
+        folder.joinpath(TOKENIZER).write_text(base.header.tokenizer, encoding="utf-8")

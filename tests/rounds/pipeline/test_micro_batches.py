@@ -97,7 +97,7 @@ def test_a_league_plays_rounds_that_are_summed(train):
         ),
         (
             ("pipeline.rollouts=2", "algorithm.name=happo"),
-            "pipeline.rollouts: happo has no sums over a part of a round, as ippo and mappo have; set"
+            "pipeline.rollouts: happo has no sums over a part of a round, as ippo, mappo and grpo have; set"
             " pipeline.rollouts=0",
         ),
         (
