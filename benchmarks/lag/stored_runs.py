@@ -1,9 +1,9 @@
-"""Writes what the runs of a study of lags returned as a table, one row a run.
+"""Writes what the runs of a study returned as a table, one row a run.
 
     python -m benchmarks.lag.stored_runs studies/foraging docs/results/lag/foraging.csv --target 0.9
 
-`training_return` is the mean over the last ten rounds, `env_steps_to_target` the steps of the first evaluation that
-returned the target or more.
+`first_return` is the mean of the first round, `training_return` that over the last ten rounds, `env_steps_to_target`
+the steps of the first evaluation that returned the target or more.
 """
 
 import csv
@@ -29,7 +29,9 @@ def row(folder: Path, target: float | None) -> dict[str, Any]:
         "seed": summary["seed"],
         "commit": summary["commit"][:8],
         "env_steps": summary["env_steps"],
+        "first_return": f"{lines[0]['return_mean']:.3f}",
         "training_return": f"{fmean(line['return_mean'] for line in lines[-LAST_ROUNDS:]):.3f}",
+        "train_seconds": f"{summary['train_seconds']:.1f}",
         "final_return": f"{summary['final_return']['mean']:.3f}",
         "env_steps_to_target": min(to_target, default=""),
         "dollars": f"{summary['dollars']['total']:.5f}",
@@ -44,7 +46,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--target", type=float)
     options = parser.parse_args(arguments)
-    rows = [row(folder, options.target) for folder in sorted((options.study / "runs").iterdir())]
+    rows = [
+        row(folder, options.target) for folder in sorted((options.study / "runs").iterdir()) if not folder.is_symlink()
+    ]
     with options.table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()

@@ -1,0 +1,33 @@
+"""The page about agents that speak says what the stored runs returned."""
+
+import csv
+from itertools import groupby
+from statistics import mean, median
+
+import pytest
+
+from scripts.reference.pages import ROOT
+
+PAGE = (ROOT / "docs" / "results" / "language.md").read_text(encoding="utf-8")
+
+
+def stored(name):
+    """The runs of each arm, by seed."""
+    with (ROOT / "docs" / "results" / "language" / name).open(encoding="utf-8") as file:
+        rows = sorted(csv.DictReader(file), key=lambda run: (run["arm"], int(run["seed"])))
+    return {arm: list(runs) for arm, runs in groupby(rows, lambda run: run["arm"])}
+
+
+@pytest.mark.parametrize("arm", ["relay", "smollm2"])
+def test_the_table_of_the_relay_is_that_of_the_stored_runs(arm):
+    runs = stored("relay.csv")[arm]
+    # Both roles get 1 for a right sum, so success is half of the return.
+    first, last = ([float(run[key]) / 2 for run in runs] for key in ("first_return", "training_return"))
+    seconds = [float(run["train_seconds"]) for run in runs]
+    cells = (
+        f"{min(first):.2f} to {max(first):.2f}",
+        " ".join(f"{value:.3f}" for value in last),
+        f"{mean(last):.3f}",
+        f"{median(seconds):.0f} ({min(seconds):.0f} to {max(seconds):.0f})",
+    )
+    assert f"| {arm} | {len(runs)} | {' | '.join(cells)} |" in PAGE
