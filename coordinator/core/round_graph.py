@@ -257,11 +257,8 @@ def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]])
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
-    memory_mb, by_size, items = (
-        function_memory(plan, state, serving(plan, "actor")),
-        dict[tuple[int, int], WorkItem](),
-        [],
-    )
+    memory_mb = function_memory(plan, state, serving(plan, "actor"))
+    by_size, items = dict[tuple[int, int], WorkItem](), []
     peers = len(rounds.rollout_packs(plan, state))
     for number, size in enumerate(sizes, first):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)

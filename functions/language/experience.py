@@ -1,11 +1,30 @@
 """What roles wrote, and what it was worth."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.protocol import TokenArray
+from functions.language.protocol import TokenArray, Turn
+
+
+class Sampled(NamedTuple):
+    """Replies to the prompts of a turn in E episodes."""
+
+    replies: TokenArray
+    """``[E, R]``; behind the token that ends a reply it is repeated."""
+    log_probability: NDArray[np.float32]
+    """``[E, R]`` among the allowed tokens, 0 behind the end."""
+    mask: NDArray[np.bool_]
+    """``[E, R]``: False behind the end."""
+
+    @classmethod
+    def of(cls, turn: Turn, replies: TokenArray, log_probability: NDArray[np.float32]) -> Self:
+        """Replies of which what stands behind their end does not count."""
+        ends = replies == (-1 if turn.end is None else turn.end)
+        mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0)
+        fill = np.int32(turn.end or 0)
+        return cls(np.where(mask, replies, fill), np.where(mask, log_probability, np.float32(0)), mask)
 
 
 class Replies(NamedTuple):

@@ -34,14 +34,18 @@ class GrpoSettings(Protocol):
     """The settings of an algorithm that its mathematics reads."""
 
     @property
-    def clip(self) -> tuple[float, float]:
-        """How far the ratio counts below and above 1."""
+    def clip_coef(self) -> float:
+        """How far the ratio counts below 1."""
 
     @property
-    def kl(self) -> float: ...
+    def clip_coef_high(self) -> float:
+        """How far the ratio counts above 1."""
 
     @property
-    def entropy(self) -> float: ...
+    def kl_coef(self) -> float: ...
+
+    @property
+    def ent_coef(self) -> float: ...
 
     @property
     def scale(self) -> Literal["none", "std"]:

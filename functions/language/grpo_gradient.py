@@ -119,7 +119,7 @@ def _gradients(
         hidden_rows = hidden[torch.from_numpy(numbers)]
         policy = _log_probabilities(speaker, hidden_rows, matrices, length, head)[reads]
         base = None
-        if settings.kl:
+        if settings.kl_coef:
             with torch.no_grad():
                 base = _log_probabilities(speaker, hidden_rows, {}, length, head)[reads]
         loss, sums = losses(policy, base, _inputs(replies, distinct, ours), settings)
@@ -150,7 +150,7 @@ def losses(
 ) -> tuple[Tensor, dict[str, float]]:
     """The loss of `grpo`, not yet divided, of log-probabilities ``[rows, R, A]`` of the policy and, where it counts, of
     the base; and the sums `_BY_ROW`."""
-    low, high = settings.clip
+    low, high = settings.clip_coef, settings.clip_coef_high
     picked = inputs.picked.unsqueeze(-1)
     log_probability = policy.gather(-1, picked).squeeze(-1)
     log_ratio = log_probability - inputs.behaviour
@@ -162,7 +162,7 @@ def losses(
         difference = base.gather(-1, picked).squeeze(-1) - log_probability
         drift = difference.exp() - difference - 1
     weight = inputs.copies * inputs.mask
-    loss = -(gain * inputs.mask + weight * (settings.entropy * entropy - settings.kl * drift)).sum()
+    loss = -(gain * inputs.mask + weight * (settings.ent_coef * entropy - settings.kl_coef * drift)).sum()
     outside = (ratio > 1 + high) | (ratio < 1 - low)
     by_row = (loss, weight * entropy, weight * (ratio - 1 - log_ratio), weight * outside, weight * drift)
     return loss, {name: float(values.detach().sum()) for name, values in zip(_BY_ROW, by_row, strict=True)}

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Match, Opponents, Team
 from functions.language.episodes import Episodes
-from functions.language.protocol import Outcome, TokenArray, Turn
+from functions.language.experience import Sampled
+from functions.language.protocol import Outcome, Turn
 from functions.language.specs import adapter_name
 from functions.nn import gumbel
 from functions.serving import Tensors
 
 if TYPE_CHECKING:
     from functions.language.adapter_layout import Flat
-    from functions.language.model.sampling import Sampled
     from functions.language.model.speaker import Speaker
 
 Luck = Callable[[int], np.random.Generator]
@@ -34,7 +33,7 @@ class Voice:
 class Transcript(NamedTuple):
     """The turns of episodes with the replies to them, and how the episodes ended."""
 
-    turns: "tuple[tuple[Turn, Sampled], ...]"
+    turns: tuple[tuple[Turn, Sampled], ...]
     outcome: Outcome
 
 
@@ -89,7 +88,7 @@ def play(
     return Transcript(tuple(turns), turn)
 
 
-def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generator) -> "Sampled":
+def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generator) -> Sampled:
     from functions.language.model.sampling import sample
 
     shape = (len(turn.prompts), turn.length, len(turn.allowed))
@@ -99,18 +98,7 @@ def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generato
     return sample(speaker, voice.adapter, turn, noise)
 
 
-def _at_random(turn: Turn, rng: np.random.Generator) -> "Sampled":
+def _at_random(turn: Turn, rng: np.random.Generator) -> Sampled:
     """Every allowed token is as likely as any other."""
-    from functions.language.model.sampling import Sampled
-
     replies = turn.allowed[rng.integers(len(turn.allowed), size=(len(turn.prompts), turn.length))]
-    mask = _before_end(replies, turn.end)
-    log_probability = np.where(mask, -np.log(np.float32(len(turn.allowed))), np.float32(0))
-    return Sampled(np.where(mask, replies, np.int32(turn.end or 0)), log_probability, mask)
-
-
-def _before_end(replies: TokenArray, end: int | None) -> NDArray[np.bool_]:
-    if end is None:
-        return np.ones(replies.shape, np.bool_)
-    ends = replies == end
-    return np.asarray(np.cumsum(ends, axis=1) - ends == 0)
+    return Sampled.of(turn, replies, np.full(replies.shape, -np.log(np.float32(len(turn.allowed)))))

@@ -56,21 +56,6 @@ class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", t
     def schedules(self) -> Mapping[str, ScheduleName]:
         return {"lr": self.lr_schedule}
 
-    @property
-    def clip(self) -> tuple[float, float]:
-        """How far the ratio counts below and above 1."""
-        return self.clip_coef, self.clip_coef_high
-
-    @property
-    def kl(self) -> float:
-        """The weight of the divergence from the base."""
-        return self.kl_coef
-
-    @property
-    def entropy(self) -> float:
-        """The weight of the entropy bonus."""
-        return self.ent_coef
-
 
 GRPO = AlgorithmSpec(
     "grpo",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, Team
 from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
-from functions.language.experience import Replies
-from functions.language.protocol import TokenArray, Turn
+from functions.language.experience import Replies, Sampled
+from functions.language.protocol import Turn
 
 Array = NDArray[Any]
 
@@ -28,20 +28,7 @@ _TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK = (
 _REWARD = "reward"
 
 
-class Written(Protocol):
-    """Replies to a turn, as `functions.language.model.sampling.Sampled`."""
-
-    @property
-    def replies(self) -> TokenArray: ...
-
-    @property
-    def log_probability(self) -> NDArray[np.float32]: ...
-
-    @property
-    def mask(self) -> NDArray[np.bool_]: ...
-
-
-def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Written]], rewards: NDArray[np.float64]) -> dict[str, Array]:
+def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Sampled]], rewards: NDArray[np.float64]) -> dict[str, Array]:
     """A rollout's tensors by name; rewards are ``[E, roles]``."""
     tensors: dict[str, Array] = {_REWARD: rewards}
     for number, (turn, sampled) in enumerate(turns):

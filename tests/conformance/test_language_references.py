@@ -95,7 +95,7 @@ def test_loss_and_gradient_are_those_of_trls_dr_grpo(base: Base, folder: Path):
     behaviour = np.where(mask, -rng.uniform(0.5, 4, size=(8, length)), 0).astype(np.float32)
     rewards = rng.random(8)
     replies = Replies(0, 0, tokens, 5, every, behaviour, mask, rewards, copies)
-    settings = SimpleNamespace(clip=(0.2, 0.28), kl=0.1, entropy=0.0, scale="none")
+    settings = SimpleNamespace(clip_coef=0.2, clip_coef_high=0.28, kl_coef=0.1, ent_coef=0.0, scale="none")
     sums = gradient_sums(Speaker(base, layout), adapter, settings, [replies])
 
     ids = torch.from_numpy(tokens.astype(np.int64))

@@ -4,8 +4,6 @@ The shapes depend on the turn alone, and rows are computed in parts of fixed siz
 noise and the adapter, and on nothing else.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from torch.nn import functional
 
 from functions.language.adapter_layout import Flat
 from functions.language.errors import UnusableBase
+from functions.language.experience import Sampled
 from functions.language.model.llama import Past, Weights
 from functions.language.model.speaker import ROWS, Speaker, chunks
 from functions.language.protocol import TokenArray, Turn
@@ -21,17 +20,6 @@ from functions.language.protocol import TokenArray, Turn
 Noise = NDArray[np.float32]
 # Rows that go on token by token together; they keep their keys and values meanwhile.
 _GOING_ON = 32
-
-
-class Sampled(NamedTuple):
-    """Replies to E prompts."""
-
-    replies: TokenArray
-    """``[E, R]``; behind the token that ends a reply it is repeated."""
-    log_probability: NDArray[np.float32]
-    """``[E, R]`` among the allowed tokens, 0 behind the end."""
-    mask: NDArray[np.bool_]
-    """``[E, R]``: False behind the end."""
 
 
 @torch.no_grad()
@@ -52,17 +40,7 @@ def sample(speaker: Speaker, adapter: Flat | None, turn: Turn, noise: Noise | No
         tokens, numbers = picked[:, np.newaxis], log_probability[:, np.newaxis]
     else:
         tokens, numbers = _of_several(speaker, matrices, distinct, places.ravel(), turn, noise)
-    replies = np.asarray(turn.allowed, np.int32)[tokens]
-    mask = _before_end(replies, turn.end)
-    return Sampled(np.where(mask, replies, np.int32(turn.end or 0)), np.where(mask, numbers, np.float32(0)), mask)
-
-
-def _before_end(replies: TokenArray, end: int | None) -> NDArray[np.bool_]:
-    """``[E, R]``: the tokens up to the first `end`, which counts too."""
-    if end is None:
-        return np.ones(replies.shape, bool)
-    ends = replies == end
-    return np.asarray(np.cumsum(ends, axis=1) - ends == 0)
+    return Sampled.of(turn, np.asarray(turn.allowed, np.int32)[tokens], numbers)
 
 
 def _of_one_token(speaker: Speaker, adapter: Weights, prompts: TokenArray, turn: Turn) -> Tensor:

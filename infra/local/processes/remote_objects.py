@@ -1,15 +1,15 @@
 """Objects of a run whose storage is on another machine: the worker asks, the pool answers from its files."""
 
-import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.storage_port import Blobs
 from functions.system_errors import explain
+from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Get, Put, Stored, frame
 from infra.local.resources.upcalls import NoTask, Upcalls
 
@@ -39,15 +39,13 @@ class RemoteObjects:
 
     def file(self, key: str, sha256: str, size: int) -> Path:
         """See `functions.storage_port.Files`: a copy by its hash, which all processes of this user share."""
+        copies, name = FileStorage(_folder()), f"{sha256}.safetensors"
         try:
-            path = _folder() / f"{sha256}.safetensors"
-            if not path.is_file() or path.stat().st_size != size:
-                part = path.with_name(f".{sha256}-{os.getpid()}")
-                part.write_bytes(self.get(key, size))
-                part.replace(path)
-        except OSError as error:
-            raise StorageFault(f"object {key!r} has no place on this machine: {explain(error)}") from error
-        return path
+            return copies.file(name, sha256, size)
+        except NoSuchObject:
+            with suppress(KeyTaken):  # by another process meanwhile
+                copies.put(name, self.get(key, size))
+        return copies.file(name, sha256, size)
 
     def _exchange(self, key: str, question: Callable[[int, int], bytes]) -> bytes:
         with _no_task(key):
@@ -76,11 +74,14 @@ def is_stored(storage: Blobs, message: Put, body: bytes) -> bool:
 
 
 def _folder() -> Path:
-    """Where copies are kept, which nobody else may write to; raises `OSError`."""
+    """Where copies are kept, which nobody else may write to; raises `StorageFault`."""
     folder = Path(tempfile.gettempdir()) / f"marless-objects-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise PermissionError(errno.EPERM, "it is another user's", str(folder))
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise StorageFault(f"no copy of an object may be kept in {folder}: it is a link, or another user's")
+    except OSError as error:
+        raise StorageFault(f"no copy of an object can be kept in {folder}: {explain(error)}") from error
     return folder
 
 

@@ -35,7 +35,6 @@ from marless.reports import provenance
 _FILES = ("config.json", "tokenizer.json", "*.safetensors")
 USUAL = Training()
 """How the small base of a task is made where nobody says."""
-_SUFFIX = keys.OBJECT_SUFFIX
 
 
 def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
@@ -83,7 +82,7 @@ def model_file(config: RunConfig) -> Path:
             return source
     extras.require("language", f"base.model={source}")
     request = BaseRequest(target=str(_cache_file(_digest_of(source))), source=str(source.resolve()))
-    return _file_of(request, f"reads {source}, once for this machine", "base.model")
+    return _file_of(request, f"reads {source}, once for this machine")
 
 
 def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = None) -> Path:
@@ -100,14 +99,14 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
     request = BaseRequest(target=str(target or _cache_file(digest)), task=task, training=training)
     once = "" if target else ", once for this machine"
-    return _file_of(request, f"makes a small language model for {task.name}{once}", "base.model")
+    return _file_of(request, f"makes a small language model for {task.name}{once}")
 
 
 def _cache_file(digest: str) -> Path:
-    return cache_folder() / "models" / f"{digest[:32]}{_SUFFIX}"
+    return cache_folder() / "models" / f"{digest[:32]}{keys.OBJECT_SUFFIX}"
 
 
-def _file_of(request: BaseRequest, doing: str, where: str) -> Path:
+def _file_of(request: BaseRequest, doing: str) -> Path:
     """The file, made in a process of its own unless it is there."""
     target = Path(request.target)
     if target.is_file():
@@ -116,12 +115,12 @@ def _file_of(request: BaseRequest, doing: str, where: str) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{where}: {target.parent}: {explain(error)}") from error
+        raise UserError(f"base.model: {target.parent}: {explain(error)}") from error
     command = (sys.executable, "-m", "functions.language.base_maker")
     maker = subprocess.run(command, input=to_json(request), capture_output=True, check=False)
     lines = maker.stderr.decode("utf-8", "replace").strip().splitlines()
     if maker.returncode:
-        raise UserError(f"{where}: {lines[-1] if lines else f'its maker ended with {maker.returncode}'}")
+        raise UserError(f"base.model: {lines[-1] if lines else f'its maker ended with {maker.returncode}'}")
     return target
 
 

@@ -28,9 +28,10 @@ ADAPTER = random_adapter(LAYOUT)
 
 @dataclass(frozen=True)
 class Settings:
-    clip: tuple[float, float] = (0.2, 0.28)
-    kl: float = 0.0
-    entropy: float = 0.0
+    clip_coef: float = 0.2
+    clip_coef_high: float = 0.28
+    kl_coef: float = 0.0
+    ent_coef: float = 0.0
     scale: Literal["none", "std"] = "none"
     lr: float = 1e-3
     max_grad_norm: float = 1.0
@@ -79,17 +80,21 @@ def _gain(settings: Settings, part: Replies, row: int, advantage: float, weights
         place = int(np.flatnonzero(tokens[part.prompt + position] == ALLOWED)[0])
         now, before = ours[position, place], float(part.log_probability[row, position])
         ratio = (now - before).exp()
-        clipped = ratio.clamp(1 - settings.clip[0], 1 + settings.clip[1])
+        clipped = ratio.clamp(1 - settings.clip_coef, 1 + settings.clip_coef_high)
         total = total + torch.minimum(ratio * advantage, clipped * advantage)
         difference = theirs[position, place] - now
-        total = total - settings.kl * (difference.exp() - difference - 1)
-        total = total - settings.entropy * (ours[position].exp() * ours[position]).sum()
+        total = total - settings.kl_coef * (difference.exp() - difference - 1)
+        total = total - settings.ent_coef * (ours[position].exp() * ours[position]).sum()
     return total
 
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings(), Settings(kl=0.1, entropy=0.05, scale="std"), Settings(clip=(0.05, 5.0), entropy=0.3)],
+    [
+        Settings(),
+        Settings(kl_coef=0.1, ent_coef=0.05, scale="std"),
+        Settings(clip_coef=0.05, clip_coef_high=5.0, ent_coef=0.3),
+    ],
     ids=["plain", "everything", "clip"],
 )
 def test_gradients_are_those_of_the_formulas(settings: Settings):
@@ -118,7 +123,7 @@ def test_a_step_is_one_of_adam_along_the_mean():
 
 
 def test_a_round_in_parts_is_the_round():
-    settings, whole = Settings(entropy=0.01), replies(groups=6)
+    settings, whole = Settings(ent_coef=0.01), replies(groups=6)
     parts = [
         whole._replace(**{name: getattr(whole, name)[rows] for name in ("tokens", "log_probability", "mask", "reward")})
         for rows in (slice(0, 8), slice(8, 24))
@@ -142,7 +147,7 @@ def test_equal_replies_are_computed_once():
             calls.append(len(hidden))
             return super().top(hidden, adapter, last)
 
-    part, settings = replies(groups=2, copies=16, length=1), Settings(entropy=0.1)
+    part, settings = replies(groups=2, copies=16, length=1), Settings(ent_coef=0.1)
     part.tokens[:] = part.tokens[0]
     part.log_probability[:], part.mask[:] = part.log_probability[0], True
     sums = gradient_sums(Observed(random_base(), LAYOUT), ADAPTER, settings, [part])
@@ -157,7 +162,7 @@ def test_prompts_and_what_follows_the_end_have_no_gradient():
     equal = part._replace(reward=np.ones_like(part.reward))
     assert not gradient_sums(speaker, ADAPTER, Settings(), [equal])["gradient"].any()
     silent = part._replace(mask=np.zeros_like(part.mask))
-    assert not gradient_sums(speaker, ADAPTER, Settings(entropy=1, kl=1), [silent])["gradient"].any()
+    assert not gradient_sums(speaker, ADAPTER, Settings(ent_coef=1, kl_coef=1), [silent])["gradient"].any()
 
 
 def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them():
