@@ -39,7 +39,7 @@ class RemoteObjects:
 
     def file(self, key: str, sha256: str, size: int) -> Path:
         """See `functions.storage_port.Files`: a copy by its hash, which all processes of this user share."""
-        copies, name = FileStorage(_folder()), f"{sha256}.safetensors"
+        copies, name = FileStorage(folder_of_copies(Path(tempfile.gettempdir()))), f"{sha256}.safetensors"
         try:
             return copies.file(name, sha256, size)
         except NoSuchObject:
@@ -73,9 +73,9 @@ def is_stored(storage: Blobs, message: Put, body: bytes) -> bool:
     return True
 
 
-def _folder() -> Path:
-    """Where copies are kept, which nobody else may write to; raises `StorageFault`."""
-    folder = Path(tempfile.gettempdir()) / f"marless-objects-{os.getuid()}"
+def folder_of_copies(parent: Path) -> Path:
+    """Where below `parent` copies are kept, which nobody else may write to; raises `StorageFault`."""
+    folder = parent / f"marless-objects-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
