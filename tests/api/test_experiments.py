@@ -28,6 +28,7 @@ def test_a_study_goes_on_and_its_settings_are_compared(small, home):
     assert (pair.equal[1].against.difference.ci95, pair.equal[1].against.verdict) == (None, "cannot tell")
 
 
+@pytest.mark.slow
 def test_an_ablation_compares_its_arms_with_the_first(small, home):
     settings = {**small, "task": {"name": "toy/signal"}}
     result = marless.ablate(settings, arms=["marless-minus", "packed"], seeds=[3], out="few", jobs=2, quiet=True)

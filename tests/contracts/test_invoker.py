@@ -30,6 +30,7 @@ def test_more_tasks_than_can_run_at_once_are_each_reported_once(invoker):
     assert {id: said(report) for id, report in reports.items()} == {f"{n}": n for n in range(20)}
 
 
+@pytest.mark.slow
 def test_bodies_of_megabytes_pass_both_ways_at_once(invoker):
     text = os.urandom(3_000_000).hex()
     for number in range(4):

@@ -80,6 +80,7 @@ AS_HERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AS_HERE)
 def test_reads_are_billed_as_on_this_machine_and_as_the_account_counts_them(place, marless, name):
     assert marless.train(f"{name}-here", *AS_HERE[name]).code == 0

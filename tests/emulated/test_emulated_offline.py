@@ -40,6 +40,7 @@ def expire(place):
     return old
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["split", "whole"])
 def test_a_run_goes_on_in_fresh_functions_when_every_trajectory_has_expired(
     place, marless, expected, recorded, placement

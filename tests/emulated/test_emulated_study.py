@@ -81,6 +81,7 @@ def studied(place, marless):
     return Studies(place, marless)
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_when_its_command_is_killed_and_has_the_weights_of_a_local_one(place, marless, studied):
     file = studied.file("closed")
     command = [sys.executable, "-m", "marless.cli.app", "study", file, "--backend", "emulated"]

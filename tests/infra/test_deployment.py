@@ -590,6 +590,7 @@ def test_missing_permission_is_one_line_and_changes_nothing(cloud):
     assert everything(cloud) == there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [{"memory_mb": 3008}], indirect=True)
 def test_more_memory_than_a_new_account_allows_is_refused_with_advice(inside):
     refused = (
@@ -605,6 +606,7 @@ def test_more_memory_than_a_new_account_allows_is_refused_with_advice(inside):
     assert describe(inside, STACK) == made
 
 
+@pytest.mark.slow
 def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):
     deploy(inside, NAME, {})
     update, calls = storage.Queue.update, []
@@ -624,6 +626,7 @@ def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):
     assert teardown(inside, NAME) == []
 
 
+@pytest.mark.slow
 def test_a_creation_whose_rollback_fails_is_made_again(inside, monkeypatch):
     def stubborn(*_):
         raise ValueError("the queue stays")
@@ -662,6 +665,7 @@ def test_a_deployment_waits_for_the_one_under_way(inside, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versioning", [pytest.param(None, marks=pytest.mark.conformance), "Enabled"])
 @pytest.mark.parametrize("count", [1_100, pytest.param(10_000, marks=pytest.mark.conformance)])
 def test_a_bucket_of_many_pages_goes(inside, count, versioning):

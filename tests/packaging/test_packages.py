@@ -287,6 +287,7 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
     assert not present & {*ballast, "coordinator", "functions/learner"}
 
 
+@pytest.mark.slow
 def test_a_plug_in_whose_metadata_requires_torch_makes_the_learner_an_image(offline):
     users = torch_users_among(["torchlight", "deep>=3"])
     assert users.reason == "deep needs torch"
@@ -307,6 +308,7 @@ def test_a_learner_that_needs_torch_has_no_archive(offline, tmp_path):
         build({"learner": tmp_path / "learner"}, ["deep"], python=HERE)
 
 
+@pytest.mark.slow
 def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins, tmp_path):
     deep = torch_users_among(["deep"])
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 # Runs commands, one a line, without the packages that the extras `aws` and `emulated` bring, and prints their codes.
 PROGRAM = """
@@ -48,6 +50,7 @@ def run(folder, *commands):
     return codes, errors, done.stdout
 
 
+@pytest.mark.slow
 def test_a_laptop_trains_resumes_studies_exports_and_reports(tmp_path):
     (tmp_path / "small.toml").write_text(STUDY)
     commands = (

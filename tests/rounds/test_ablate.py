@@ -91,6 +91,7 @@ def test_a_cell_is_the_run_that_train_gives(everything, marless):
 FEW = ("--arms", "marless-minus,packed", "--seeds", "1", "--out", "few")
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     one = (*FEW, "--arms", "packed")
     assert marless("ablate", *TINY, *one).code == 0
@@ -146,6 +147,7 @@ def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
     assert len(spans) == 2 and max(begun for begun, _ in spans) < min(ended for _, ended in spans)
 
 
+@pytest.mark.slow
 def test_no_more_runs_are_at_work_than_jobs(marless):
     assert marless("ablate", *TINY, *FEW, "--jobs", "1").code == 0
     lines = [[json.loads(line) for line in path.open()] for path in Path("few/runs").glob("*/attempts.jsonl")]

@@ -52,6 +52,7 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
     assert decided(train(*PAPER, *placement)) == decided(split)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["tradeoff", pytest.param("shuffled:tradeoff", marks=pytest.mark.conformance)])
 def test_the_placement_changes_no_decision_of_a_rule_that_reads_prices_where_it_reads_those_of_one(train, rule):
     scaled = (*CONTROLLER, f"scaling.rule={rule}", "scaling.priced_as=split")
@@ -110,6 +111,7 @@ KILLED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phase", "placement"), KILLED)
 def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, tmp_path, placement, phase):
     def there(state):

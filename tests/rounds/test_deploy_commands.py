@@ -81,6 +81,7 @@ def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless):
         there.client("sts", retries={"total_max_attempts": 1}).get_caller_identity()
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
     said = small(marless, "first")
     assert said.code == 0, said.err

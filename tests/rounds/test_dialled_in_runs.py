@@ -54,6 +54,7 @@ def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(plac
     assert verified.code == 0 and "any-processor" not in verified.out[0]
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, marless):
     folder, address = place
     run = ("train", *SMALL, "stop.rounds=12", "--run", "killed", "--listen", address)

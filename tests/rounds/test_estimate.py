@@ -156,6 +156,7 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     assert 0.2 < estimate["lag_share"] < 0.97
 
 
+@pytest.mark.slow
 def test_a_lag_is_judged_where_it_could_be_set_alone():
     """On one slot nothing overlaps; where rounds are learned in one function, or have a lag, there is none to judge."""
     config = load(None, [*SMALL, *ROUND])

@@ -72,6 +72,7 @@ def test_the_placement_changes_nothing(train, split, task, placement):
     assert outcome(train(*FRAGMENTS, task, *PLACEMENTS[placement], workers=2)) == split(task)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("task", "phase"), [(SAVED, "sample"), (SAVED, "learn"), (PLAYED_AGAIN, "learn"), (PLAYED_AGAIN, "sample")]
@@ -102,6 +103,7 @@ def test_a_number_of_rollouts_that_changes_and_teams_that_change_keep_the_episod
     assert sorted(rollout for one in split.state.unfinished for rollout in one.rollouts) == list(range(played))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["qmix", "maddpg", "mappo"])
 def test_algorithms_learn_from_fragments_in_every_placement(train, method):
     replay = () if method == "mappo" else ("algorithm.batch_size=8", "algorithm.updates_per_round=2")

@@ -23,6 +23,7 @@ def test_weights_are_those_of_worker_processes(tmp_path, processes, settings):
     assert here.sha256 == train(tmp_path / "local", options).sha256
 
 
+@pytest.mark.slow
 def test_environments_and_learners_run_in_the_thread_of_the_command(tmp_path):
     """The environment records its process and thread, so that breakpoints work."""
     (tmp_path / "traced.py").write_text(

@@ -87,6 +87,7 @@ def same(run, expected):
     assert outcome(run) == outcome(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing(train, placement):
     same(train(*QMIX, *placement), train(*QMIX, SPLIT))
@@ -156,6 +157,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("placement", "moment"), MOMENTS)
 def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, placement, moment):
     options = [*SMALL, *QMIX, *placement]

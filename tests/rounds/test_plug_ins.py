@@ -159,6 +159,7 @@ def test_a_key_that_the_guide_s_algorithm_has_not_is_answered_as_the_guide_says(
     assert f"| `{said.removeprefix('marless: the command line: ')}` |" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, shell, engine):
     install(tmp_path, shell, "my_loss")
@@ -167,6 +168,7 @@ def test_an_algorithm_with_a_loss_in_torch_keeps_its_promises(tmp_path, shell, e
     assert check(algorithm("spo"), settings, [TASKS["unequal agents with masks and a state"]]) == ()
 
 
+@pytest.mark.slow
 def test_an_algorithm_with_a_loss_in_torch_learns(tmp_path, shell, capfd):
     install(tmp_path / "site", shell, "my_loss")
     shell.cd(tmp_path)

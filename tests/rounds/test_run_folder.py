@@ -298,6 +298,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
     assert "first is finished" in marless("resume", "stop.rounds=6").err[0]
 
 
+@pytest.mark.slow
 def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
     # An answer that arrives before the time-out is first checked counts; these episodes take some 80 ms.
     many = "evaluation.final_episodes=6400"
@@ -472,6 +473,7 @@ def test_json_output_has_what_the_text_output_has(marless, first):
     assert verified["weights_sha256"] == whole["weights_sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("rounds", [200, 240], ids=["in the end", "on the way"])
 def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):

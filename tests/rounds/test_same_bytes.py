@@ -150,6 +150,7 @@ def test_normalised_layers_are_the_same_in_every_placement(train, learning, else
     assert runs[0].sha256 != train(*options).sha256
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "learning",

@@ -61,6 +61,7 @@ def test_a_simulation_is_a_table_and_says_what_it_is(run):
     assert said.out[7].startswith("100 functions at once; median of 3 rounds.")
 
 
+@pytest.mark.slow
 def test_a_configuration_is_recorded_before_it_is_simulated(marless):
     Path("mine.toml").write_text('task.name = "toy/signal"\nactors.num_envs = 4\n[evaluation]\nevery = 50\n')
     settings = [text for text in SMALL if "num_envs" not in text and "every" not in text and "stop" not in text]

@@ -79,6 +79,7 @@ def marless(tmp_path, shell, capfd):
     return call
 
 
+@pytest.mark.slow
 def test_a_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed, marless):
     trainer, on = having("trainer"), ON["trainer"]
 

@@ -89,6 +89,7 @@ def marless(tmp_path, shell, capfd, no_processes):
     return Commands(capfd)
 
 
+@pytest.mark.slow
 def test_crossplay_of_a_league_and_of_runs(marless):
     settings = [*SMALL, *LEAGUE, "league.size=8", "league.every=2"]
     assert marless("train", *settings, "--run", "one", "--workers", "1").code == 0

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.usefixtures("code_of_others")
 TASK = "pettingzoo:untidy_environments"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["split", "whole"])
 def test_what_an_environment_does_to_its_process_changes_no_weight(tmp_path, processes, placement):
     options = [*SMALL, "stop.rounds=2", f"placement.rule={placement}"]

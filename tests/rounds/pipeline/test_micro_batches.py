@@ -23,6 +23,7 @@ LEARNING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("learning", LEARNING)
 def test_placement_packing_and_workers_change_no_weight(train, learning):
@@ -68,6 +69,7 @@ def test_a_run_killed_between_samples_and_sums_comes_to_the_same_weights(train, 
     assert drive(tmp_path, [*options, *after], workers=2).sha256 == train(*STREAMED).sha256
 
 
+@pytest.mark.slow
 def test_teams_change_between_rounds_that_are_summed(train):
     changing = tuple(option for option in CONTROLLER if not option.startswith(("scaling.", "stop.")))
     options = (*changing, *STREAMED, "stop.rounds=8")

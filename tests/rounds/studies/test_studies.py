@@ -41,6 +41,7 @@ def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path
     assert marless("verify", "studies/all/runs/ippo-signal-s1").code == 0
 
 
+@pytest.mark.slow
 def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone):
     study(tmp_path / "all.toml", *settings_of(EACH_ONCE))
     draw = random.Random(3)
@@ -93,6 +94,7 @@ UNLOGGED = [f"a-s{seed}" for seed in range(2, 9)]
 LOGGER = Misplaced(UNLOGGED)
 
 
+@pytest.mark.slow
 def test_a_logger_that_fails_is_told_once_with_the_runs_that_it_failed_for(marless, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(registry.BUILT_IN, "csv", __name__)
@@ -173,6 +175,7 @@ def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_
     assert marless("resume", f"studies/lr/runs/{stopped}-s1").code == 0
 
 
+@pytest.mark.slow
 def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
     settings = [setting("a", [], "anna"), setting("b", [], "ben")]
     study(tmp_path / "caps.toml", *settings, head='seeds = "1-2"\n')

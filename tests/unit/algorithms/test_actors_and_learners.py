@@ -263,6 +263,7 @@ def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     assert report[-1]["policy/entropy/g00"] < report[0]["policy/entropy/g00"] - 1
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", ["isac", "masac"])
 def test_numbers_are_learned_from_soft_values_and_their_entropy_falls_towards_its_target(name, seed):

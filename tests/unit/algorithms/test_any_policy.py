@@ -59,6 +59,7 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     return made, metrics
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @ALL
 def test_updates_are_those_of_one_plain_computation(case):

@@ -502,6 +502,7 @@ sys.modules.update(smac_stand_in.modules(smac_stand_in.World()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
 def test_the_protocol_of_starcraft_runs_up_to_the_game(tmp_path, shell, monkeypatch, algorithm):

@@ -53,6 +53,7 @@ def test_a_death_at_any_write_or_event_changes_nothing(stride, before):
         assert world.deaths == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.conformance)])
 def test_any_event_may_be_lost(stride):
     waited = 0

@@ -184,6 +184,7 @@ def test_a_detached_run_ends_alike_in_any_placement_although_every_event_comes_t
     assert Detached(*DETACHED, f"placement.rule={rule}", twice=True).run().weights == undisturbed.weights
 
 
+@pytest.mark.slow
 @STRIDES
 def test_a_detached_run_ends_alike_wherever_a_function_dies_and_whichever_event_is_lost(undisturbed, stride):
     """A function dies before the moment's effect or after it, by turns."""

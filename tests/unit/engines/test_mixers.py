@@ -65,6 +65,7 @@ def test_the_bytes_do_not_depend_on_the_placement(mixer):
     assert all(packed[key].tobytes() == split[key].tobytes() for key in packed)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_rules_of_algorithms():
     settings = {"hidden": [8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42, "engine": "torch"}
     algorithm, task = scene("qmix").algorithm, scene("qmix").spec

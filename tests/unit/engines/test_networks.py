@@ -117,6 +117,7 @@ def test_algorithms_keep_their_rules_with_networks_of_factories(name, task, sett
     assert check(algorithms.algorithm(name), settings | {"engine": "torch"}, [task]) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "task", "team"),
     [
@@ -201,6 +202,7 @@ def test_a_module_of_another_width_is_named():
         engine_of(config).weights(tensors, "policy/g00").forward(np.ones((5, 12), np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", TASKS)
 def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
     """Where nobody of a group is alive, or no episode was cut off."""

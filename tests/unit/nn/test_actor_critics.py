@@ -39,6 +39,7 @@ def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time
         assert [walk if expected is not None else None for walk, expected in zip(agent, walks, strict=True)] == walks
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0, 9, 10])])
 @pytest.mark.parametrize("name", [slow("iddpg"), "maddpg"])

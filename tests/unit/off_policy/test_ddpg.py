@@ -79,6 +79,7 @@ def learned(algorithm, context, **tensors):
     return stages.run(algorithm, algorithms.implementation(algorithm), known, share)
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", ["maddpg", slow("iddpg")])
 @pytest.mark.parametrize(("numbers", "best"), [(False, (2, 0)), (True, (0.5, -0.5))], ids=["choices", "numbers"])

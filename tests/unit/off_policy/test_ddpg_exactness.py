@@ -196,6 +196,7 @@ def test_all_placements_give_the_same_bytes(name, case):
         assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(7)
 @EACH
 @EACH_CASE

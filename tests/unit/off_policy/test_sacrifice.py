@@ -32,6 +32,7 @@ def test_it_dies_where_its_team_is_paid_for_it(name, seed):
     assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 5
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS if name not in JOINT])
 def test_it_takes_what_it_can_where_it_is_paid_for_itself(name, seed):

@@ -60,6 +60,7 @@ def values(task, name, cells, seed, **settings):
 # -- learnable tasks
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
 def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(name, earned, seed):
@@ -102,6 +103,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
     assert max(returns) == optimal_return(task) == 10
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
@@ -113,6 +115,7 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
     assert found == optimal_return(task) == 10
 
 
+@pytest.mark.slow
 @each_seed
 def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays(seed):
     """An unrestricted joint value: the optimum of 11 lies among penalties that a mean over partners would hide."""
@@ -162,6 +165,7 @@ def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, goi
         np.testing.assert_allclose(agent, np.stack([np.ones(4), going_on], axis=1), atol=0.1)
 
 
+@pytest.mark.slow
 @each_seed
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1]), ("terminal", [0, 1, 1])])
 @pytest.mark.parametrize("name", [slow("vdn"), "qmix"])
@@ -192,6 +196,7 @@ def test_so_they_do_where_what_surprises_is_replayed_more_often(name, seed):
     assert mean_return(task, trained_policy(task, name, settings, rounds=10, seed=seed)) == 10
 
 
+@pytest.mark.slow
 @each_seed
 def test_agents_with_a_hidden_state_answer_every_signal(seed):
     task = EnvTask(name="toy/signal", options=HARD)

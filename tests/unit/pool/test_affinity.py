@@ -55,6 +55,7 @@ def mean_seconds(arrivals, choosing):
     return fmean(start.ends - came[start.choice.task.number] for start in pool.started)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_affinity_beats_one_queue_and_a_worker_for_each_agent(seed):
     arrivals = zipf_arrivals(seed)

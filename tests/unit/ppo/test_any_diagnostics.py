@@ -137,6 +137,7 @@ class Dense:
         return flat.grad.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "remembers", "layer_norm"),

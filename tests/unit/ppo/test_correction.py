@@ -74,6 +74,7 @@ def equal(found, expected):
     return codec.tensors_sha256(found.tensors) == codec.tensors_sha256(expected.tensors)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @EVERY
 @ALL

@@ -55,6 +55,7 @@ def test_the_observation_after_a_cut_is_that_of_the_same_agent():
     assert np.abs(after).max() > 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_stages_and_merges_keep_their_rules(recurrent):
     task = TASKS["two sides" if recurrent else "unequal agents with masks and a state"]

@@ -35,6 +35,7 @@ def learned(context, algorithm, groups=(0, 1)):
     return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups)).tensors
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_round_is_that_of_one_plain_computation_group_after_group(case):

@@ -118,6 +118,7 @@ QUICK = [("packed", 1, False), ("split", 2, True)]
 RARE = [pytest.param(*case, marks=pytest.mark.conformance) for case in MORE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("placement", "times", "reports_come"), [*QUICK, *RARE])
 def test_what_turns_use_is_on_the_bill_whoever_overtakes_them(placement, times, reports_come):
     rivals = 0

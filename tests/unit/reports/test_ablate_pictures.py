@@ -68,6 +68,7 @@ def test_an_evaluation_that_cost_nothing_is_left_out_where_the_scale_is_logarith
     assert not recwarn.list
 
 
+@pytest.mark.slow
 def test_equal_ablations_give_equal_pictures(tmp_path):
     arms = {"$a$": {1: a_result(), 2: a_result(seed=2)}, "b_c": {2: a_result("b_c", 2, dollars=0.05)}}
     for name in ("first", "second"):

@@ -279,6 +279,7 @@ def test_a_factory_that_is_gone_leaves_onnx(shell):
     assert "a.onnx" in policy_files(team, "onnx", {})
 
 
+@pytest.mark.slow
 def test_a_factorys_network_is_no_list_of_layers():
     team = team_of("ippo", {"network": "attention", "engine": "torch"}, ENTITIES, False)
     with pytest.raises(UserError, match=r"a has a network of algorithm.network=attention.*use --to onnx or --to torch"):

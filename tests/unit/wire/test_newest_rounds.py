@@ -144,6 +144,7 @@ SMALL = (
 TASK = ("task.name=toy/signal", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["packed", "whole"])
 def test_a_detached_run_that_loses_functions_learns_from_the_same_rounds(rule, tmp_path):
     settings = (*SMALL, f"placement.rule={rule}", "stop.rounds=4")
