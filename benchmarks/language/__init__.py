@@ -1,0 +1,1 @@
+"""What agents that speak learn, and controls that must not learn it."""

@@ -1,0 +1,58 @@
+"""`text/relay` changed so that what the roles learn can be told from what they would come to anyway."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.language.protocol import Outcome, TokenArray, Tokenizer, Turn
+from functions.language.symbols import Symbols
+from functions.language.tasks.prompts import beside, numbers_of
+from functions.language.tasks.relay import SYMBOLS, Relay
+
+
+class SidedRelay(Relay):
+    """The roles are on two sides, so that one may be an opponent, which does not learn. Both are paid as before."""
+
+    sides = (0, 1)
+
+
+class ShuffledRelay(Relay):
+    """Every start is paid what the replies to another one earned, so no reply has an influence on its advantage: the
+    expected gradient of the rewards is 0. `success` counts what was right."""
+
+    def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
+        """Draws one circle through all starts; each is paid for the next one."""
+        turn = super().reset(rng, episodes, copies)
+        circle = rng.permutation(episodes // copies)
+        paid_for = np.empty_like(circle)
+        paid_for[circle] = np.roll(circle, -1)
+        self._paid_for = (paid_for[:, None] * copies + np.arange(copies)).ravel()
+        return turn
+
+    def reply(self, replies: TokenArray) -> Turn | Outcome:
+        """As in the relay, but for the rewards."""
+        answer = super().reply(replies)
+        return answer._replace(rewards=answer.rewards[self._paid_for]) if isinstance(answer, Outcome) else answer
+
+
+def sided(tokenizer: Tokenizer | None) -> SidedRelay:
+    """See `SidedRelay`; raises `ValueError`."""
+    return SidedRelay(tokenizer or Symbols(SYMBOLS))
+
+
+def shuffled(tokenizer: Tokenizer | None) -> ShuffledRelay:
+    """See `ShuffledRelay`; raises `ValueError`."""
+    return ShuffledRelay(tokenizer or Symbols(SYMBOLS))
+
+
+class RelayPrompts(Relay):
+    """The prompts of all numbers and pairs."""
+
+    def asked(self) -> tuple[Turn, Turn]:
+        """The questions of all ten speakers, and what the adders are asked: of message m and second number y in row
+        10 m + y."""
+        message, second = np.repeat(self._digits, 10)[:, None], np.tile(self._second, (10, 1))
+        return self._turn(0, self._questions), self._turn(1, beside(self._examples, message, second))
+
+    def digits_of(self, allowed: TokenArray) -> NDArray[np.int64]:
+        """The digit that each of the allowed tokens is."""
+        return numbers_of(allowed, self._digits)
