@@ -4,10 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.config.loading import overrides
 from coordinator.errors import UserError
 from infra.local.own_process import cores
 from marless.backends import registry
-from marless.driving import Config, configuration, overrides
+from marless.driving import Config, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coordinator.config.loading import convert, read_toml
+from coordinator.config.loading import convert, overrides, read_toml
 from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.config.schema import RunConfig
 from coordinator.errors import USER_ERROR, Ending, UserError
 from infra.local.own_process import cores
 from marless import existing_run
@@ -32,7 +32,6 @@ __all__ = [
     "TrainingInterrupted",
     "configuration",
     "ends_at_once",
-    "overrides",
     "resume",
     "train",
 ]
@@ -199,14 +198,3 @@ def _merge(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
         below = document_.get(key)
         document_[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return document_
-
-
-def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Nested settings as the command line's ``key=value``; raises `ConfigError`."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from overrides(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float | str | list):
-            yield f"{prefix}{key}={value}"
-        else:
-            raise ConfigError(f"{prefix}{key}: {value!r} is no number, text or list")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from coordinator.config.loading import overrides
 from coordinator.errors import UserError
 from infra.local.own_process import cores
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.comparison.compare_runs import RunComparison, compare_runs
-from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once, overrides
+from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once
 from marless.runs.folder import RunFolder, require_name
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals

@@ -1,9 +1,9 @@
 """What runs came to, from Python: what the commands do, as functions."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infra.local.own_process import cores
 from marless.run import Run
@@ -26,18 +26,22 @@ def evaluate(
     *,
     episodes: int | None = None,
     workers: int | None = None,
+    task: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> "EvaluationResult":
     """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
-    `trust`: a run that somebody else made may run the code that its configuration names; remembered. Raises `UserError`
-    for a run without policies.
+    `task`: its keys with other values than in training. `trust`: a run that somebody else made may run the code that
+    its configuration names; remembered. Raises `UserError` for a run without policies, and for a task that they cannot
+    play.
 
     Examples:
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
         -33.4
+        >>> marless.evaluate("runs/relay", task={"options": {"pairs": "unseen"}}).env_metrics["success"]
+        0.62
     """
-    return Run(run).evaluate(episodes=episodes, workers=workers, trust=trust)
+    return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
 
 
 @short_errors()

@@ -1,6 +1,7 @@
 """A run on disk, as a notebook reads it."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,12 @@ class Run:
 
     @short_errors()
     def evaluate(
-        self, *, episodes: int | None = None, workers: int | None = None, trust: bool = False
+        self,
+        *,
+        episodes: int | None = None,
+        workers: int | None = None,
+        task: Mapping[str, Any] | None = None,
+        trust: bool = False,
     ) -> "EvaluationResult":
         """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`. A
         notebook shows how many episodes are over.
@@ -157,12 +163,14 @@ class Run:
             >>> run.evaluate(episodes=320).returns.mean
             -33.4
         """
+        from coordinator.config.loading import overrides
         from marless.runs import evaluation
         from marless.runs.integrity.trusted_origin import playable
         from marless.views import cell_progress
 
         with cell_progress() as progress:
-            return evaluation.evaluate(playable(self, trust), workers, episodes, progress=progress)
+            settings = list(overrides({"task": task or {}}))
+            return evaluation.evaluate(playable(self, trust), workers, episodes, settings, progress)
 
     @short_errors()
     def replay(

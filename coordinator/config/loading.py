@@ -4,7 +4,7 @@ Every error in them becomes a `ConfigError` of one line: the key, the fault, and
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +147,14 @@ def override(document: dict[str, Any], text: str) -> None:
         table[names[-1]] = parse_toml(f"value = {value}")["value"]
     except Undecodable:
         table[names[-1]] = _PYTHON_VALUES.get(value, value)
+
+
+def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Nested settings as the command line's ``key=value``; raises `ConfigError`."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from overrides(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float | str | list):
+            yield f"{prefix}{key}={value}"
+        else:
+            raise ConfigError(f"{prefix}{key}: {value!r} is no number, text or list")

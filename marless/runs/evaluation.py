@@ -1,6 +1,6 @@
 """The newest policies of a run on fresh start states, greedily."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import msgspec
@@ -16,7 +16,7 @@ from infra.local.own_process import cores
 from marless.backends import registry
 from marless.reports import statistics
 from marless.reports.statistics import FinalReturn
-from marless.runs.evaluator_episodes import play, tasks, with_agents
+from marless.runs.evaluator_episodes import play, tasks, with_task
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import temporary_download
 
@@ -26,6 +26,8 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     round: int
+    settings: tuple[str, ...]
+    """Of the task, where they are others than in training."""
     returns: FinalReturn
     """Summed over agents, or over those of `side`."""
     side: str
@@ -42,34 +44,36 @@ def evaluate(
     folder: RunFolder,
     workers: int | None = None,
     episodes: int | None = None,
-    agents: int | None = None,
+    settings: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
     """Plays whole episodes with evaluator functions on this machine; by default with a worker per core,
-    `evaluation.final_episodes`, and as many agents as in training. `progress` is told how many are over.
+    `evaluation.final_episodes`, and the task as in training, of which `settings` change ``task.*``. `progress` is told
+    how many are over.
 
-    Raises `UserError` for a run without policies, and when an evaluator fails.
+    Raises `UserError` for a run without policies, a task that they cannot play, and when an evaluator fails.
     """
     with temporary_download(folder) as (stored_run, temporary):
         plan, state = stored_run.plan, stored_run.saved_state
-        if agents is not None:
-            plan, state = with_agents(plan, state, agents)
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
             connection.serve(plan.config.resources)
+            if settings:
+                plan, state = with_task(plan, state, settings, connection.invoker)
             stream = f"evaluate-command-{count}"
             requests, function = tasks(plan, state, count, stream), serving(plan, "evaluator")
             replies = play(connection.invoker, function, requests, plan.config.attempts, progress)
-    return _result(plan, state, [reply for reply, _ in replies])
+    return _result(plan, state, settings, [reply for reply, _ in replies])
 
 
-def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> EvaluationResult:
+def _result(plan: Plan, state: State, settings: Sequence[str], replies: list[EvaluateReply]) -> EvaluationResult:
     weights = [len(reply.returns) for reply in replies]
     means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
     side = evaluated_side(plan.config, state.env_spec)
     return EvaluationResult(
         run=plan.run,
         round=state.round,
+        settings=tuple(settings),
         returns=statistics.summary([value for reply in replies for value in reply.returns]),
         side=side.name if side else "",
         agents=dict(zip(state.env_spec.agents, means, strict=True)),

@@ -5,47 +5,77 @@ from dataclasses import replace
 
 import msgspec
 
+from coordinator.config.loading import convert, override
 from coordinator.core.events import decode_answer
 from coordinator.core.opponents import evaluated_side
-from coordinator.core.requests import address, resources
+from coordinator.core.requests import address, describe, resources
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
-from functions.contract import Done, EvaluateReply, EvaluateTask, Failed, MissingExtra, Report, SampleTask, Team
+from functions.contract import (
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    Failed,
+    Report,
+    SampleTask,
+    Team,
+)
 from functions.encoding import to_json
-from functions.environments import registry
-from functions.environments.base import Unsupported
+from functions.environments.base import EnvSpec
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160
 
 
-def with_agents(plan: Plan, state: State, agents: int) -> tuple[Plan, State]:
-    """The plan and the state with another number of agents; those of a class take the networks of its agents in turn.
+def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoker) -> tuple[Plan, State]:
+    """The plan and the state with ``task.KEY=VALUE`` set anew. Where that changes the number of agents, those of a
+    class take the networks of its agents in turn.
 
-    Raises `UserError` for a task without that number, and for policies that know their agents by number.
+    Raises `UserError` for other settings, a task that cannot be made, and one whose agents the policies do not know.
     """
+    if other := next((text for text in settings if not text.startswith("task.")), ""):
+        raise UserError(f"{other}: policies are what they are; only task.* can be set anew")
+    document = msgspec.to_builtins(plan.config)
+    for text in settings:
+        override(document, text)
+    plan = replace(plan, config=convert(document, "the command line"))
+    function = serving(plan, "actor")
+    request = msgspec.structs.replace(describe(plan, state), timeout_s=plan.size_of(function).timeout_s)
+    ((done, _),) = answers(invoker, function, [request], plan.config.attempts)
+    assert isinstance(done.reply, DescribeReply)
+    spec = done.reply.spec
+    return plan, msgspec.structs.replace(state, spec=spec, team=_team(plan, state, spec))
+
+
+def _team(plan: Plan, state: State, spec: EnvSpec) -> Team:
+    """Who plays as what in a task of this spec; raises `UserError`."""
     assert state.team is not None
-    old, task = state.env_spec, msgspec.structs.replace(plan.config.task, agents=agents)
-    if state.team.identity and agents != len(old.agents):
+    old = state.env_spec
+    if _members(spec) == _members(old):
+        return state.team
+    if state.team.identity and len(spec.agents) != len(old.agents):
         known_by = f"the policies of {plan.run} know their {len(old.agents)} agents by number"
         raise UserError(f"{known_by}; train with sharing.identity=false")
-    try:
-        spec = registry.spec(task)
-    except (ValueError, Unsupported, MissingExtra) as error:
-        raise UserError(str(error)) from error
     names = {kind.name: kind for kind in old.classes}
     if spec.sides or old.sides or any(kind.name not in names for kind in spec.classes):
-        raise UserError(f"{task.name} with {agents} agents has other classes or sides than {plan.run} was trained with")
+        agents = f"its agents are {', '.join(spec.agents)}"
+        raise UserError(
+            f"{plan.config.task.name} so has other classes or sides than {plan.run} was trained with: {agents}"
+        )
     groups = [0] * len(spec.agents)
     for kind in spec.classes:
         agents_of_kind = names[kind.name].agents
         for place, agent in enumerate(kind.agents):
             groups[agent] = state.team.groups[agents_of_kind[place % len(agents_of_kind)]]
-    team = Team(groups=tuple(groups))
-    config = msgspec.structs.replace(plan.config, task=task)
-    return replace(plan, config=config), msgspec.structs.replace(state, spec=spec, team=team)
+    return Team(groups=tuple(groups))
+
+
+def _members(spec: EnvSpec) -> tuple[object, ...]:
+    return spec.sides, [(kind.name, kind.agents) for kind in spec.classes]
 
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
@@ -93,7 +123,7 @@ def play(
 
 
 def answers(
-    invoker: Invoker, function: str, requests: Sequence[EvaluateTask | SampleTask], attempts: int
+    invoker: Invoker, function: str, requests: Sequence[DescribeTask | EvaluateTask | SampleTask], attempts: int
 ) -> Iterator[tuple[Done, Report]]:
     """The answers as they come; raises `UserError` when a task fails `attempts` times."""
     waiting = {task.address.id: task for task in requests}
@@ -114,5 +144,5 @@ def answers(
             _ask(invoker, function, waiting[report.id])
 
 
-def _ask(invoker: Invoker, function: str, task: EvaluateTask | SampleTask) -> None:
+def _ask(invoker: Invoker, function: str, task: DescribeTask | EvaluateTask | SampleTask) -> None:
     invoker.invoke(function, task.address.id, task.attempt, to_json(task), task.timeout_s)

@@ -75,7 +75,9 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     longer = marless.resume(run, stop={"rounds": 3}, quiet=True)
     assert longer.summary.rounds == 3 and marless.open_run("latest").path == longer.path
     assert marless.evaluate("one", episodes=6) == run.evaluate(episodes=6)
-    assert run.evaluate(episodes=6).returns.episodes == 6 and run.folder == run.path
+    whole, short = run.evaluate(episodes=6), run.evaluate(episodes=6, task={"options": {"max_cycles": 1}})
+    assert whole.returns.mean < short.returns.mean < 0  # every step costs
+    assert whole.returns.episodes == 6 and run.folder == run.path
 
 
 def test_a_file_a_mapping_and_the_command_line_give_the_same_weights(small, home):

@@ -200,6 +200,24 @@ def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
 
 
+def test_an_evaluation_by_hand_may_change_the_task_as_far_as_policies_can_play_it(marless):
+    marless.train("first", "algorithm.lr=1e-6")
+    whole, short = (
+        json.loads(marless("evaluate", "first", *more, "--episodes", "9", "--json").out[0])
+        for more in ([], ["task.options.horizon=1"])
+    )
+    # Of one step as in `GUESSING`; episodes of five end where both agents are wrong.
+    assert short["mean"] == pytest.approx(2 * short["env_metrics"]["accuracy"]) and whole["mean"] > short["mean"] > 0
+    assert short["settings"] == ["task.options.horizon=1"] and "settings" not in whole
+    for setting, message in (
+        ("task.options.signals=4", "other classes or sides than first was trained with"),
+        ("task.options.horison=3", "task.options: there is no horison here"),
+        ("stop.rounds=9", "stop.rounds=9: policies are what they are; only task.* can be set anew"),
+    ):
+        (said,) = [line for line in marless("evaluate", "first", setting).err if line.startswith("marless: ")]
+        assert message in said
+
+
 @pytest.mark.slow
 def test_a_policy_over_entities_plays_with_more_agents(marless):
     entities = ("task.name=mpe/simple_spread", "task.options.entities=true", "algorithm.network=attention")

@@ -47,6 +47,9 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
 def test_a_task_of_a_package_is_learned_by_its_name(marless):
     assert train(marless, *ECHO).code == 0
     assert json.loads(Path("runs/talk/summary.json").read_bytes())["rounds"] == 3
+    evaluation = ("evaluate", "talk", "--episodes", "30", "--workers", "1", "--json")
+    paid, doubly = (json.loads(marless(*evaluation, *more).out[0]) for more in ([], ["task.options.pay=2"]))
+    assert doubly["mean"] == pytest.approx(2 * paid["mean"]) and paid["mean"] > 0
 
 
 def test_all_roles_may_speak_by_one_adapter(marless):

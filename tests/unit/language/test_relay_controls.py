@@ -36,7 +36,6 @@ def test_every_start_is_paid_what_another_one_earned():
     task = shuffled(None)
     for copies in (1, 2):
         turn = task.reset(np.random.default_rng(3), 12, copies)
-        first = task.tokenizer.decode(turn.prompts.ravel().tolist())
         task.reply(np.resize(turn.allowed, (12, 1)).astype(np.int32))
         outcome = task.reply(np.resize(turn.allowed[::-1], (12, 1)).astype(np.int32))
         assert isinstance(outcome, Outcome)

@@ -17,16 +17,21 @@ from marless.views.progress_lines import progress_lines
 EXAMPLES = """examples:
   marless evaluate latest
   marless evaluate first --episodes 100
+  marless evaluate first task.options.pairs=unseen   ... a task with other options, whose agents see and do the same
   marless evaluate first --agents 5          a policy over entities, with more agents than it was trained with
   marless evaluate first --against random --against second   each side of a task where agents compete
   marless evaluate four --against scripted   ... against the task's scripted player
 
 docs/how-to/opponents.md explains scripted players, and how to write one."""
 
+# What only some evaluations have.
+_OPTIONAL = ("env_metrics", "sides", "settings")
+
 
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="task.*, other than in training")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
     agents = common.within(1, MOST_AGENTS)
     parser.add_argument("--agents", type=agents, metavar="N", help="play with so many; default: as in training")
@@ -43,16 +48,19 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plays the episodes and prints their return."""
-    folder = playable(options.run, options.trust)
+    name, settings = common.run_and_settings(options)
+    if options.agents:
+        settings = [*settings, f"task.agents={options.agents}"]
+    folder = playable(name, options.trust)
     if options.against:
-        if options.agents:
-            raise UserError("--against plays the run's own task; leave --agents away")
+        if settings:
+            raise UserError(f"--against plays the run's own task; leave {settings[0]} away")
         with progress_lines() as progress:
             result = cross_evaluation.plays(folder, options.against, options.episodes, progress)
         say_json(result) if options.json else say_text("\n".join(cross_evaluation.lines(result)))
         return 0
     with progress_lines() as progress:
-        evaluation = evaluate(folder, options.workers, options.episodes, options.agents, progress)
+        evaluation = evaluate(folder, options.workers, options.episodes, settings, progress)
     _show(evaluation, options.json)
     return 0
 
@@ -66,16 +74,12 @@ def _show(evaluation: EvaluationResult, as_json: bool) -> None:
             **msgspec.to_builtins(returns),
             "agents": evaluation.agents,
         }
-        result |= {
-            name: table
-            for name, table in (("env_metrics", evaluation.env_metrics), ("sides", evaluation.sides))
-            if table
-        }
+        result |= {name: value for name in _OPTIONAL if (value := getattr(evaluation, name))}
         say_json(result)
         return
     say(
         f"{evaluation.run}, policies of round {evaluation.round:,}, greedy,"
-        f" {returns.episodes:,} episodes on fresh start states"
+        f" {returns.episodes:,} episodes on fresh start states{''.join(f', {text}' for text in evaluation.settings)}"
     )
     digits = digits_of([returns.mean, returns.iqm, *(returns.ci95 or ())], 2)
     ends = [digits.text(end) for end in returns.ci95 or ()]
