@@ -1,8 +1,8 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
 Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`,
-`pipeline`, `resources`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only when they
-are named.
+`pipeline`, `resources`, `language`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only
+when they are named.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import engines, scale, sizes
 from benchmarks.adapters import table as adapters
 from benchmarks.gpu import measure as gpu
+from benchmarks.language import measure as language
 from benchmarks.pipeline import measure as pipeline
 from benchmarks.pool import halving_savings, neighbours, remote
 from benchmarks.pool.rows import rows as pool_rows
@@ -74,6 +75,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "halving": lambda: markdown(halving_savings.rows()),
         "pipeline": lambda: pipeline.table(max(2, effort.repetitions - 2), is_record=effort is FULL),
         "resources": lambda: resources.table(resources.FULL if effort is FULL else resources.QUICK),
+        "language": lambda: language.table(max(1, effort.repetitions - 2), is_record=effort is FULL),
         "engines": lambda: engines.table(effort.repetitions),
         "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),

@@ -1,1 +1,1 @@
-"""What agents that speak learn, and controls that must not learn it."""
+"""What agents that speak learn, how fast, and controls that must not learn it."""

@@ -217,7 +217,8 @@ def engine(device: str, network: str) -> Engine:
 def compute_alike() -> None:
     """One thread, deterministic kernels, full single precision, for the whole process."""
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    # As `torch.use_deterministic_algorithms`, which imports the compiler first: more than a second of the processor.
+    torch.set_deterministic_debug_mode("error")
     # cuDNN rounds the factors of convolutions to TF32 by default, with 10 bits of mantissa.
     torch.backends.cudnn.allow_tf32 = False
     # New memory need not be filled, which takes a tenth of a step: nothing here reads it before it is written.

@@ -16,6 +16,7 @@ from scripts.reference import (
     readme,
     resources,
     rules,
+    speaking_agents,
     suite,
     waiting_rounds,
 )
@@ -35,6 +36,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "results" / "suite.md": suite.page,
     ROOT / "README.md": readme.page,
     waiting_rounds.PAGE: waiting_rounds.page,
+    speaking_agents.PAGE: speaking_agents.page,
     resources.PAGE: resources.page,
     **peers.PAGES,
 }

@@ -1,0 +1,109 @@
+"""GRPO of roles in one plain loop without functions, messages and storage:
+``python -m benchmarks.language.plain_loop THREADS CONFIG [KEY=VALUE ...]``.
+
+Model, sampling, gradient and step are the product's own, so that what differs is what runs around them; with one thread
+the weights are those of a run to the last bit. Prints one JSON object.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from coordinator.config.loading import load
+from coordinator.config.schema import RunConfig
+from functions import codec
+from functions.language import grpo
+from functions.language.adapter_layout import AdapterLayout, initial_adapter
+from functions.language.episodes import Episodes
+from functions.language.experience import Replies
+from functions.language.grpo_gradient import gradient_sums
+from functions.language.model.base_model import open_base
+from functions.language.model.speaker import Speaker
+from functions.language.playing import Transcript, Voice, play
+from functions.language.registry import make
+from functions.language.specs import GrpoConfig, adapter_name
+from functions.randomness import generator
+from marless.runs.inputs.language_models import model_file
+
+
+class Loop:
+    """A run whose roles have an adapter each, round after round."""
+
+    def __init__(self, config: RunConfig, threads: int) -> None:
+        assert isinstance(config.algorithm, GrpoConfig)
+        base = open_base(model_file(config))
+        layers = min(config.base.layers, base.shape.layers)
+        self.speaker = Speaker(base, AdapterLayout(base.shape, config.base.rank, layers))
+        torch.set_num_threads(threads)  # the speaker has set one
+        task = make(config.task, base.tokenizer)
+        self.episodes = Episodes(config.task.name, task, base.context)
+        self.config, self.algorithm, self.round = config, config.algorithm, 0
+        layout, seed = self.speaker.layout, config.seed
+        self.roles = [
+            grpo.begin(initial_adapter(layout, generator(seed, "initialise", role))) for role in range(len(task.roles))
+        ]
+
+    def play_round(self) -> int:
+        """Samples and learns; the tokens of all prompts and replies."""
+        transcript = self._sample()
+        parts = _replies(transcript, self.algorithm.group_size)
+        for role, descent in enumerate(self.roles):
+            ours = [replies for replies in parts if replies.role == role]
+            sums = gradient_sums(self.speaker, descent.adapter, self.algorithm, ours)
+            self.roles[role] = grpo.step(self.algorithm, descent, [sums])
+        self.round += 1
+        return sum(replies.tokens.size for replies in parts)
+
+    def _sample(self) -> Transcript:
+        address, config = (self.config.seed, self.round), self.config
+        return play(
+            self.speaker,
+            self.episodes,
+            [Voice(descent.adapter) for descent in self.roles],
+            generator(*address, "environment", 0),
+            lambda turn: generator(*address, "replies", 0, turn),
+            config.actors.num_envs,
+            self.algorithm.group_size,
+        )
+
+    def adapters_sha256(self) -> str:
+        """The hash of all roles' adapters."""
+        return codec.tensors_sha256({adapter_name(role): descent.adapter for role, descent in enumerate(self.roles)})
+
+
+def _replies(transcript: Transcript, copies: int) -> list[Replies]:
+    rewards = transcript.outcome.rewards
+    return [
+        Replies(
+            role=turn.role,
+            turn=number,
+            tokens=np.concatenate([turn.prompts, sampled.replies], axis=1),
+            prompt=turn.prompts.shape[1],
+            allowed=turn.allowed,
+            log_probability=sampled.log_probability,
+            mask=sampled.mask,
+            reward=rewards[:, turn.role],
+            copies=copies,
+        )
+        for number, (turn, sampled) in enumerate(transcript.turns)
+    ]
+
+
+def looped(config: RunConfig, threads: int) -> dict[str, Any]:
+    """All rounds: the tokens of each, and when it ended, in seconds from the first one's beginning."""
+    loop = Loop(config, threads)
+    began, tokens, ends_s = time.perf_counter(), list[int](), list[float]()
+    for _ in range(config.stop.rounds or 0):
+        tokens.append(loop.play_round())
+        ends_s.append(time.perf_counter() - began)
+    return {"tokens": tokens, "ends_s": ends_s, "adapters": loop.adapters_sha256()}
+
+
+if __name__ == "__main__":
+    threads, path, *settings = sys.argv[1:]
+    print(json.dumps(looped(load(Path(path), settings), int(threads))))
