@@ -11,12 +11,12 @@ from scripts.reference.pages import ROOT
 # Student's t for 95 %, by degrees of freedom.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 
-PAGE = (ROOT / "docs" / "results" / "adapters.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "results" / "bases.md").read_text(encoding="utf-8")
 
 
 def stored(name):
     """The runs of each arm, of equal seeds."""
-    with (ROOT / "docs" / "results" / "adapters" / name).open(encoding="utf-8") as file:
+    with (ROOT / "docs" / "results" / "bases" / name).open(encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda run: run["arm"])
     runs_of = {arm: list(runs) for arm, runs in groupby(rows, lambda run: run["arm"])}
     assert len({tuple(sorted(run["seed"] for run in runs)) for runs in runs_of.values()}) == 1
