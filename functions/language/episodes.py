@@ -75,6 +75,8 @@ class Episodes:
                 return problem
         if (np.diff(turn.allowed) <= 0).any() or (turn.end is not None and turn.end not in turn.allowed):
             return "allowed is not ascending, or the end token is not among them"
+        if problem := _legal_problem(turn):
+            return problem
         return self._context_problem(turn.prompts.shape[1] + turn.length)
 
     def _context_problem(self, tokens: int) -> str:
@@ -104,6 +106,13 @@ def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabu
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         return f"{what} have tokens outside of the vocabulary of {vocabulary}"
     return ""
+
+
+def _legal_problem(turn: Turn) -> str:
+    legal, shape = turn.legal, (len(turn.prompts), len(turn.allowed))
+    if legal is None or (isinstance(legal, np.ndarray) and legal.dtype == np.bool_ and legal.shape == shape):
+        return ""
+    return f"legal is no array of booleans of the shape {shape}"
 
 
 def fault_of(task: Any) -> str:

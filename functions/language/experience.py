@@ -5,25 +5,25 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.protocol import TokenArray, Turn
+from functions.language.protocol import LegalArray, TokenArray, Turn
 
 
 class Sampled(NamedTuple):
     """Replies to the prompts of a turn in E episodes."""
 
     replies: TokenArray
-    """``[E, R]``; behind the token that ends a reply it is repeated."""
+    """``[E, R]``; behind the token that ends a reply it is repeated, and where nobody was asked it is any token."""
     log_probability: NDArray[np.float32]
-    """``[E, R]`` among the allowed tokens, 0 behind the end."""
+    """``[E, R]`` among the tokens that it may consist of; 0 behind the end, and where nobody was asked."""
     mask: NDArray[np.bool_]
-    """``[E, R]``: False behind the end."""
+    """``[E, R]``: False behind the end, and where nobody was asked."""
 
     @classmethod
     def of(cls, turn: Turn, replies: TokenArray, log_probability: NDArray[np.float32]) -> Self:
-        """Replies of which what stands behind their end does not count."""
+        """Replies of which what stands behind their end does not count, and none of those that nobody was asked for."""
         ends = replies == (-1 if turn.end is None else turn.end)
-        mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0)
-        fill = np.int32(turn.end or 0)
+        mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0) & turn.asked[:, np.newaxis]
+        fill = np.int32(turn.allowed[0] if turn.end is None else turn.end)
         return cls(np.where(mask, replies, fill), np.where(mask, log_probability, np.float32(0)), mask)
 
 
@@ -41,7 +41,19 @@ class Replies(NamedTuple):
     log_probability: NDArray[np.float32]
     """``[n, R]``: of each token of the reply under the weights that wrote it; 0 behind its end."""
     mask: NDArray[np.bool_]
-    """``[n, R]``: False behind the end of a reply."""
+    """``[n, R]``: False behind the end of a reply, and where the role was not asked."""
     reward: NDArray[np.float64]
     """``[n]``."""
     copies: int
+    legal: LegalArray | None = None
+    """``[n, A]``: which of the allowed tokens each reply may consist of; None: all."""
+
+    def of_rows(self, rows: NDArray[np.bool_]) -> Self:
+        """These replies alone, whose groups are not whole any more."""
+        return self._replace(
+            tokens=self.tokens[rows],
+            log_probability=self.log_probability[rows],
+            mask=self.mask[rows],
+            legal=None if self.legal is None else self.legal[rows],
+            reward=self.reward[rows],
+        )

@@ -14,7 +14,7 @@ from functions.language.adapter_layout import Flat
 from functions.language.experience import Replies
 from functions.language.grpo import GrpoSettings, advantages
 from functions.language.model.llama import Weights, product
-from functions.language.model.speaker import ROWS, Speaker, chunks
+from functions.language.model.speaker import ROWS, Speaker, among, chunks
 from functions.language.protocol import TokenArray
 
 Sums = dict[str, NDArray[Any]]
@@ -28,9 +28,14 @@ def gradient_sums(speaker: Speaker, adapter: Flat, settings: GrpoSettings, parts
     """
     total = np.zeros(speaker.layout.size)
     sums = dict.fromkeys(_NAMES, 0.0)
-    for replies in parts:
-        distinct = Distinct.of(replies, advantages(replies.reward, replies.copies, settings.scale))
-        sums[grpo.TOKENS] += replies.mask.size
+    for every in parts:
+        sums[grpo.TOKENS] += every.mask.size
+        asked = every.mask.any(axis=1)
+        if not asked.any():
+            continue
+        advantage = advantages(every.reward, every.copies, settings.scale)[asked]
+        replies = every.of_rows(asked)
+        distinct = Distinct.of(replies, advantage)
         sums[grpo.WRITTEN] += int(replies.mask.sum())
         sums[grpo.REPLIES] += len(replies.reward)
         sums[grpo.REWARD] += float(replies.reward.sum())
@@ -74,8 +79,9 @@ class Distinct:
     @classmethod
     def of(cls, replies: Replies, advantage: NDArray[np.float64]) -> "Distinct":
         behaviour = np.ascontiguousarray(replies.log_probability, np.float32).view(np.int32)
+        legal = [] if replies.legal is None else [replies.legal]
         _, rows, places, copies = np.unique(
-            np.concatenate((replies.tokens, behaviour), axis=1),
+            np.concatenate((replies.tokens, behaviour, *legal), axis=1),
             axis=0,
             return_index=True,
             return_inverse=True,
@@ -117,19 +123,20 @@ def _gradients(
         first, last = np.searchsorted(distinct.reads, (numbers[0], numbers[0] + count))
         ours, reads = slice(first, last), torch.from_numpy(distinct.reads[first:last] - numbers[0])
         hidden_rows = hidden[torch.from_numpy(numbers)]
-        policy = _log_probabilities(speaker, hidden_rows, matrices, length, head)[reads]
+        legal = None if replies.legal is None else replies.legal[distinct.rows[ours]]
+        policy = among(_logits(speaker, hidden_rows, matrices, length, head)[reads], legal)
         base = None
         if settings.kl_coef:
             with torch.no_grad():
-                base = _log_probabilities(speaker, hidden_rows, {}, length, head)[reads]
+                base = among(_logits(speaker, hidden_rows, {}, length, head)[reads], legal)
         loss, sums = losses(policy, base, _inputs(replies, distinct, ours), settings)
         gradients = torch.autograd.grad(loss, leaves)
         yield Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
 
 
-def _log_probabilities(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:
+def _logits(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:
     """``[rows, R, A]``: of every allowed token at every position of the reply."""
-    return product(speaker.top(hidden, adapter, length), head).log_softmax(-1)
+    return product(speaker.top(hidden, adapter, length), head)
 
 
 def _inputs(replies: Replies, distinct: Distinct, ours: slice) -> Inputs:

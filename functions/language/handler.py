@@ -100,7 +100,7 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     returns = [transcript.outcome.rewards for transcript in rollouts]
     score = mean_score(task.match, returns) if task.match else None
     reply = SampleReply(
-        env_steps=sum(len(transcript.turns) for transcript in rollouts) * task.sampling.num_envs,
+        env_steps=sum(transcript.replies for transcript in rollouts),
         returns=_returns(np.concatenate(returns)),
         agent_returns=tuple(tuple(part.sum(axis=0).tolist()) for part in returns),
         env_metrics=_env_metrics(rollouts),

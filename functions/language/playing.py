@@ -36,6 +36,11 @@ class Transcript(NamedTuple):
     turns: tuple[tuple[Turn, Sampled], ...]
     outcome: Outcome
 
+    @property
+    def replies(self) -> int:
+        """How often a role was asked, in all episodes together."""
+        return int(sum(turn.asked.sum() for turn, _ in self.turns))
+
 
 def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:
     """Of the team's roles in order; `greedy` as far as they have policies. Raises `BadRequest` for missing policies and
@@ -93,12 +98,26 @@ def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generato
 
     shape = (len(turn.prompts), turn.length, len(turn.allowed))
     if voice.acting == "random":
-        return _at_random(turn, rng)
+        return at_random(turn, rng)
     noise = gumbel.noise(rng.random(shape)).astype(np.float32) if voice.acting == "drawn" else None
-    return sample(speaker, voice.adapter, turn, noise)
+    asked = turn.asked
+    if asked.all():
+        return sample(speaker, voice.adapter, turn, noise)
+    replies, log_probability = np.zeros(shape[:2], np.int32), np.zeros(shape[:2], np.float32)
+    if asked.any():
+        part = sample(speaker, voice.adapter, turn.of_episodes(asked), None if noise is None else noise[asked])
+        replies[asked], log_probability[asked] = part.replies, part.log_probability
+    return Sampled.of(turn, replies, log_probability)
 
 
-def _at_random(turn: Turn, rng: np.random.Generator) -> Sampled:
-    """Every allowed token is as likely as any other."""
-    replies = turn.allowed[rng.integers(len(turn.allowed), size=(len(turn.prompts), turn.length))]
-    return Sampled.of(turn, replies, np.full(replies.shape, -np.log(np.float32(len(turn.allowed)))))
+def at_random(turn: Turn, rng: np.random.Generator) -> Sampled:
+    """Every token that a reply may consist of is as likely as any other."""
+    shape = (len(turn.prompts), turn.length)
+    if turn.legal is None:
+        places, choices = rng.integers(len(turn.allowed), size=shape), np.full(shape, len(turn.allowed))
+    else:
+        choices = np.broadcast_to(np.maximum(turn.legal.sum(axis=1, keepdims=True), 1), shape)
+        # The legal token that has so many legal ones before it.
+        before = np.cumsum(turn.legal, axis=1)[:, np.newaxis] - 1 == rng.integers(choices)[..., np.newaxis]
+        places = (before & turn.legal[:, np.newaxis]).argmax(axis=2)
+    return Sampled.of(turn, turn.allowed[places], -np.log(choices.astype(np.float32)))

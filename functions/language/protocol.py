@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TokenArray = NDArray[np.int32]
+LegalArray = NDArray[np.bool_]
 
 
 class Tokenizer(Protocol):
@@ -42,6 +43,19 @@ class Turn(NamedTuple):
     """Tokens of a reply."""
     end: int | None = None
     """The allowed token that ends a reply: those after it do not count. None: replies are as long as `length`."""
+    legal: LegalArray | None = None
+    """``[E, A]``: which of the allowed tokens the reply of each episode may consist of; None: all. In an episode with
+    none the role is not asked, because it is another's turn there or the episode is over: its reply is not read, and
+    nobody learns from it."""
+
+    @property
+    def asked(self) -> LegalArray:
+        """``[E]``: whether the role is asked."""
+        return np.ones(len(self.prompts), np.bool_) if self.legal is None else self.legal.any(axis=1)
+
+    def of_episodes(self, rows: slice | LegalArray) -> "Turn":
+        """The turn in these episodes alone."""
+        return self._replace(prompts=self.prompts[rows], legal=None if self.legal is None else self.legal[rows])
 
 
 class Outcome(NamedTuple):

@@ -16,13 +16,14 @@ from functions.language.protocol import Turn
 Array = NDArray[Any]
 
 # Of a turn: its tokens, how many of them are the prompt, whose turn it is, and what `Replies` says of replies.
-_TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK = (
+_TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK, _LEGAL = (
     "tokens",
     "prompt",
     "role",
     "allowed",
     "log_probability",
     "mask",
+    "legal",
 )
 # Of a rollout ``[E, roles]``.
 _REWARD = "reward"
@@ -40,6 +41,8 @@ def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Sampled]], rewards: NDA
             _LOG_PROBABILITY: sampled.log_probability,
             _MASK: sampled.mask,
         }
+        if turn.legal is not None:
+            arrays[_LEGAL] = turn.legal
         tensors |= {f"{_turn(number)}/{name}": array for name, array in arrays.items()}
     return {f"{rollout_prefix(rollout)}/{name}": array for name, array in tensors.items()}
 
@@ -77,7 +80,10 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
         return None
     first = parts[0]
     alike = (_PROMPT, _ROLE, _ALLOWED)
-    if not all(part and all(np.array_equal(part[name], first[name]) for name in alike) for part in parts):
+    if not all(
+        part.keys() == first.keys() and all(np.array_equal(part[name], first[name]) for name in alike)
+        for part in parts
+    ):
         raise BadRequest(f"turn {number + 1} has another role, prompt length or allowed tokens in some rollouts")
     role = int(first[_ROLE][0])
     places = [place for place, tensors in enumerate(by_rollout) if not _is_earlier(tensors, role)]
@@ -93,6 +99,7 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
         allowed=first[_ALLOWED],
         log_probability=rows([part[_LOG_PROBABILITY] for part in parts]),
         mask=rows([part[_MASK] for part in parts]),
+        legal=rows([part[_LEGAL] for part in parts]) if _LEGAL in first else None,
         reward=rows([tensors[_REWARD][:, role] for tensors in by_rollout]),
         copies=1,
     )

@@ -72,6 +72,8 @@ def _texts(state: State, tokenizer: Tokenizer, tensors: Mapping[str, NDArray[Any
     for episode in range(episodes):
         lines = [f"episode {episode + 1}"]
         for turn in turns:
+            if not turn.mask[episode].any():  # it is another's turn, or the episode is over
+                continue
             prompt, reply = np.split(turn.tokens[episode], [turn.prompt])
             reply = reply[turn.mask[episode]]
             texts = (tokenizer.decode(part.tolist()) for part in (prompt, reply))

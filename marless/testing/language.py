@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from functions.environments.base import EnvironmentFault
 from functions.language.episodes import Episodes, fault_of
+from functions.language.playing import at_random
 from functions.language.protocol import LanguageTask, Lesson, Outcome, TokenArray, Turn
 
 Make = Callable[[], LanguageTask]
@@ -24,6 +25,7 @@ _NOT_FORGOTTEN = (
 )
 _SAME_STARTS = "another generator gave the same first prompts"
 _OTHER_SHAPES = "a turn has another role, length, end, prompt length or allowed tokens in other episodes"
+_UNREAD = "replies of a role that was not asked changed what came of an episode"
 _OTHER_COPIES = "copies of an episode begin with different prompts"
 _UNEQUAL_COPIES = "copies of an episode with equal replies gave different rewards"
 _COUPLED = "the replies in one episode changed what others gave"
@@ -47,6 +49,7 @@ def check(make: Make, random_starts: bool = True) -> None:
     others, _ = _play(make(), _SEED + 1, episodes=2 * _EPISODES)
     _require(not random_starts or others[0].prompts.tobytes() != turns[0].prompts.tobytes(), _SAME_STARTS)
     _require(_shapes(others) == _shapes(turns), _OTHER_SHAPES)
+    _require(_bytes(*_play(make(), _SEED, unread=-1)) == first_bytes, _UNREAD)
     for turn in turns:
         _require(isinstance(task.tokenizer.decode(turn.prompts[0].tolist()), str), _NO_TEXT)
     _check_copies(make())
@@ -55,9 +58,15 @@ def check(make: Make, random_starts: bool = True) -> None:
 
 
 def _play(
-    task: LanguageTask, seed: int, episodes: int = _EPISODES, copies: int = 1, last: int | None = None
+    task: LanguageTask,
+    seed: int,
+    episodes: int = _EPISODES,
+    copies: int = 1,
+    last: int | None = None,
+    unread: int = 0,
 ) -> tuple[list[Turn], Outcome]:
-    """Random replies; equal ones in copies. `last` seeds those of the last episode, which are others by default."""
+    """Random replies; equal ones in copies. `last` seeds those of the last episode, which are others by default.
+    `unread` is the position of the allowed token where nobody is asked."""
     play = Episodes(type(task).__name__, task)
     rng, of_last = np.random.default_rng(seed + 1000), np.random.default_rng(seed if last is None else last)
     try:
@@ -65,27 +74,35 @@ def _play(
         turns = list[Turn]()
         while isinstance(turn, Turn):
             turns.append(turn)
-            replies = _random(turn, rng, episodes // copies).repeat(copies, axis=0)
+            replies = _random(turn.of_episodes(slice(None, None, copies)), rng).repeat(copies, axis=0)
             if last is not None:
-                replies[-1] = _random(turn, of_last, 1)[0]
+                replies[-1] = _random(turn.of_episodes(slice(-1, None)), of_last)[0]
+            replies[~turn.asked] = turn.allowed[unread]
             turn = play.reply(replies)
     except EnvironmentFault as error:
         raise AssertionError(str(error)) from error
     return turns, turn
 
 
-def _random(turn: Turn, rng: np.random.Generator, rows: int) -> TokenArray:
-    return turn.allowed[rng.integers(len(turn.allowed), size=(rows, turn.length))]
+def _random(turn: Turn, rng: np.random.Generator) -> TokenArray:
+    return at_random(turn, rng).replies
 
 
 def _bytes(turns: Iterable[Turn], outcome: Outcome) -> list[bytes]:
-    arrays: list[Array] = [part for turn in turns for part in (turn.prompts, turn.allowed)]
+    arrays: list[Array] = [part for turn in turns for part in (turn.prompts, turn.allowed, _legal(turn))]
     arrays += [outcome.rewards, *(outcome.metrics[name] for name in sorted(outcome.metrics))]
     return [array.tobytes() for array in arrays]
 
 
+def _legal(turn: Turn) -> Array:
+    return turn.asked if turn.legal is None else turn.legal
+
+
 def _shapes(turns: Iterable[Turn]) -> list[tuple[object, ...]]:
-    return [(turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.allowed.tobytes()) for turn in turns]
+    return [
+        (turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.legal is None, turn.allowed.tobytes())
+        for turn in turns
+    ]
 
 
 def _check_copies(task: LanguageTask) -> None:
@@ -99,7 +116,9 @@ def _check_independence(make: Make, turns: list[Turn], outcome: Outcome) -> None
     """Checks that other replies in the last episode change nothing of the others."""
     other_turns, other_outcome = _play(make(), _SEED, last=_SEED + 2)
     pairs: list[tuple[Array, Array]] = [
-        (one.prompts, other.prompts) for one, other in zip(turns, other_turns, strict=True)
+        (part(one), part(other))
+        for part in (lambda turn: turn.prompts, _legal)
+        for one, other in zip(turns, other_turns, strict=True)
     ]
     pairs.append((outcome.rewards, other_outcome.rewards))
     _require(all(one[:-1].tobytes() == other[:-1].tobytes() for one, other in pairs), _COUPLED)

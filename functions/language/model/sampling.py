@@ -14,8 +14,8 @@ from functions.language.adapter_layout import Flat
 from functions.language.errors import UnusableBase
 from functions.language.experience import Sampled
 from functions.language.model.llama import Past, Weights
-from functions.language.model.speaker import ROWS, Speaker, chunks
-from functions.language.protocol import TokenArray, Turn
+from functions.language.model.speaker import ROWS, Speaker, among, chunks
+from functions.language.protocol import LegalArray, TokenArray, Turn
 
 Noise = NDArray[np.float32]
 # Rows that go on token by token together; they keep their keys and values meanwhile.
@@ -36,7 +36,7 @@ def sample(speaker: Speaker, adapter: Flat | None, turn: Turn, noise: Noise | No
     distinct, places = np.unique(turn.prompts, axis=0, return_inverse=True)
     if turn.length == 1:
         logits = _of_one_token(speaker, matrices, distinct, turn)[places.ravel()]
-        picked, log_probability = _pick(logits, noise, 0)
+        picked, log_probability = _pick(logits, turn.legal, noise, 0)
         tokens, numbers = picked[:, np.newaxis], log_probability[:, np.newaxis]
     else:
         tokens, numbers = _of_several(speaker, matrices, distinct, places.ravel(), turn, noise)
@@ -65,9 +65,9 @@ def _of_several(
         at = torch.from_numpy(places[rows])
         outputs, ours = first[at], rows[:count]
         past = [_joined(of_layer, at) for of_layer in zip(*(pasts for _, pasts in before), strict=True)]
-        part = None if noise is None else noise[rows]
+        part, legal = (None if array is None else array[rows] for array in (noise, turn.legal))
         for position in range(turn.length):
-            picked, log_probability = _pick(_logits(outputs, head), part, position)
+            picked, log_probability = _pick(_logits(outputs, head), legal, part, position)
             tokens[ours, position], numbers[ours, position] = picked[:count], log_probability[:count]
             if position + 1 < turn.length:
                 written = allowed[torch.from_numpy(picked)].unsqueeze(1)
@@ -93,9 +93,11 @@ def _logits(outputs: Tensor, head: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _pick(logits: Tensor, noise: Noise | None, position: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _pick(
+    logits: Tensor, legal: LegalArray | None, noise: Noise | None, position: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The positions of the tokens among the allowed ones and their log-probabilities, ``[n]``."""
-    log_probability = logits.log_softmax(-1)
+    log_probability = among(logits, legal)
     if not torch.isfinite(log_probability.sum()):
         raise UnusableBase("the model's outputs are not finite; lower algorithm.lr or take another base")
     scores = log_probability if noise is None else log_probability + torch.from_numpy(noise[:, position].copy())

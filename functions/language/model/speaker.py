@@ -17,7 +17,8 @@ from functions.language.adapter_layout import AdapterLayout, Flat
 from functions.language.errors import UnusableBase
 from functions.language.model.base_model import Base
 from functions.language.model.llama import EMBEDDING, HEAD, NORM, Layer, Past, Weights, forward, rms_norm, rotations
-from functions.language.protocol import TokenArray
+from functions.language.protocol import LegalArray, TokenArray
+from functions.nn.losses import ILLEGAL
 
 # Sequences that are computed together.
 ROWS = 8
@@ -128,6 +129,14 @@ class Speaker:
 
     def _normed(self, hidden: Tensor) -> Tensor:
         return rms_norm(hidden, self.base.weights[NORM], self.base.shape.rms_epsilon)
+
+
+def among(logits: Tensor, legal: LegalArray | None) -> Tensor:
+    """The log-probabilities ``[n, ..., A]`` of tokens of which ``legal[n]`` may be chosen; None: all."""
+    if legal is not None:
+        may = torch.from_numpy(legal.reshape(len(legal), *[1] * (logits.dim() - 2), -1))
+        logits = logits.masked_fill(~may, ILLEGAL)
+    return logits.log_softmax(-1)
 
 
 def chunks(rows: TokenArray, size: int) -> Iterator[tuple[TokenArray, int]]:
