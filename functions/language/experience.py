@@ -22,9 +22,23 @@ class Sampled(NamedTuple):
     def of(cls, turn: Turn, replies: TokenArray, log_probability: NDArray[np.float32]) -> Self:
         """Replies of which what stands behind their end does not count, and none of those that nobody was asked for."""
         ends = replies == (-1 if turn.end is None else turn.end)
-        mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0) & turn.asked[:, np.newaxis]
+        mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0) & turn.is_asked[:, np.newaxis]
         fill = np.int32(turn.allowed[0] if turn.end is None else turn.end)
         return cls(np.where(mask, replies, fill), np.where(mask, log_probability, np.float32(0)), mask)
+
+    @classmethod
+    def at_random(cls, turn: Turn, rng: np.random.Generator) -> Self:
+        """Every token that a reply may consist of is as likely as any other."""
+        shape = (len(turn.prompts), turn.length)
+        if turn.legal is None:
+            places, choices = rng.integers(len(turn.allowed), size=shape), np.full(shape, len(turn.allowed))
+        else:
+            choices = np.broadcast_to(np.maximum(turn.legal.sum(axis=1, keepdims=True), 1), shape)
+            # One draw each, whatever is legal elsewhere: the legal token that has so many legal ones before it.
+            numbers = (rng.random(shape) * choices).astype(np.int64)
+            is_it = np.cumsum(turn.legal, axis=1)[:, np.newaxis] - 1 == numbers[..., np.newaxis]
+            places = (is_it & turn.legal[:, np.newaxis]).argmax(axis=2)
+        return cls.of(turn, turn.allowed[places], -np.log(choices.astype(np.float32)))
 
 
 class Replies(NamedTuple):

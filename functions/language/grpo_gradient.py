@@ -30,11 +30,11 @@ def gradient_sums(speaker: Speaker, adapter: Flat, settings: GrpoSettings, parts
     sums = dict.fromkeys(_NAMES, 0.0)
     for every in parts:
         sums[grpo.TOKENS] += every.mask.size
-        asked = every.mask.any(axis=1)
-        if not asked.any():
+        is_asked = np.asarray(every.mask.any(axis=1))
+        if not is_asked.any():
             continue
-        advantage = advantages(every.reward, every.copies, settings.scale)[asked]
-        replies = every.of_rows(asked)
+        advantage = advantages(every.reward, every.copies, settings.scale)[is_asked]
+        replies = every.of_rows(is_asked)
         distinct = Distinct.of(replies, advantage)
         sums[grpo.WRITTEN] += int(replies.mask.sum())
         sums[grpo.REPLIES] += len(replies.reward)

@@ -39,7 +39,7 @@ class Transcript(NamedTuple):
     @property
     def replies(self) -> int:
         """How often a role was asked, in all episodes together."""
-        return int(sum(turn.asked.sum() for turn, _ in self.turns))
+        return int(sum(turn.is_asked.sum() for turn, _ in self.turns))
 
 
 def voices(team: Team, policies: Tensors, greedy: bool = False) -> list[Voice]:
@@ -98,26 +98,13 @@ def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generato
 
     shape = (len(turn.prompts), turn.length, len(turn.allowed))
     if voice.acting == "random":
-        return at_random(turn, rng)
+        return Sampled.at_random(turn, rng)
     noise = gumbel.noise(rng.random(shape)).astype(np.float32) if voice.acting == "drawn" else None
-    asked = turn.asked
-    if asked.all():
+    is_asked = turn.is_asked
+    if is_asked.all():
         return sample(speaker, voice.adapter, turn, noise)
     replies, log_probability = np.zeros(shape[:2], np.int32), np.zeros(shape[:2], np.float32)
-    if asked.any():
-        part = sample(speaker, voice.adapter, turn.of_episodes(asked), None if noise is None else noise[asked])
-        replies[asked], log_probability[asked] = part.replies, part.log_probability
+    if is_asked.any():
+        part = sample(speaker, voice.adapter, turn.of_episodes(is_asked), None if noise is None else noise[is_asked])
+        replies[is_asked], log_probability[is_asked] = part.replies, part.log_probability
     return Sampled.of(turn, replies, log_probability)
-
-
-def at_random(turn: Turn, rng: np.random.Generator) -> Sampled:
-    """Every token that a reply may consist of is as likely as any other."""
-    shape = (len(turn.prompts), turn.length)
-    if turn.legal is None:
-        places, choices = rng.integers(len(turn.allowed), size=shape), np.full(shape, len(turn.allowed))
-    else:
-        choices = np.broadcast_to(np.maximum(turn.legal.sum(axis=1, keepdims=True), 1), shape)
-        # The legal token that has so many legal ones before it.
-        before = np.cumsum(turn.legal, axis=1)[:, np.newaxis] - 1 == rng.integers(choices)[..., np.newaxis]
-        places = (before & turn.legal[:, np.newaxis]).argmax(axis=2)
-    return Sampled.of(turn, turn.allowed[places], -np.log(choices.astype(np.float32)))

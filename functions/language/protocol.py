@@ -49,9 +49,10 @@ class Turn(NamedTuple):
     nobody learns from it."""
 
     @property
-    def asked(self) -> LegalArray:
+    def is_asked(self) -> LegalArray:
         """``[E]``: whether the role is asked."""
-        return np.ones(len(self.prompts), np.bool_) if self.legal is None else self.legal.any(axis=1)
+        legal = np.ones((len(self.prompts), 1), np.bool_) if self.legal is None else self.legal
+        return np.asarray(legal.any(axis=1))
 
     def of_episodes(self, rows: slice | LegalArray) -> "Turn":
         """The turn in these episodes alone."""

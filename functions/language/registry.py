@@ -1,7 +1,8 @@
 """Makes language tasks by their names.
 
-A factory of another package is called with the vocabulary, or None for the task's own, and with `task.options` as
-keyword arguments; one with a parameter `resources` is given what it may ask.
+A factory of another package makes a language task, and is called with the vocabulary, or None for the task's own, and
+with `task.options` as keyword arguments; or it makes games of turns, see `functions.language.games`. One with a
+parameter `resources` is given what it may ask.
 """
 
 import re
@@ -10,12 +11,14 @@ from importlib import import_module
 from typing import Any
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.factory import module_of
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.environments.pettingzoo.factory import is_environment, module_of
 from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.isolation.process_guard import settling
 from functions.language import tasks
 from functions.language.episodes import fault_of
+from functions.language.games import text_games
+from functions.language.games.text_games import is_text_game
 from functions.language.protocol import LanguageTask, Tokenizer
 from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, OWN, unknown_task
 from functions.named_code import refuse_standard, require_maker
@@ -34,7 +37,7 @@ def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
     try:
         with settling(f"{task.name}, make"):
             made_task = _task_of(task, tokenizer)
-    except ValueError as error:
+    except (ValueError, Unsupported) as error:
         text = str(error)
         raise BadRequest(text if task.name in text else f"{task.name}: {text}") from error
     if fault := fault_of(made_task):
@@ -49,12 +52,37 @@ def _task_of(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
         return built_in
     factory = _factory(task.name)
     try:
-        of_package: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
-    except (ValueError, MissingExtra, BadRequest):
+        return _of_factory(task, factory, tokenizer)
+    except (ValueError, MissingExtra, BadRequest, EnvironmentFault, Unsupported):
         raise
     except Exception as error:
         raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
-    return of_package
+
+
+def _of_factory(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None) -> LanguageTask:
+    """What the factory of another package makes: a language task, or games that are played as one."""
+    if _makes(factory, _is_task, "LanguageTask"):
+        of_package: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))
+        return of_package
+    if _makes(factory, is_text_game, "Env"):
+        return text_games.make(task, factory, tokenizer)
+    if _makes(factory, is_environment, "AECEnv"):
+        from functions.language.games import pettingzoo_games
+
+        return pettingzoo_games.make(task, factory, tokenizer)
+    raise ValueError(
+        "nothing shows that it makes a language task (roles, reset, reply), an AECEnv or a game of text (reset,"
+        " get_observation, step, close), so it was not called: name such a class, or a function whose code names one or"
+        " that is annotated '-> LanguageTask'"
+    )
+
+
+def _makes(factory: Callable[..., Any], predicate: Callable[[type], bool], name: str) -> bool:
+    try:
+        require_maker(factory, predicate, (name,), name)
+    except ValueError:
+        return False
+    return True
 
 
 def _factory(name: str) -> Callable[..., Any]:
@@ -68,7 +96,6 @@ def _factory(name: str) -> Callable[..., Any]:
     factory: Callable[..., Any] | None = getattr(module_of(name, match[1]), match[2], None)
     if not callable(factory):
         raise ValueError(f"module '{match[1]}' has no function '{match[2]}'")
-    require_maker(factory, _is_task, ("LanguageTask",), "a language task (roles, reset, reply)")
     return factory
 
 

@@ -81,8 +81,7 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
     first = parts[0]
     alike = (_PROMPT, _ROLE, _ALLOWED)
     if not all(
-        part.keys() == first.keys() and all(np.array_equal(part[name], first[name]) for name in alike)
-        for part in parts
+        part.keys() == first.keys() and all(np.array_equal(part[name], first[name]) for name in alike) for part in parts
     ):
         raise BadRequest(f"turn {number + 1} has another role, prompt length or allowed tokens in some rollouts")
     role = int(first[_ROLE][0])

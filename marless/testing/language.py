@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from functions.environments.base import EnvironmentFault
 from functions.language.episodes import Episodes, fault_of
-from functions.language.playing import at_random
+from functions.language.experience import Sampled
 from functions.language.protocol import LanguageTask, Lesson, Outcome, TokenArray, Turn
 
 Make = Callable[[], LanguageTask]
@@ -77,7 +77,7 @@ def _play(
             replies = _random(turn.of_episodes(slice(None, None, copies)), rng).repeat(copies, axis=0)
             if last is not None:
                 replies[-1] = _random(turn.of_episodes(slice(-1, None)), of_last)[0]
-            replies[~turn.asked] = turn.allowed[unread]
+            replies[~turn.is_asked] = turn.allowed[unread]
             turn = play.reply(replies)
     except EnvironmentFault as error:
         raise AssertionError(str(error)) from error
@@ -85,7 +85,7 @@ def _play(
 
 
 def _random(turn: Turn, rng: np.random.Generator) -> TokenArray:
-    return at_random(turn, rng).replies
+    return Sampled.at_random(turn, rng).replies
 
 
 def _bytes(turns: Iterable[Turn], outcome: Outcome) -> list[bytes]:
@@ -95,7 +95,7 @@ def _bytes(turns: Iterable[Turn], outcome: Outcome) -> list[bytes]:
 
 
 def _legal(turn: Turn) -> Array:
-    return turn.asked if turn.legal is None else turn.legal
+    return turn.is_asked if turn.legal is None else turn.legal
 
 
 def _shapes(turns: Iterable[Turn]) -> list[tuple[object, ...]]:

@@ -224,7 +224,7 @@ def _spec_of(task: EnvTask, agents: list[Agent], horizon: int, state_size: int, 
         horizon=horizon,
         state_size=state_size,
         masked=any(agent.masked for agent in agents),
-        sides=sides_of(task.name, agents, task.options.get("sides", "")),
+        sides=sides_of(task.name, [agent.name for agent in agents], task.options.get("sides", "")),
         keys=keys_of(agents),
         turns=turns,
     )

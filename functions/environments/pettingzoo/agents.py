@@ -2,6 +2,7 @@
 
 import numbers
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,7 @@ def _class_of(name: str, members: tuple[int, ...], first: Agent) -> AgentClass:
     )
 
 
-def sides_of(task: str, agents: list[Agent], option: object) -> tuple[int, ...]:
+def sides_of(task: str, agents: Sequence[str], option: object) -> tuple[int, ...]:
     """The side of every agent; `option` lists the prefixes of the agents' names of each side: ``"adversary,agent"``.
 
     The longest matching prefix counts. Raises `ValueError` for agents without a side, sides without agents
@@ -132,11 +133,10 @@ def sides_of(task: str, agents: list[Agent], option: object) -> tuple[int, ...]:
         )
     sides = []
     for agent in agents:
-        matches = [prefix for prefix in prefixes if agent.name.startswith(prefix)]
+        matches = [prefix for prefix in prefixes if agent.startswith(prefix)]
         if not matches:
-            raise ValueError(f"{task}: agent '{agent.name}' is on none of the sides {prefixes} of task.options.sides")
+            raise ValueError(f"{task}: agent '{agent}' is on none of the sides {prefixes} of task.options.sides")
         sides.append(prefixes.index(max(matches, key=len)))
     if empty := [prefix for side, prefix in enumerate(prefixes) if side not in sides]:
-        names = [agent.name for agent in agents]
-        raise ValueError(f"{task}: no agent is on side '{empty[0]}' of task.options.sides; there are {names}")
+        raise ValueError(f"{task}: no agent is on side '{empty[0]}' of task.options.sides; there are {[*agents]}")
     return tuple(sides)

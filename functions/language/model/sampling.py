@@ -65,7 +65,8 @@ def _of_several(
         at = torch.from_numpy(places[rows])
         outputs, ours = first[at], rows[:count]
         past = [_joined(of_layer, at) for of_layer in zip(*(pasts for _, pasts in before), strict=True)]
-        part, legal = (None if array is None else array[rows] for array in (noise, turn.legal))
+        part = None if noise is None else noise[rows]
+        legal = None if turn.legal is None else turn.legal[rows]
         for position in range(turn.length):
             picked, log_probability = _pick(_logits(outputs, head), legal, part, position)
             tokens[ours, position], numbers[ours, position] = picked[:count], log_probability[:count]

@@ -1,7 +1,7 @@
 """What roles learn does not depend on who serves their tasks, how rounds are spread, and what is killed."""
 
 import pytest
-from language_runs import speak
+from language_runs import speak, task_base
 
 TWO, LAG = "scaling.rollouts=2", "pipeline.lag=1"
 
@@ -67,3 +67,22 @@ def test_one_adapter_for_all_roles_is_another_run(tmp_path, alone):
     together = speak(tmp_path, TWO, "sharing.rule=all")
     assert together.state.groups == (0,)
     assert together.sha256 != alone.sha256
+
+
+TICTACTOE, OPTIONS = "text:pettingzoo.classic.tictactoe_v3:env", {"horizon": 9, "sides": "player_1,player_2"}
+GAME = (
+    f"task.name={TICTACTOE}", "task.options.horizon=9", "task.options.sides='player_1,player_2'",
+    "actors.num_envs=8", "stop.rounds=2", "evaluation.final_episodes=2",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_games_whose_episodes_end_early_have_one_result_wherever_they_are_played(tmp_path):
+    base = task_base(TICTACTOE, **OPTIONS)
+    split = speak(tmp_path / "split", *GAME, TWO, "placement.rule=split", workers=2, base=base)
+    alone = speak(tmp_path / "alone", *GAME, TWO, base=base)
+    assert split.sha256 == alone.sha256
+    # Replies that nobody was asked for are no steps: eight games of five to nine turns in each of two rollouts.
+    first, second = (line.env_steps for line in alone.lines)
+    assert all(16 * 5 <= steps < 16 * 9 for steps in (first, second - first))
+    assert all(line.env_metrics == {"over": 1.0} for line in alone.lines)

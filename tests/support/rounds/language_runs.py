@@ -26,9 +26,9 @@ KEY = "rounds/model.base.safetensors"
 
 
 @cache
-def task_base(name: str) -> bytes:
+def task_base(name: str, **options: str | int) -> bytes:
     """The same bytes for all runs of a process."""
-    return make_base(BaseRequest(target="", task=EnvTask(name=name), training=Training(steps=40)))
+    return make_base(BaseRequest(target="", task=EnvTask(name=name, options=options), training=Training(steps=40)))
 
 
 def relay_base() -> bytes:
@@ -36,9 +36,8 @@ def relay_base() -> bytes:
     return task_base("text/relay")
 
 
-def speaking(folder: Path) -> RunInputs:
+def speaking(folder: Path, body: bytes) -> RunInputs:
     """Stores the base in the folder of a run."""
-    body = relay_base()
     storage = FileStorage(folder / "objects")
     if not storage.list(KEY):
         storage.put(KEY, body)
@@ -46,9 +45,9 @@ def speaking(folder: Path) -> RunInputs:
     return RunInputs(model=LanguageModel(base=ref, rank=2, layers=1))
 
 
-def speak(folder: Path, *overrides: str, **settings):
-    """As `driver.train`; it goes on with what the folder has."""
-    return train(folder, [*RELAY, *overrides], inputs=speaking(folder), **settings)
+def speak(folder: Path, *overrides: str, base: bytes = b"", **settings):
+    """As `driver.train`; it goes on with what the folder has. `base` is by default that of the relay."""
+    return train(folder, [*RELAY, *overrides], inputs=speaking(folder, base or relay_base()), **settings)
 
 
 def letters_base() -> bytes:

@@ -1,5 +1,6 @@
 """GRPO against its formulas, written out row by row in double precision."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,14 @@ def replies(groups: int = 6, copies: int = 4, length: int = 3, seed: int = 0, ro
     return Replies(role, 0, tokens, 5, ALLOWED, behaviour.astype(np.float32), mask, reward, copies)
 
 
+def with_legal(part: Replies, seed: int = 0) -> Replies:
+    """Each reply may consist of some tokens alone, its own among them; a third of the roles were not asked."""
+    rng, written = generator(seed, "legal"), part.tokens[:, part.prompt :]
+    legal = (rng.random((len(written), len(ALLOWED))) < 0.5) | (written[:, :, None] == ALLOWED).any(axis=1)
+    asked = np.arange(len(written)) % 3 > 0
+    return part._replace(legal=legal & asked[:, None], mask=part.mask & asked[:, None])
+
+
 def plain_gradient(settings: Settings, parts: list[Replies]) -> tuple[np.ndarray, float]:
     """The gradient and the loss of all rows, one after another, not yet divided."""
     flat = torch.from_numpy(ADAPTER).double().requires_grad_()
@@ -72,12 +81,13 @@ def plain_gradient(settings: Settings, parts: list[Replies]) -> tuple[np.ndarray
 
 def _gain(settings: Settings, part: Replies, row: int, advantage: float, weights: dict, base: dict) -> torch.Tensor:
     tokens, total = part.tokens[row], torch.zeros((), dtype=torch.float64)
-    allowed, length = torch.from_numpy(ALLOWED).long(), len(tokens) - part.prompt
+    legal = ALLOWED if part.legal is None else ALLOWED[part.legal[row]]
+    allowed, length = torch.from_numpy(legal).long(), len(tokens) - part.prompt
     ours, theirs = (
         plain_logits(SHAPE, model, tokens[:-1])[-length:, allowed].log_softmax(1) for model in (weights, base)
     )
     for position in np.flatnonzero(part.mask[row]):
-        place = int(np.flatnonzero(tokens[part.prompt + position] == ALLOWED)[0])
+        place = int(np.flatnonzero(tokens[part.prompt + position] == legal)[0])
         now, before = ours[position, place], float(part.log_probability[row, position])
         ratio = (now - before).exp()
         clipped = ratio.clamp(1 - settings.clip_coef, 1 + settings.clip_coef_high)
@@ -97,8 +107,9 @@ def _gain(settings: Settings, part: Replies, row: int, advantage: float, weights
     ],
     ids=["plain", "everything", "clip"],
 )
-def test_gradients_are_those_of_the_formulas(settings: Settings):
-    parts = [replies(groups=3), replies(groups=2, length=1, seed=1)]
+@pytest.mark.parametrize("restrict", [lambda part: part, with_legal], ids=["any token", "legal tokens"])
+def test_gradients_are_those_of_the_formulas(settings: Settings, restrict: Callable[[Replies], Replies]):
+    parts = [restrict(part) for part in (replies(groups=3), replies(groups=2, length=1, seed=1))]
     sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, parts)
     gradient, loss = plain_gradient(settings, parts)
     assert np.abs(gradient).max() > 0.1
@@ -165,12 +176,17 @@ def test_prompts_and_what_follows_the_end_have_no_gradient():
     assert not gradient_sums(speaker, ADAPTER, Settings(ent_coef=1, kl_coef=1), [silent])["gradient"].any()
 
 
-def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them():
+@pytest.mark.parametrize("masked", [False, True])
+def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them(masked: bool):
     n, prompts = 24, generator(0, "prompts").integers(SHAPE.vocabulary, size=(24, 5)).astype(np.int32)
     noise = gumbel.noise(generator(0, "noise").random((n, 1, len(ALLOWED)), dtype=np.float32))
-    drawn = sample(Speaker(random_base(), LAYOUT), ADAPTER, Turn(0, prompts, ALLOWED, 1), noise)
-    tokens = np.concatenate((prompts, drawn.replies), axis=1)
-    part = Replies(0, 0, tokens, 5, ALLOWED, drawn.log_probability, drawn.mask, np.zeros(n), 4)
+    legal = generator(0, "legal").random((n, len(ALLOWED))) < 0.5 if masked else None
+    turn = Turn(0, prompts, ALLOWED, 1, legal=legal)
+    asked = turn.is_asked
+    turn, noise, n = turn.of_episodes(asked), noise[asked], int(asked.sum())
+    drawn = sample(Speaker(random_base(), LAYOUT), ADAPTER, turn, noise)
+    tokens = np.concatenate((turn.prompts, drawn.replies), axis=1)
+    part = Replies(0, 0, tokens, 5, ALLOWED, drawn.log_probability, drawn.mask, np.zeros(n), 1, turn.legal)
     sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, Settings(), [part])
     assert sums["kl"][0] == 0 and sums["written"][0] == n
 

@@ -63,18 +63,24 @@ def test_tokens_have_the_frequencies_of_the_softmax_over_the_allowed_ones():
     assert stats.chisquare(counts, 20_000 * expected).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("length", [1, 5])
-def test_log_probabilities_are_those_of_the_formulas(length: int):
+def test_log_probabilities_are_those_of_the_formulas(length: int, masked: bool):
     adapter, asked = random_adapter(LAYOUT), turn(20, length)
+    legal = generator(0, "legal").random((20, len(ALLOWED))) < 0.5
+    legal[:, 0] |= ~legal.any(axis=1)
+    legal |= not masked
+    asked = asked._replace(legal=legal if masked else None)
     drawn = sample(speaker(), adapter, asked, noise(20, length))
     weights = merged(
         random_base(), LAYOUT, {name: torch.from_numpy(m).double() for name, m in LAYOUT.split(adapter).items()}
     )
-    for prompt, reply, numbers in zip(asked.prompts, drawn.replies, drawn.log_probability, strict=True):
+    for prompt, may, reply, numbers in zip(asked.prompts, legal, drawn.replies, drawn.log_probability, strict=True):
         logits = plain_logits(SHAPE, weights, np.concatenate((prompt, reply[:-1])))[-length:]
-        expected = logits[:, torch.from_numpy(ALLOWED).long()].log_softmax(1).numpy()
+        expected = logits[:, torch.from_numpy(ALLOWED[may]).long()].log_softmax(1).numpy()
+        assert np.isin(reply, ALLOWED[may]).all()
         np.testing.assert_allclose(
-            numbers, expected[np.arange(length), np.searchsorted(ALLOWED, reply)], rtol=2e-5, atol=2e-5
+            numbers, expected[np.arange(length), np.searchsorted(ALLOWED[may], reply)], rtol=2e-5, atol=2e-5
         )
 
 

@@ -1,0 +1,1 @@
+"""Games of other packages, in which players take turns, as language tasks."""
