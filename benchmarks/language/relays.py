@@ -34,14 +34,33 @@ class ShuffledRelay(Relay):
         return answer._replace(rewards=answer.rewards[self._paid_for]) if isinstance(answer, Outcome) else answer
 
 
-def sided(tokenizer: Tokenizer | None) -> SidedRelay:
-    """See `SidedRelay`; raises `ValueError`."""
-    return SidedRelay(tokenizer or Symbols(SYMBOLS))
+class PartedRelay(Relay):
+    """Trains on the pairs that are `seen`, in groups of episodes that begin alike, and is evaluated, where every
+    episode begins by itself, on all pairs: the metric `unseen` is 1 for one of the others, and `unseen_success` where
+    it was right besides. So one evaluation tells both shares."""
 
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        self._all = self._pairs
+        self._seen = Relay(tokenizer, "seen")._pairs
 
-def shuffled(tokenizer: Tokenizer | None) -> ShuffledRelay:
-    """See `ShuffledRelay`; raises `ValueError`."""
-    return ShuffledRelay(tokenizer or Symbols(SYMBOLS))
+    def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
+        """See the class."""
+        self._pairs = self._all if copies == 1 else self._seen
+        turn = super().reset(rng, episodes, copies)
+        is_seen = np.zeros((10, 10), np.bool_)
+        is_seen[tuple(self._seen.T)] = True
+        self._is_unseen = ~is_seen[self._first_number, self._second_number]
+        return turn
+
+    def reply(self, replies: TokenArray) -> Turn | Outcome:
+        """As in the relay, with both metrics."""
+        answer = super().reply(replies)
+        if isinstance(answer, Turn):
+            return answer
+        unseen = self._is_unseen.astype(np.float64)
+        metrics = {**answer.metrics, "unseen": unseen, "unseen_success": unseen * answer.metrics["success"]}
+        return answer._replace(metrics=metrics)
 
 
 class RelayPrompts(Relay):
@@ -56,3 +75,18 @@ class RelayPrompts(Relay):
     def digits_of(self, allowed: TokenArray) -> NDArray[np.int64]:
         """The digit that each of the allowed tokens is."""
         return numbers_of(allowed, self._digits)
+
+
+def sided(tokenizer: Tokenizer | None) -> SidedRelay:
+    """See `SidedRelay`; raises `ValueError`."""
+    return SidedRelay(tokenizer or Symbols(SYMBOLS))
+
+
+def parted(tokenizer: Tokenizer | None) -> PartedRelay:
+    """See `PartedRelay`; raises `ValueError`."""
+    return PartedRelay(tokenizer or Symbols(SYMBOLS))
+
+
+def shuffled(tokenizer: Tokenizer | None) -> ShuffledRelay:
+    """See `ShuffledRelay`; raises `ValueError`."""
+    return ShuffledRelay(tokenizer or Symbols(SYMBOLS))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.language.reachable import levels
-from benchmarks.language.relays import RelayPrompts, shuffled, sided
+from benchmarks.language.relays import RelayPrompts, parted, shuffled, sided
 from functions.language.protocol import Outcome
 from functions.language.symbols import Symbols
 from functions.language.tasks.relay import SYMBOLS
@@ -61,3 +61,17 @@ def test_prompts_of_all_numbers_stand_where_the_levels_look_for_them():
     assert decode(added.prompts[47].tolist()) == "1+2=3, 4+4=8, 4+7="
     digits = [decode([token]) for token in asked.allowed.tolist()]
     assert task.digits_of(asked.allowed).tolist() == list(map(int, digits))
+
+
+def test_a_parted_relay_trains_on_the_seen_pairs_and_is_evaluated_on_all():
+    task = parted(None)
+    for copies, least, most in ((4, 0.0, 0.0), (1, 0.2, 0.28)):
+        turn = task.reset(np.random.default_rng(0), 4000, copies)
+        task.reply(np.full((4000, 1), turn.allowed[0], np.int32))
+        outcome = task.reply(np.full((4000, 1), turn.allowed[0], np.int32))
+        assert isinstance(outcome, Outcome)
+        # 13 of 55 pairs, .24.
+        assert least <= outcome.metrics["unseen"].mean() <= most
+        both = outcome.metrics["unseen"] * outcome.metrics["success"]
+        assert (outcome.metrics["unseen_success"] == both).all()
+    check(lambda: parted(None))
