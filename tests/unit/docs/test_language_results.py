@@ -11,11 +11,11 @@ from scripts.reference.pages import ROOT
 PAGE = (ROOT / "docs" / "results" / "language.md").read_text(encoding="utf-8")
 
 
-def stored(name):
-    """The runs of each arm, by seed."""
+def stored(name, key="arm"):
+    """The rows of each arm, by seed."""
     with (ROOT / "docs" / "results" / "language" / name).open(encoding="utf-8") as file:
-        rows = sorted(csv.DictReader(file), key=lambda run: (run["arm"], int(run["seed"])))
-    return {arm: list(runs) for arm, runs in groupby(rows, lambda run: run["arm"])}
+        rows = sorted(csv.DictReader(file), key=lambda row: (row[key], int(row.get("seed", 0))))
+    return {arm: list(of_arm) for arm, of_arm in groupby(rows, lambda row: row[key])}
 
 
 @pytest.mark.parametrize("arm", ["relay", "smollm2"])
@@ -31,3 +31,22 @@ def test_the_table_of_the_relay_is_that_of_the_stored_runs(arm):
         f"{median(seconds):.0f} ({min(seconds):.0f} to {max(seconds):.0f})",
     )
     assert f"| {arm} | {len(runs)} | {' | '.join(cells)} |" in PAGE
+
+
+@pytest.mark.parametrize("model", ["relay"])
+def test_controls_come_to_what_was_computed(model):
+    ((computed,),) = stored(f"reachable_{model}.csv", "start").values()
+    levels = {
+        "learns": "1",
+        "frozen-adapters": f"{float(computed['start']):.3f}",
+        "frozen-speaker": f"{float(computed['adder_alone']):.3f}",
+        "frozen-adder": f"{float(computed['speaker_alone']):.3f}",
+        "shuffled": "-",
+    }
+    arms = stored(f"controls_{model}.csv")
+    assert arms.keys() == levels.keys()
+    for arm, runs in arms.items():
+        first, last = ([float(run[key]) for run in runs] for key in ("first_success", "last_success"))
+        by_seed = " ".join(f"{value:.3f}" for value in last)
+        cells = (f"{min(first):.2f} to {max(first):.2f}", by_seed, f"{mean(last):.3f}", levels[arm])
+        assert f"| {model}, {arm} | {' | '.join(cells)} |" in PAGE
