@@ -2,7 +2,7 @@
 
 import difflib
 
-BUILT_IN = ("text/check", "text/haggle", "text/relay")
+BUILT_IN = ("text/check", "text/dictate", "text/haggle", "text/relay")
 """Each is a module of `functions.language.tasks` with a function `make`."""
 FAMILY, OWN = "text/", "text:"
 EXAMPLE = f"{OWN}package.module:make"

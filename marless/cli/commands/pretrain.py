@@ -20,7 +20,9 @@ A run that names no model makes one for its task by itself, once for this machin
 
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("task", metavar="TASK", help="text/relay, text/check, text/haggle, or text:package.module:make")
+    parser.add_argument(
+        "task", metavar="TASK", help="text/relay, text/dictate, text/check, text/haggle, or text:package.module:make"
+    )
     parser.add_argument("settings", nargs="*", metavar="task.options.KEY=VALUE", help="options of the task")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a new file (default: models/TASK.safetensors)")
     parser.add_argument(

@@ -76,6 +76,29 @@ def test_relay_has_pairs_that_are_never_trained():
     assert not starts["seen"] & starts["unseen"]
 
 
+def test_dictating_pays_a_half_for_an_exact_note_and_a_half_for_the_exact_whole():
+    words = task_of("text/haggle").tokenizer.symbols[10:20]
+    opening, _, more, _ = play(task_of("text/dictate", length=2), "00", "00", "00", "0000")[0]
+    first, second = (
+        "".join(str(words.index(word)) for word in asked.splitlines()[-1].strip(" :").split())
+        for asked in (opening, more)
+    )
+    assert len(first) == len(second) == 2
+    assert " three one: 31\n" in opening
+    for told, note, whole, paid in (
+        (("47", "74"), first, first + second, 1.0),
+        (("47", "74"), first, second + first, 0.5),
+        ((first, second), "55", first + second, 0.5),
+        ((first, second), "55", first + first, 0.0),
+    ):
+        (_, noted, _, joined), outcome = play(task_of("text/dictate", length=2), told[0], note, told[1], whole)
+        assert noted.splitlines()[-1] == f"{told[0]}: "
+        assert joined.splitlines()[-1] == f"{note} {told[1]}: "
+        assert outcome.rewards.tolist() == [[paid, paid]]
+        assert outcome.metrics["success"].tolist() == [float(whole == first + second)]
+    assert task_of("text/dictate").reset(np.random.default_rng(0), 2).length == 5
+
+
 def test_haggling_pays_each_what_the_price_leaves_and_nothing_without_a_deal():
     (opening, asked, answered), deal = play(task_of("text/haggle"), "2", "5", "yes")
     numbers = task_of("text/haggle").tokenizer.symbols[10:20]
@@ -106,6 +129,7 @@ def test_a_checker_is_paid_for_what_the_judge_found_and_a_writer_for_what_it_wro
         ("text/rellay", {}, "no language task is called text/rellay; did you mean text/relay?"),
         ("text:relay", {}, "'text:relay' names no language task: write it as 'text:package.module:make'"),
         ("text:os.path:join", {}, "'os.path' belongs to Python's own library"),
+        ("text/dictate", {"length": 6}, "text/dictate: task.options.length: it is not a whole number of at most 5"),
         ("text/relay", {"pairs": "some"}, "text/relay: task.options.pairs: 'some' is not one of its values"),
     ],
 )
