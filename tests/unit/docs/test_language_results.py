@@ -33,7 +33,7 @@ def test_the_table_of_the_relay_is_that_of_the_stored_runs(arm):
     assert f"| {arm} | {len(runs)} | {' | '.join(cells)} |" in PAGE
 
 
-@pytest.mark.parametrize("model", ["relay"])
+@pytest.mark.parametrize("model", ["relay", "smollm2"])
 def test_controls_come_to_what_was_computed(model):
     ((computed,),) = stored(f"reachable_{model}.csv", "start").values()
     levels = {
@@ -50,3 +50,16 @@ def test_controls_come_to_what_was_computed(model):
         by_seed = " ".join(f"{value:.3f}" for value in last)
         cells = (f"{min(first):.2f} to {max(first):.2f}", by_seed, f"{mean(last):.3f}", levels[arm])
         assert f"| {model}, {arm} | {' | '.join(cells)} |" in PAGE
+
+
+@pytest.mark.parametrize(("arm", "name"), [("relay", "relay"), ("smollm2", "smollm2"), ("deep", "smollm2")])
+@pytest.mark.parametrize("part", ["seen", "unseen"])
+def test_the_table_of_held_out_pairs_is_that_of_the_stored_runs(arm, name, part):
+    runs = [
+        dict(zip(run["rounds"].split(), map(float, run[part].split()), strict=True))
+        for run in stored(f"held_out_{name}.csv")[arm]
+    ]
+    rounds = ("10", "20", "30", "40", "60", "90", "120", "150")
+    after = [f"{mean(run[number] for run in runs):.2f}" if number in runs[0] else "" for number in rounds]
+    ends = " ".join(f"{[*run.values()][-1]:.3f}" for run in runs)
+    assert f"| {arm}, {part} | {len(runs)} | {' | '.join(after)} | {ends} |" in PAGE
