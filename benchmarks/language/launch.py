@@ -75,9 +75,10 @@ class Looped:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run: when its rounds ended, its attempts, and what the whole command took."""
+    """A run: when its rounds ended, the success of their episodes, its attempts, and what the whole command took."""
 
     ends_s: list[float]
+    success: list[float]
     records: list[AttemptRecord]
     adapters: str
     whole_s: float
@@ -109,12 +110,13 @@ def trained(task: Task, seed: int, workers: int) -> Trained:
     """Runs the command; raises `CalledProcessError` if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         line = command(workers, *task.arguments(seed, task.rounds))
-        _, whole_s, processor_s = _measured(line, Path(folder), {})
+        _, whole_s, processor_s = _measured(line, Path(folder), {"PYTHONPATH": str(ROOT)})
         run = Path(folder) / "runs" / NAME
-        ends_s = [each.seconds for each in journal.read(run / "metrics.jsonl")]
+        lines = journal.read(run / "metrics.jsonl")
+        ends_s, success = [each.seconds for each in lines], [each.env_metrics["success"] for each in lines]
         policies = codec.decode((run / "policies.safetensors").read_bytes(), "policies")
         digest = codec.tensors_sha256(policies)
-        return Trained(ends_s, attempts.read(run / "attempts.jsonl"), digest, whole_s, processor_s)
+        return Trained(ends_s, success, attempts.read(run / "attempts.jsonl"), digest, whole_s, processor_s)
 
 
 def _measured(line: Sequence[str], folder: Path, more: Mapping[str, str]) -> tuple[str, float, float]:

@@ -1,6 +1,6 @@
 """The gradient of `grpo` for an adapter, summed over the replies of a part of a round."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from functions.language.adapter_layout import Flat
 from functions.language.experience import Replies
 from functions.language.grpo import GrpoSettings, advantages
 from functions.language.model.llama import Weights, product
-from functions.language.model.speaker import ROWS, Speaker, among, chunks
+from functions.language.model.speaker import Speaker, among
 from functions.language.protocol import TokenArray
 
 Sums = dict[str, NDArray[Any]]
@@ -115,11 +115,12 @@ class Inputs(NamedTuple):
 
 def _gradients(
     speaker: Speaker, adapter: Flat, settings: GrpoSettings, replies: Replies, distinct: Distinct
-) -> Iterator[Rows]:
+) -> list[Rows]:
     hidden, length = speaker.trunk(distinct.inputs), replies.log_probability.shape[1]
     head, matrices = speaker.head(replies.allowed), speaker.matrices(adapter, gradient=True)
     leaves = [matrices[entry.name] for entry in speaker.layout.entries]
-    for numbers, count in chunks(np.arange(len(distinct.inputs), dtype=np.int32), ROWS):
+
+    def gradient(numbers: TokenArray, count: int) -> Rows:
         first, last = np.searchsorted(distinct.reads, (numbers[0], numbers[0] + count))
         ours, reads = slice(first, last), torch.from_numpy(distinct.reads[first:last] - numbers[0])
         hidden_rows = hidden[torch.from_numpy(numbers)]
@@ -131,7 +132,9 @@ def _gradients(
                 base = among(_logits(speaker, hidden_rows, {}, length, head)[reads], legal)
         loss, sums = losses(policy, base, _inputs(replies, distinct, ours), settings)
         gradients = torch.autograd.grad(loss, leaves)
-        yield Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
+        return Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
+
+    return speaker.each_part(np.arange(len(distinct.inputs), dtype=np.int32), gradient)
 
 
 def _logits(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:

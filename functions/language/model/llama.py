@@ -16,6 +16,8 @@ from functions.language.adapter_layout import projections
 from functions.language.base_header import LlamaShape
 
 Weights = Mapping[str, Tensor]
+# Numbers of single precision in a line of memory.
+_LINE = 16
 NORMS = BEFORE_ATTENTION, BEFORE_MLP = "input_layernorm", "post_attention_layernorm"
 EMBEDDING, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
@@ -90,13 +92,23 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     keys and values."""
     rows, heads, ours, size = queries.shape
     shared, positions = keys.shape[1:3]
-    scores = queries.reshape(rows, shared, -1, size) @ keys.transpose(2, 3) * size**-0.5
+    scores = _products(queries.reshape(rows, shared, -1, size), keys) * size**-0.5
     scores = scores.view(rows, shared, -1, ours, positions)
     if ours > 1:
         ahead = torch.ones(ours, positions, dtype=torch.bool).triu(positions - ours + 1)
         scores = scores.masked_fill(ahead, -torch.inf)
     attended: Tensor = scores.softmax(-1).view(rows, shared, -1, positions) @ values
     return attended.view(rows, heads, ours, size).transpose(1, 2).reshape(rows, ours, heads * size)
+
+
+def _products(queries: Tensor, keys: Tensor) -> Tensor:
+    """``queries keysᵀ`` of every row and head.
+
+    Where a row's results do not begin at a whole line of memory, their last digits would depend on its place among the
+    others, unless its keys are one array.
+    """
+    keys = keys.contiguous() if keys.shape[2] % _LINE else keys
+    return queries @ keys.transpose(2, 3)
 
 
 def product(inputs: Tensor, matrix: Tensor) -> Tensor:

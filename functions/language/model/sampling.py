@@ -45,10 +45,13 @@ def sample(speaker: Speaker, adapter: Flat | None, turn: Turn, noise: Noise | No
 
 def _of_one_token(speaker: Speaker, adapter: Weights, prompts: TokenArray, turn: Turn) -> Tensor:
     """The logits ``[n, A]`` behind the prompts, computed as learning computes them."""
-    hidden, outputs = speaker.trunk(prompts), list[Tensor]()
-    for numbers, count in chunks(np.arange(len(prompts), dtype=np.int32), ROWS):
-        outputs.append(speaker.top(hidden[torch.from_numpy(numbers)], adapter, 1)[:count])
-    return _logits(torch.cat(outputs), speaker.head(turn.allowed))
+    hidden = speaker.trunk(prompts)
+
+    def outputs(numbers: TokenArray, count: int) -> Tensor:
+        return speaker.top(hidden[torch.from_numpy(numbers)], adapter, 1)[:count]
+
+    every = speaker.each_part(np.arange(len(prompts), dtype=np.int32), outputs)
+    return _logits(torch.cat(every), speaker.head(turn.allowed))
 
 
 def _of_several(
@@ -56,7 +59,7 @@ def _of_several(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The positions of the replies' tokens among the allowed ones and their log-probabilities, ``[E, R]``. Of the
     distinct prompts, row e follows number ``places[e]``."""
-    before = [_read(speaker, adapter, part, count) for part, count in chunks(prompts, ROWS)]
+    before = speaker.each_part(prompts, lambda part, count: _read(speaker, adapter, part, count))
     first = torch.cat([outputs for outputs, _ in before])
     tokens = np.zeros((len(places), turn.length), np.int64)
     numbers = np.zeros((len(places), turn.length), np.float32)

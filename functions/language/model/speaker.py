@@ -1,11 +1,15 @@
 """A base that adapters speak through: the frozen trunk below them once per sequence, the layers above for each of them.
 
 Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread. So what comes of a
-sequence depends neither on those beside it nor on what is kept: the trunk's activations, by the tokens they come of.
+sequence depends neither on those beside it nor on what is kept: the trunk's activations, by the tokens they come of;
+and threads may share such parts.
 """
 
+import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,15 +27,24 @@ from functions.nn.losses import ILLEGAL
 # Sequences that are computed together.
 ROWS = 8
 _CACHE_BYTES = 256 * 2**20
+# Of a model with smaller ones an operation takes microseconds, and threads would wait for the interpreter.
+_LEAST_HIDDEN = 256
+
+Part = TypeVar("Part")
 
 
 class Speaker:
     """A base and the place of the adapters in it; roles and tenants share one, each with an adapter of its own."""
 
-    def __init__(self, base: Base, layout: AdapterLayout, cache_bytes: int = _CACHE_BYTES) -> None:
-        """Keeps activations of the trunk up to `cache_bytes`."""
+    def __init__(
+        self, base: Base, layout: AdapterLayout, cache_bytes: int = _CACHE_BYTES, threads: int | None = None
+    ) -> None:
+        """Keeps activations of the trunk up to `cache_bytes`. So many `threads` share the parts of `each_part`; None:
+        as many as there are cores, if the model is large enough for them."""
         compute_alike()
         self.base, self.layout = base, layout
+        fitting = _cores() if base.shape.hidden >= _LEAST_HIDDEN else 1
+        self._threads = fitting if threads is None else threads
         self._rotation = torch.zeros(2, 0, 0)
         self._cache, self._cached_bytes, self._most_bytes = OrderedDict[bytes, Tensor](), 0, cache_bytes
 
@@ -56,12 +69,31 @@ class Speaker:
         return torch.stack([activations[key] for key in keys])
 
     @torch.no_grad()
-    def _trunk(self, tokens: TokenArray) -> Iterator[Tensor]:
-        for part, count in chunks(tokens, ROWS):
+    def _trunk(self, tokens: TokenArray) -> list[Tensor]:
+        rotation = self.rotation(0, tokens.shape[1])
+
+        def rows(part: TokenArray, count: int) -> list[Tensor]:
             hidden = self.embed(part)
             for number in range(self.layout.first):
-                hidden, _ = forward(self._layer(number, {}), hidden, self.rotation(0, tokens.shape[1]))
-            yield from (row.clone() for row in hidden[:count])
+                hidden, _ = forward(self._layer(number, {}), hidden, rotation)
+            return [row.clone() for row in hidden[:count]]
+
+        return [row for part in self.each_part(tokens, rows) for row in part]
+
+    def each_part(self, rows: TokenArray, compute: Callable[[TokenArray, int], Part]) -> list[Part]:
+        """What `compute` makes of each of the `chunks` of `ROWS` rows, in their order."""
+        parts, has_gradient = [*chunks(rows, ROWS)], torch.is_grad_enabled()
+        if self._threads == 1 or len(parts) < 2:
+            return [compute(*part) for part in parts]
+
+        def computed(part: tuple[TokenArray, int]) -> Part:
+            with torch.set_grad_enabled(has_gradient):  # a thread of its own begins with gradients
+                return compute(*part)
+
+        with ThreadPoolExecutor(
+            min(self._threads, len(parts)), initializer=torch.set_num_threads, initargs=(1,)
+        ) as pool:
+            return [*pool.map(computed, parts)]
 
     def _keep(self, key: bytes, row: Tensor) -> None:
         """As the latest that was used; the oldest make room for it."""
@@ -144,3 +176,8 @@ def chunks(rows: TokenArray, size: int) -> Iterator[tuple[TokenArray, int]]:
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         yield np.concatenate((part, np.repeat(part[:1], size - len(part), axis=0))), len(part)
+
+
+def _cores() -> int:
+    """Of this machine, as far as this process may use them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,13 +8,14 @@ pytest.importorskip("torch")
 from language_runs import RELAY, relay_base, speak
 
 from benchmarks.comparisons.measurement_record import Record
-from benchmarks.language import plain_loop, waiting_judge
+from benchmarks.language import adding_task, plain_loop, waiting_judge
 from benchmarks.table import Row
 from coordinator.config.loading import load
 from functions import codec
 from functions.encoding import to_json
 from functions.resources.code_judge import Assignment
 from infra.local.file_storage import FileStorage
+from marless.language import check
 from marless.reports.weights import gather
 
 
@@ -49,3 +50,7 @@ def test_a_record_of_rows_is_read_as_it_was_written():
     rows = [Row("tokens/s", [2.0, 4.0], ratios=[0.5, 1.0], against="loop", least=0.8)]
     record = Record(commit=None, date="", cores=2, kernel="", load=(0.0, 0.0), seconds=1.0, comparisons=rows)
     assert msgspec.json.decode(msgspec.json.encode(record), type=Record[Row]) == record
+
+
+def test_the_task_that_trl_learns_too_keeps_what_tasks_promise():
+    check(lambda: adding_task.make(None))

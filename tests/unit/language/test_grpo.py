@@ -17,7 +17,7 @@ from functions.language.experience import Replies  # noqa: E402
 from functions.language.grpo import advantages  # noqa: E402
 from functions.language.grpo_gradient import gradient_sums  # noqa: E402
 from functions.language.model.sampling import sample  # noqa: E402
-from functions.language.model.speaker import Speaker  # noqa: E402
+from functions.language.model.speaker import ROWS, Speaker  # noqa: E402
 from functions.language.protocol import Turn  # noqa: E402
 from functions.nn import gumbel  # noqa: E402
 from functions.randomness import generator  # noqa: E402
@@ -148,6 +148,16 @@ def test_a_round_in_parts_is_the_round():
     for number, part in enumerate(parts):
         again = gradient_sums(speaker, ADAPTER, settings, [part])
         assert all(again[name].tobytes() == array.tobytes() for name, array in apart[number].items())
+
+
+def test_threads_change_no_gradient():
+    part = replies(groups=2 * ROWS)
+    alone, shared = (
+        gradient_sums(Speaker(random_base(), LAYOUT, threads=threads), ADAPTER, Settings(kl_coef=0.1), [part])
+        for threads in (1, 3)
+    )
+    assert alone["gradient"].any()
+    assert all(np.array_equal(alone[name], shared[name]) for name in alone)
 
 
 def test_equal_replies_are_computed_once():

@@ -12,6 +12,7 @@ from functions.language.adapter_layout import AdapterLayout, initial_adapter  # 
 from functions.language.base_header import LlamaShape  # noqa: E402
 from functions.language.errors import UnusableBase  # noqa: E402
 from functions.language.model.base_model import Base  # noqa: E402
+from functions.language.model.llama import attention  # noqa: E402
 from functions.language.model.speaker import ROWS, Speaker  # noqa: E402
 from functions.randomness import generator  # noqa: E402
 
@@ -105,6 +106,25 @@ def test_activations_of_the_trunk_do_not_depend_on_what_is_kept_nor_on_other_row
     assert torch.equal(
         Speaker(random_base(), layout, cache_bytes=0).trunk(tokens[order]), whole[torch.from_numpy(order)]
     )
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_row_of_attention_does_not_depend_on_its_place(last: bool):
+    """The products of matrices that attention consists of do, in some layouts."""
+    rng, order = torch.Generator().manual_seed(0), torch.tensor([3, 0, 6, 1, 7, 2, 5, 4])
+    for positions in range(2, 24):
+        rows = [torch.randn(ROWS, positions, heads, 64, generator=rng) for heads in (9, 3, 3)]
+        rows[0] = rows[0][:, -1:] if last else rows[0]
+        here, there = (
+            attention(*(part.transpose(1, 2) for part in every)) for every in (rows, [r[order] for r in rows])
+        )
+        assert torch.equal(there, here[order]), positions
+
+
+def test_threads_change_no_activation():
+    layout, tokens = AdapterLayout(SHAPE, 2, 1), sequences(3 * ROWS + 5, 6)
+    alone, shared = (Speaker(random_base(), layout, threads=threads).trunk(tokens) for threads in (1, 3))
+    assert torch.equal(alone, shared) and not shared.requires_grad
 
 
 def test_the_trunk_computes_a_sequence_once_and_keeps_the_latest():

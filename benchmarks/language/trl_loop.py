@@ -1,0 +1,110 @@
+"""TRL's GRPO on the prompts of a file; run as a script by an interpreter that has trl, transformers and peft.
+
+Prints one JSON object and imports no module of this project: ``python trl_loop.py SETTINGS``, JSON.
+"""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import datasets
+import peft
+import torch
+import transformers
+import trl
+
+
+class Times(transformers.TrainerCallback):  # type: ignore[misc]
+    """Seconds and those of the processor from the first step's beginning to the end of each."""
+
+    def __init__(self) -> None:
+        self.seconds, self.processor_s = list[float](), list[float]()
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Nothing before counts."""
+        self._began = time.perf_counter(), time.process_time()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        """A step is sampled and learned."""
+        self.seconds.append(time.perf_counter() - self._began[0])
+        self.processor_s.append(time.process_time() - self._began[1])
+
+
+def trainer(settings: dict[str, Any], times: Times) -> Any:
+    """GRPO with the settings of our own run, as far as TRL has them; it replies with one of the allowed tokens."""
+    folder, answers = settings["folder"], settings["answers"]
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=f"{folder}/tokenizer.json", pad_token="<|im_end|>", eos_token="<|im_end|>"
+    )
+    allowed = {tokenizer.encode(text, add_special_tokens=False)[0] for text in settings["allowed"]}
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+
+    def is_right(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        return [float(text == answers[prompt]) for prompt, text in zip(prompts, completions, strict=True)]
+
+    return trl.GRPOTrainer(
+        model=model,
+        reward_funcs=is_right,
+        args=trl.GRPOConfig(
+            output_dir=f"{folder}/trainer",
+            max_steps=settings["rounds"],
+            per_device_train_batch_size=settings["episodes"],
+            num_generations=settings["copies"],
+            max_completion_length=1,
+            learning_rate=settings["lr"],
+            lr_scheduler_type="constant",
+            max_grad_norm=1.0,
+            weight_decay=0.0,
+            loss_type="dr_grpo",
+            scale_rewards=False,
+            beta=0.0,
+            epsilon=0.2,
+            epsilon_high=0.28,
+            temperature=1.0,
+            generation_kwargs={"suppress_tokens": [token for token in range(len(tokenizer)) if token not in allowed]},
+            gradient_checkpointing=False,
+            seed=settings["seed"],
+            logging_steps=1,
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            report_to=[],
+        ),
+        train_dataset=datasets.Dataset.from_dict({"prompt": [*answers]}),
+        processing_class=tokenizer,
+        callbacks=[times],
+        peft_config=peft.LoraConfig(
+            r=settings["rank"],
+            lora_alpha=settings["rank"],
+            target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+            layers_to_transform=settings["layers"],
+            task_type="CAUSAL_LM",
+        ),
+    )
+
+
+def main() -> None:
+    """The tokens of all steps, their rewards, and how long they took."""
+    settings, times = json.loads(sys.argv[1]), Times()
+    torch.set_num_threads(settings["threads"])
+    grpo = trainer(settings, times)
+    grpo.train()
+    lines = [line for line in grpo.state.log_history if "reward" in line]
+    print(
+        json.dumps(
+            {
+                "tokens": int(lines[-1]["num_tokens"]),
+                "success": [line["reward"] for line in lines],
+                "seconds": times.seconds,
+                "processor_s": times.processor_s,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
