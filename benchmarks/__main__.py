@@ -1,8 +1,8 @@
 """``python -m benchmarks [NAME ...] [--quick] [--out FILE]``: measures and prints markdown tables.
 
 Without names it measures every section of the one table. `scale`, `sizes`, `pool`, `neighbours`, `halving`, `remote`,
-`pipeline`, `resources`, `language`, `engines`, `gpu` and `adapters` take minutes, have tables of their own and run only
-when they are named.
+`pipeline`, `resources`, `language`, `tenants`, `engines`, `gpu` and `adapters` take minutes, have tables of their own
+and run only when they are named.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from benchmarks.pool.rows import rows as pool_rows
 from benchmarks.resources import measure as resources
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
+from benchmarks.tenants import measure as tenants
 from functions.contract import BadRequest
 from marless.reports.provenance import written_by
 
@@ -76,6 +77,7 @@ def own_tables(effort: Effort, out: Path | None) -> dict[str, Callable[[], str]]
         "pipeline": lambda: pipeline.table(max(2, effort.repetitions - 2), is_record=effort is FULL),
         "resources": lambda: resources.table(resources.FULL if effort is FULL else resources.QUICK),
         "language": lambda: language.table(max(1, effort.repetitions - 2), is_record=effort is FULL),
+        "tenants": lambda: tenants.table(is_record=effort is FULL),
         "engines": lambda: engines.table(effort.repetitions),
         "gpu": lambda: gpu.table(effort.repetitions, is_record=effort is FULL),
         "adapters": lambda: adapters.table(effort.repetitions + 2, effort.seconds),

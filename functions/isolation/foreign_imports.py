@@ -2,12 +2,16 @@
 
 import sys
 
-# Ours, what we compute and store with, and what torch imports. Their modules compute as they are told.
-_OURS = "functions infra coordinator marless events numpy msgspec safetensors threadpoolctl typing_extensions"
-_TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton"
+# Ours, what we compute, read and store with, and what torch imports. Their modules compute as they are told.
+_OURS = (
+    "functions infra coordinator marless events numpy msgspec safetensors tokenizers threadpoolctl typing_extensions"
+)
+_TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton tqdm"
+# A module that torch writes itself.
+_WRITTEN_BY_TORCH = "_remote_module_non_scriptable"
 # What setuptools, where it is installed, has every interpreter import.
 _START_UP = "_distutils_hack cython_runtime __main__ __mp_main__"
-_TRUSTED = {*_OURS.split(), *_TORCH.split(), *_START_UP.split(), *sys.stdlib_module_names}
+_TRUSTED = {*_OURS.split(), *_TORCH.split(), _WRITTEN_BY_TORCH, *_START_UP.split(), *sys.stdlib_module_names}
 # Of compiled extensions, and Python's own with the platform in its name.
 _PREFIXES = ("_cython_", "_sysconfigdata_")
 

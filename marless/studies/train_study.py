@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
+from functions.algorithms.engine import MODULES
 from infra.local.dispatch import GPUS, Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
+from infra.local.processes.process_starters import local_starter, worker_environment
 from marless.backends.base import FUNCTION_MODULES
 from marless.reports import gpus
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
@@ -74,13 +76,15 @@ def _capacity(study: Study) -> Capacity:
 
 
 def _pool(study: Study) -> Pool:
-    """Processes of this machine."""
+    """Processes of this machine, which share what computes the runs' networks: it is imported before they fork."""
     size, capacity = study.file.pool, _capacity(study)
     # Processes of resources are workers, too: each gets its part of the memory.
     resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
     all_slots = capacity.slots + sum(resource.slots for _, resource in resources)
     memory_mb = (size.memory_mb or 0.0) * capacity.slots / all_slots
-    return Pool(capacity, FUNCTION_MODULES, study.folder / "workers", memory_mb=memory_mb)
+    logs, engines = study.folder / "workers", {MODULES[run.config.algorithm.engine] for run in study.runs}
+    starter = local_starter(worker_environment(1), [*FUNCTION_MODULES.values(), *engines], logs / "zygote.log")
+    return Pool(capacity, FUNCTION_MODULES, logs, memory_mb=memory_mb, starter=starter)
 
 
 def _dial_in_pool(study: Study, listener: "Listener") -> Pool:

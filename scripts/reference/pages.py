@@ -18,6 +18,7 @@ from scripts.reference import (
     rules,
     speaking_agents,
     suite,
+    tenants,
     waiting_rounds,
 )
 
@@ -38,6 +39,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     waiting_rounds.PAGE: waiting_rounds.page,
     speaking_agents.PAGE: speaking_agents.page,
     resources.PAGE: resources.page,
+    tenants.PAGE: tenants.page,
     **peers.PAGES,
 }
 

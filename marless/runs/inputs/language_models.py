@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
@@ -47,8 +48,7 @@ def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
         return None
     path = model_file(config)
     try:
-        with path.open("rb") as file:
-            digest = file_digest(file, "sha256").hexdigest()
+        digest = _sha256_of(path)
         shape, size = read_header(path).shape, path.stat().st_size
         with safe_open(path, "numpy"):  # it looks whether the file is as long as it says
             pass
@@ -128,9 +128,20 @@ def _digest_of(source: Path) -> str:
     """A hash of what a model is read from."""
     digest = hashlib.sha256(str(SCHEMA).encode())
     for path in _files_of(source):
-        with path.open("rb") as file:
-            digest.update(path.name.encode() + file_digest(file, "sha256").digest())
+        digest.update(path.name.encode() + bytes.fromhex(_sha256_of(path)))
     return digest.hexdigest()
+
+
+def _sha256_of(path: Path) -> str:
+    """Of a file, which is read once for all runs of a study; raises `OSError`."""
+    stat = path.stat()
+    return _sha256(path, (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@cache
+def _sha256(path: Path, version: tuple[int, ...]) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _files_of(source: Path) -> Iterable[Path]:

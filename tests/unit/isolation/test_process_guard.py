@@ -5,6 +5,7 @@ import ctypes
 import math
 import os
 import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -146,6 +147,24 @@ def test_to_import_torch_changes_nothing(shell):
     with ProcessGuard("game") as keeper:
         shell.provide({"torch": torch})
     assert not keeper.changed
+
+
+@pytest.mark.slow
+def test_a_network_of_torch_in_training_makes_no_process_foreign():
+    """In a fresh one: what has been imported here is known."""
+    pytest.importorskip("torch")
+    code = (
+        "import infra.local.worker_main\n"
+        "from functions.isolation.foreign_imports import IMPORTS\n"
+        "IMPORTS.expect()\n"
+        "import torch, functions.algorithms.torch_engine as engine\n"
+        "engine.compute_alike()\n"
+        "weights = torch.zeros(3, requires_grad=True)\n"
+        "weights.grad = torch.ones(3)\n"
+        "torch.optim.Adam([weights]).step()\n"
+        "assert not IMPORTS.look()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_torch_computes_as_by_default():
