@@ -63,3 +63,11 @@ def test_the_table_of_held_out_pairs_is_that_of_the_stored_runs(arm, name, part)
     after = [f"{mean(run[number] for run in runs):.2f}" if number in runs[0] else "" for number in rounds]
     ends = " ".join(f"{[*run.values()][-1]:.3f}" for run in runs)
     assert f"| {arm}, {part} | {len(runs)} | {' | '.join(after)} | {ends} |" in PAGE
+
+
+def test_the_table_of_longer_texts_is_that_of_the_stored_runs():
+    (runs,) = stored("dictate.csv").values()
+    first, last = ([float(run[key]) for run in runs] for key in ("first_success", "last_success"))
+    by_seed = " ".join(f"{value:.3f}" for value in last)
+    cells = f"{min(first):.2f} to {max(first):.2f}", by_seed, f"{mean(last):.3f}"
+    assert f"| dictate | {len(runs)} | {' | '.join(cells)} |" in PAGE
