@@ -24,6 +24,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 TESTS := tests emulator/tests
+# They are compiled when the program is installed.
+KERNELS_SOURCES := $(wildcard functions/nn/native/*.[ch])
 
 # OpenBLAS multiplies matrices by other kernels, and NumPy's loops do without AVX-512: other roundings.
 KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYPE=SkylakeX OPENBLAS_CORETYPE=Zen \
@@ -130,7 +132,7 @@ $(STAMPS)/python:
 	@mkdir -p $(STAMPS) && touch $@
 
 # The build back-end is installed like the rest, so that constraints.txt holds for it too.
-$(STAMPS)/use: $(STAMPS)/python pyproject.toml emulator/pyproject.toml constraints.txt
+$(STAMPS)/use: $(STAMPS)/python pyproject.toml emulator/pyproject.toml constraints.txt hatch_build.py $(KERNELS_SOURCES)
 	@echo "installing marless into .venv (about a minute on a fresh machine)"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable '.[tasks,report]'

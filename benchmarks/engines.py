@@ -22,8 +22,9 @@ from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent
 from functions.nn.batched_acting import batch_networks
+from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array
-from functions.nn.losses import PolicyLoss, clipped_policy_loss
+from functions.nn.losses import ClippedPolicyLoss
 from functions.nn.shape import Network, NetworkShape
 
 ROWS = (200, 1600, 12_800, 64_000)
@@ -40,7 +41,9 @@ def table(repetitions: int) -> str:
 
 
 def _learners(repetitions: int) -> str:
-    rivals = {"torch": ("torch", "cpu")} | ({"torch on the GPU": ("torch", "cuda")} if _gpu() else {})
+    rivals = {"native": ("native", "cpu"), "torch": ("torch", "cpu")} | (
+        {"torch on the GPU": ("torch", "cuda")} if _gpu() else {}
+    )
     lines = [
         "| rows of a minibatch | width of both hidden layers | numpy, ms a step | "
         + " | ".join(f"{name} / numpy" for name in rivals)
@@ -133,13 +136,13 @@ def _step(rows: int, width: int, engine: str, device: str) -> Callable[[], Any]:
     descent: Descent = engine_of(config).descent(tensors, "policy", SETTINGS)
     order = Order(np.arange(rows), (0, rows))
     part = Minibatches(Independent(rng.standard_normal((rows, INPUTS), dtype=np.float32)), [order])
-    known = (
+    loss = ClippedPolicyLoss(
+        OneChoice(ACTIONS),
         rng.integers(ACTIONS, size=rows),
         np.full(rows, -np.log(ACTIONS), np.float32),
         rng.standard_normal(rows, dtype=np.float32),
+        legal=None,
+        clip=0.2,
+        entropy_weight=0.01,
     )
-
-    def loss(outputs: Array, log_std: Array | None, chosen: Array) -> PolicyLoss:
-        return clipped_policy_loss(outputs, *known, 0.2, 0.01)
-
     return lambda: list(descent.learn(part, loss))

@@ -21,6 +21,7 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
+from functions.algorithms.specification import CLOSED_FORMS
 from functions.contract import BadRequest
 from functions.environments.scripted.script_names import is_scripted_name
 from functions.environments.task_names import ENVIRONMENTS, is_known
@@ -102,19 +103,20 @@ def _rows(config: RunConfig) -> Iterator[str]:
 def _engine(config: RunConfig) -> Iterator[str]:
     """The engine computes the networks."""
     settings = config.algorithm
-    if settings.engine == "numpy" and settings.device != "cpu":
-        yield f"algorithm.device: numpy does not compute on {settings.device}; set algorithm.engine=torch"
+    closed_forms = settings.engine in CLOSED_FORMS
+    if closed_forms and settings.device != "cpu":
+        yield f"algorithm.device: {settings.engine} does not compute on {settings.device}; set algorithm.engine=torch"
     if settings.network == "mlp":
-        if settings.needs_torch and settings.engine == "numpy":
-            yield "algorithm.engine: numpy computes no torch modules; set algorithm.engine=torch"
+        if settings.needs_torch and closed_forms:
+            yield f"algorithm.engine: {settings.engine} computes no torch modules; set algorithm.engine=torch"
         return
     if settings.network not in NETWORKS and ":" not in settings.network:
         nearest = difflib.get_close_matches(settings.network, NETWORKS, n=1)
         hint = f"did you mean {nearest[0]}? There are" if nearest else "there are"
         names = ", ".join(NETWORKS)
         yield f"algorithm.network: {settings.network!r} is no network; {hint} {names}, and package.module:factory"
-    if settings.engine == "numpy":
-        yield f"algorithm.network: numpy does not compute {settings.network}; set algorithm.engine=torch"
+    if closed_forms:
+        yield f"algorithm.network: {settings.engine} does not compute {settings.network}; set algorithm.engine=torch"
 
 
 def _perceptrons_alone(config: RunConfig) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Engines: what computes the outputs and gradients of networks, and their optimiser steps.
 
 An algorithm computes a loss, and its gradient at a network's outputs; the engine computes the gradient at the
-parameters. `numpy` has closed forms for perceptrons and GRUs, and is the faster one on the CPU (decision 17);
-`torch` differentiates automatically. Both take and return arrays, and keep networks under the same names.
+parameters. `numpy` has closed forms for perceptrons and GRUs (decision 17), `native` those of perceptrons in C, and
+`torch` differentiates automatically. All take and return arrays, and keep networks under the same names.
 """
 
 import importlib
@@ -15,7 +15,6 @@ import numpy as np
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
-from functions.nn.adam import Adam
 from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import NetworkShape
@@ -25,6 +24,7 @@ from functions.nn.shape import NetworkShape
 MODULES = {
     "auto": "functions.algorithms.numpy_engine",
     "numpy": "functions.algorithms.numpy_engine",
+    "native": "functions.algorithms.native_engine",
     "torch": "functions.algorithms.torch_engine",
 }
 
@@ -121,10 +121,29 @@ class Descent(Protocol):
         """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
 
 
+class Optimiser(Protocol):
+    """Adam on one flat vector, see `functions.nn.adam.Adam`."""
+
+    @property
+    def parameters(self) -> Array: ...
+
+    @property
+    def first(self) -> Array: ...
+
+    @property
+    def second(self) -> Array: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    def step(self, gradient: Array) -> float:
+        """Applies one update and returns the gradient's norm before clipping; `gradient` may be scaled in place."""
+
+
 class AdamDescent(Descent):
     """A network in training by our own Adam, which the network follows."""
 
-    def __init__(self, loss_gradient: LossGradient, optimiser: Adam) -> None:
+    def __init__(self, loss_gradient: LossGradient, optimiser: Optimiser) -> None:
         self._loss_gradient, self._optimiser = loss_gradient, optimiser
 
     @property

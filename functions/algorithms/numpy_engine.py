@@ -1,7 +1,7 @@
 """The engine of perceptrons and GRUs in numpy, with gradients in closed form. See `functions.algorithms.engine`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,28 @@ from functions.nn.shape import Network, NetworkShape
 from functions.nn.training_passes import Passes
 
 
+class PerceptronPasses(Protocol):
+    """The passes of a feed-forward network whose parameters, and the vector for their gradient, it keeps."""
+
+    def forward(self, inputs: Array) -> Array:
+        """Outputs ``[B, out]`` of rows ``[B, in]``."""
+
+    def backward(self, grad_output: Array) -> None:
+        """Writes d loss / d parameters, given d loss / d outputs ``[B, out]`` of the latest `forward`."""
+
+
+PassesOf = Callable[[Network, Array, Array], PerceptronPasses]
+"""The passes of a network with the flat parameters and a gradient like them."""
+
+
 class LossGradient:
     """The gradient of a loss by a network's flat parameters, which may change between calls."""
 
-    def __init__(self, network: Network, parameters: Array) -> None:
+    def __init__(self, network: Network, parameters: Array, passes: PassesOf = Passes) -> None:
+        """`passes` are those of feed-forward networks."""
         self._parameters, self._gradient = parameters, np.zeros_like(parameters)
         self.weights, self._views = recurrent.views(network, parameters), recurrent.views(network, self._gradient)
-        self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
+        self._passes = None if network.recurrent else passes(network, parameters, self._gradient)
 
     def assign(self, parameters: Array) -> None:
         """Sets the network's parameters ``[parameters]``."""

@@ -115,12 +115,18 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return self
 
 
+CLOSED_FORMS = ("numpy", "native")
+"""The engines whose gradients are written down: they compute perceptrons and GRUs, on the CPU."""
+
+
 class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
-    """Base of configurations whose networks either engine can compute."""
+    """Base of configurations whose networks any engine can compute."""
 
     engine: Annotated[
-        Literal["auto", "numpy", "torch"],
-        Meta(description="what computes networks: numpy, torch, or the faster one for their width (auto)"),
+        Literal["auto", "numpy", "native", "torch"],
+        Meta(
+            description="what computes networks: numpy, C (native), torch, or numpy where it can and else torch (auto)"
+        ),
     ] = "auto"
     device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"
     network: Annotated[

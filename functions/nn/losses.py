@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.nn.discrete import OneChoice
 from functions.nn.heads import Distribution
 from functions.nn.layers import Array
 
@@ -21,6 +22,42 @@ ROW_METRICS = ("entropy", "clip_fraction", "kl")
 def mask_logits(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
     """The logits with `ILLEGAL` at illegal actions, so that none of these can be chosen; ``[..., actions]`` both."""
     return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))
+
+
+@dataclass(frozen=True)
+class ClippedPolicyLoss:
+    """The policy loss of B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` samples them, `legal` ``[B, width]``
+    or None, others ``[B]``."""
+
+    head: Distribution
+    actions: Array
+    log_probability: Array
+    advantage: Array
+    legal: NDArray[np.bool_] | None
+    clip: float
+    entropy_weight: float
+
+    def __call__(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> "PolicyLoss":
+        """The loss of the rows with the indices `rows`, from the network's `outputs` for them."""
+        legal = None if self.legal is None else self.legal[rows]
+        minibatch = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy_weight
+        if isinstance(self.head, OneChoice):
+            return clipped_policy_loss(outputs, *minibatch, legal)
+        return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *minibatch)
+
+
+@dataclass(frozen=True)
+class ClippedValueLoss:
+    """The value loss of B rows: `old_values` and `targets` ``[B]``, see `clipped_value_loss`."""
+
+    old_values: Array
+    targets: Array
+    clip: float
+    delta: float
+
+    def __call__(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> "ValueLoss":
+        """The loss of the rows with the indices `rows`, from the network's `outputs` ``[., 1]`` for them."""
+        return clipped_value_loss(outputs[:, 0], self.old_values[rows], self.targets[rows], self.clip, self.delta)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.drive.ports import Invoker
-from functions.contract import Platform
+from functions.contract import MissingExtra, Platform
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane
 from infra.local.single_run_pool import WorkerPool
 from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
-from marless.backends.base import FUNCTION_MODULES, Backend, Connection
+from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness
 
 if TYPE_CHECKING:
     from functions.resources.settings import Resource
@@ -42,6 +42,20 @@ class LocalBackend(Backend):
     def has_run(self, folder: Path) -> bool:
         """See `Backend.has_run`."""
         return (folder / LEDGER_FILE).is_file()
+
+    def readiness(self) -> Readiness:
+        """See `Backend.readiness`."""
+        return Readiness(ready=True, what=self.summary, parts=(_kernels(),))
+
+
+def _kernels() -> Part:
+    from functions.nn.native.library import kernels
+
+    try:
+        kernels()
+    except MissingExtra as error:
+        return Part(name="kernels", ready=False, text=str(error), needed=False)
+    return Part(name="kernels", ready=True, text="algorithm.engine=native", needed=False)
 
 
 class ListeningBackend(LocalBackend):

@@ -59,7 +59,7 @@ def code_sha256(root: Path = ROOT) -> str:
     Taken once: a process runs the code that it loaded, whatever is edited since.
     """
     files = (path for package in PACKAGES for path in sorted((root / package).rglob("*")))
-    return hash_of_files(root, (path for path in files if path.suffix in (".py", ".toml")))
+    return hash_of_files(root, (path for path in files if path.suffix in (".py", ".toml", ".c", ".h")))
 
 
 def environment_fingerprint(

@@ -23,7 +23,7 @@ from marless.cloud.watching import Watch
 from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
-from marless.runs.inputs.required_packages import refuse_gpu, refuse_language
+from marless.runs.inputs.required_packages import refuse_elsewhere, refuse_language
 from marless.runs.lease_renewal import manifest_of
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
@@ -86,7 +86,7 @@ def refuse(file: StudyFile) -> None:
         raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
     algorithm = file.base.get("algorithm")
     settings = algorithm if isinstance(algorithm, dict) else {}
-    refuse_gpu(settings.get("device"))
+    refuse_elsewhere(settings.get("device"), settings.get("engine"))
     refuse_language(settings.get("name"))
 
 
@@ -106,10 +106,10 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
     """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
 
     Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
-    when the tenant has runs of these names already, and for runs that need a GPU.
+    when the tenant has runs of these names already, and for runs that need a GPU or kernels.
     """
     for run in study.runs:
-        refuse_gpu(run.config.algorithm.device)
+        refuse_elsewhere(run.config.algorithm.device, run.config.algorithm.engine)
         refuse_language(run.config.algorithm.name)
     beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}

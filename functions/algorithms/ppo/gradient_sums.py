@@ -27,13 +27,13 @@ from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import batch_statistics, merged_statistics
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.minibatches import RowIndices
-from functions.algorithms.ppo.ppo import SPREAD_GUARD, PolicyRows, Ppo, normaliser_of, policy_samples
+from functions.algorithms.ppo.ppo import SPREAD_GUARD, Ppo, normaliser_of, policy_loss, policy_samples
 from functions.algorithms.ppo.specs import PpoConfig
 from functions.algorithms.stage import Context, Fold, StageResult, Tensors
 from functions.algorithms.trainable import Trainable
 from functions.keys import group_name
 from functions.nn.layers import Array
-from functions.nn.losses import huber, mask_logits
+from functions.nn.losses import ClippedPolicyLoss, huber, mask_logits
 from functions.nn.normaliser import Statistics, merge_statistics, statistics_of
 
 Wide = NDArray[np.float64]
@@ -101,7 +101,7 @@ def _policy_sums(context: Context[PpoConfig], group: int, advantage: Array) -> d
     network = engine_of(context.config).loss_gradient(context.tensors, f"policy/{name}")
     spread = statistics_of(advantage[:, np.newaxis])[:, 0]
     centred = (advantage - spread[1]).astype(network.weights.dtype)
-    data = PolicyRows.living(replace(context, tensors={**context.tensors, f"advantage/{name}": centred}), group)
+    data = policy_loss(replace(context, tensors={**context.tensors, f"advantage/{name}": centred}), group)
     samples = policy_samples(context, group, network.weights)
     by_agent = ByAgent.of(members(context.team, group), learned_from(context, group))
     by_row = dict[str, Array]()
@@ -116,7 +116,7 @@ def _policy_sums(context: Context[PpoConfig], group: int, advantage: Array) -> d
     return {**gradients, **sums, ADVANTAGES: spread, ROWS: by_agent.counts.astype(np.float64)}
 
 
-def _terms(data: PolicyRows, outputs: Array, log_std: Array | None, rows: RowIndices) -> Iterator[Term]:
+def _terms(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows: RowIndices) -> Iterator[Term]:
     """Σ A log π for the centred advantages A, Σ log π and, where it counts, Σ H."""
     legal = None if data.legal is None else data.legal[rows]
     outputs = mask_logits(outputs, legal)
@@ -124,12 +124,12 @@ def _terms(data: PolicyRows, outputs: Array, log_std: Array | None, rows: RowInd
     advantage = data.advantage[rows, np.newaxis]
     yield Term(advantage * by_outputs, None if by_log_std is None else np.add.reduce(advantage * by_log_std, axis=0))
     yield Term(by_outputs, None if by_log_std is None else np.add.reduce(by_log_std, axis=0))
-    if data.entropy:
+    if data.entropy_weight:
         by_outputs, by_log_std = data.head.entropy_gradient(outputs, log_std)
         yield Term(by_outputs, None if by_log_std is None else np.add.reduce(by_log_std, axis=0))
 
 
-def _metrics(data: PolicyRows, outputs: Array, log_std: Array | None, rows: RowIndices) -> dict[str, Array]:
+def _metrics(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, rows: RowIndices) -> dict[str, Array]:
     """The metrics of `losses.PolicyLoss` ``[rows]``, in the order of the rows."""
     outputs = mask_logits(outputs, None if data.legal is None else data.legal[rows])
     log_ratio = data.head.log_probability(outputs, log_std, data.actions[rows]) - data.log_probability[rows]

@@ -19,7 +19,7 @@ from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import groups_of, members, side_of
 from functions.algorithms.ppo.correction import behaviour_log_probability, is_corrected, proximal_log_probability
 from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.ppo import PolicyRows, Ppo, train_policy
+from functions.algorithms.ppo.ppo import Ppo, policy_loss, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name
@@ -31,9 +31,9 @@ from functions.nn.networks import Weights, unroll
 
 def policy(context: Context[HappoConfig], group: int) -> StageResult:
     """Trains the group's policy on advantages times the ratios of earlier groups, and computes its own ratios."""
-    factor, rows = _factor(context, group), PolicyRows.living(context, group)
+    factor, loss = _factor(context, group), policy_loss(context, group)
     weights = pool_rows(context, group, lambda agent: factor)
-    result = train_policy(context, group, rows._replace(advantage=rows.advantage * weights))
+    result = train_policy(context, group, replace(loss, advantage=loss.advantage * weights))
     new = weights_of(replace(context, tensors=result.tensors), f"policy/{group_name(group)}")
     ratio = _ratio(context, group, new)
     return result._replace(tensors={**result.tensors, f"ratio/{group_name(group)}": ratio})

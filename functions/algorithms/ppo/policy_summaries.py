@@ -22,7 +22,7 @@ from functions.algorithms.minibatches import training_samples
 from functions.algorithms.ppo.correction import is_corrected
 from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
-from functions.algorithms.ppo.ppo import PolicyRows
+from functions.algorithms.ppo.ppo import policy_loss
 from functions.algorithms.ppo.specs import PpoConfig
 from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
 from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
@@ -32,6 +32,7 @@ from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array, Linear, Tanh
+from functions.nn.losses import ClippedPolicyLoss
 from functions.nn.networks import Weights
 from functions.nn.shape import SHAPE
 from functions.randomness import generator
@@ -115,7 +116,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     unrelated to that of all rows: any use of it needs evidence that it is more than noise. A group without rows has no
     such summary, nor has a network of a factory.
     """
-    data, name = PolicyRows.living(before, group), f"policy/{group_name(group)}"
+    data, name = policy_loss(before, group), f"policy/{group_name(group)}"
     count = len(data.actions)
     if not count or f"{name}/{SHAPE}" in before.tensors:
         return SummaryResult({}, {})
@@ -130,7 +131,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 
 
 def _hessian(
-    before: Context[PpoConfig], group: int, data: PolicyRows, sample_size: int, rng: np.random.Generator
+    before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> Hessian:
     """The Hessian on `sample_size` rows, for one choice and a feed-forward policy with tanh layers."""
     count = len(data.actions)
@@ -146,7 +147,7 @@ def _hessian(
 
 
 def _differences(
-    before: Context[PpoConfig], group: int, data: PolicyRows, sample_size: int, rng: np.random.Generator
+    before: Context[PpoConfig], group: int, data: ClippedPolicyLoss, sample_size: int, rng: np.random.Generator
 ) -> DifferenceHessian:
     """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
@@ -159,7 +160,7 @@ def _differences(
     )
     share = min(1.0, sample_size / len(data.actions))
     sample = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
-    return DifferenceHessian(network, flat, pieces.part(sample), data.loss)
+    return DifferenceHessian(network, flat, pieces.part(sample), data)
 
 
 def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
@@ -168,7 +169,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     A single rollout shows no variation, so it has no such summary.
     """
     batch = before.batch
-    data = PolicyRows.living(before, group)
+    data = policy_loss(before, group)
     steps, num_envs = batch.ended.shape
     of_row = pool_rows(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
     parts, size = sample_blocks(batch.rollouts, num_envs)
@@ -177,7 +178,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
         before, group, loss_gradient.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
     )
     samples = [pieces.containing((of_row >= part.start) & (of_row < part.stop)) for part in parts]
-    gradients = [loss_gradient.of(pieces.part(sample), data.loss)[1].copy() for sample in samples if len(sample)]
+    gradients = [loss_gradient.of(pieces.part(sample), data)[1].copy() for sample in samples if len(sample)]
     if len(gradients) < 2:
         return SummaryResult({}, {})
     return SummaryResult(noise_estimate(np.stack(gradients), size)._asdict(), {})

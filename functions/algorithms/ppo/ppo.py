@@ -8,7 +8,8 @@ Cooperative Multi-Agent Games", 2022.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from functions.algorithms.group_inputs import (
 from functions.algorithms.groups import members
 from functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.minibatches import RowIndices, Samples, training_samples
+from functions.algorithms.minibatches import Samples, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.ppo.correction import (
     behaviour_log_probability,
@@ -46,17 +47,8 @@ from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.discrete import OneChoice
-from functions.nn.heads import Distribution, distribution
-from functions.nn.losses import (
-    ROW_METRICS,
-    PolicyLoss,
-    ValueLoss,
-    clipped_head_loss,
-    clipped_policy_loss,
-    clipped_value_loss,
-    mask_logits,
-)
+from functions.nn.heads import distribution
+from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss, PolicyLoss
 from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import Normaliser
 from functions.randomness import generator
@@ -141,12 +133,7 @@ class Ppo:
         name, config = group_name(group), context.config
         network = Trainable.load(context, "critic", name, config.critic_lr)
         old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
-
-        def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> ValueLoss:
-            return clipped_value_loss(
-                outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
-            )
-
+        loss = ClippedValueLoss(old_values, targets, config.value_clip, config.huber_delta)
         pieces = self.critic_samples(context, group, network.weights)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         metrics = {
@@ -187,52 +174,32 @@ class Ppo:
         return np.stack(raw), np.stack(after)
 
 
-class PolicyRows(NamedTuple):
-    """The inputs of the policy loss for B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` samples them, `legal`
-    ``[B, width]`` or None, others ``[B]``."""
+def policy_loss(context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
+    """The loss of the rows of `learned_from`, with the advantages of `postprocess`, corrected if the data is old.
 
-    head: Distribution
-    actions: Array
-    log_probability: Array
-    advantage: Array
-    legal: NDArray[np.bool_] | None
-    clip: float
-    entropy: float
+    Raises `BadRequest` for trajectories without log-probabilities.
+    """
+    batch, pool = context.batch, pooling(context, group)
+    masks = batch.masks
+    index, _ = batch.place(members(context.team, group)[0])
+    loss = ClippedPolicyLoss(
+        head=distribution(context.spec.classes[index]),
+        actions=pool(lambda agent: batch.of(batch.actions, agent)),
+        log_probability=pool(lambda agent: behaviour_log_probability(context, agent)),
+        advantage=context.tensors[f"advantage/{group_name(group)}"],
+        legal=None if masks is None else pool(lambda agent: batch.of(masks, agent)),
+        clip=context.config.clip_coef,
+        entropy_weight=context.config.ent_coef,
+    )
+    return _corrected(loss, context, group) if is_corrected(context) else loss
 
-    @classmethod
-    def living(cls, context: Context[PpoConfig], group: int) -> Self:
-        """The rows of `learned_from`, with the advantages of `postprocess`, corrected if the data is old.
 
-        Raises `BadRequest` for trajectories without log-probabilities.
-        """
-        batch, pool = context.batch, pooling(context, group)
-        masks = batch.masks
-        index, _ = batch.place(members(context.team, group)[0])
-        policy_rows = cls(
-            head=distribution(context.spec.classes[index]),
-            actions=pool(lambda agent: batch.of(batch.actions, agent)),
-            log_probability=pool(lambda agent: behaviour_log_probability(context, agent)),
-            advantage=context.tensors[f"advantage/{group_name(group)}"],
-            legal=None if masks is None else pool(lambda agent: batch.of(masks, agent)),
-            clip=context.config.clip_coef,
-            entropy=context.config.ent_coef,
-        )
-        return policy_rows.corrected(context, group) if is_corrected(context) else policy_rows
-
-    def corrected(self, context: Context[PpoConfig], group: int) -> Self:
-        """With the log-probabilities of the policy that the round begins with, and weights on the advantages."""
-        mask = learned_from(context, group)
-        weights = row_weights(context, group)[mask].astype(self.advantage.dtype)
-        proximal = proximal_log_probability(context, group)[mask]
-        return self._replace(log_probability=proximal, advantage=self.advantage * weights)
-
-    def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> PolicyLoss:
-        """The policy loss of the rows with the indices `rows`, from the network's `outputs` for them."""
-        legal = None if self.legal is None else self.legal[rows]
-        minibatch = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
-        if isinstance(self.head, OneChoice):
-            return clipped_policy_loss(outputs, *minibatch, legal)
-        return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *minibatch)
+def _corrected(loss: ClippedPolicyLoss, context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
+    """With the log-probabilities of the policy that the round begins with, and weights on the advantages."""
+    mask = learned_from(context, group)
+    weights = row_weights(context, group)[mask].astype(loss.advantage.dtype)
+    proximal = proximal_log_probability(context, group)[mask]
+    return replace(loss, log_probability=proximal, advantage=loss.advantage * weights)
 
 
 def normaliser_of(context: Context[PpoConfig], group: int) -> Normaliser:
@@ -254,15 +221,15 @@ def learning_signal(context: Context[PpoConfig], group: int) -> LearningSignal:
 
 def policy(context: Context[PpoConfig], group: int) -> StageResult:
     """Trains the group's policy on the advantages of `postprocess`."""
-    return train_policy(context, group, PolicyRows.living(context, group))
+    return train_policy(context, group, policy_loss(context, group))
 
 
-def train_policy(context: Context[PpoConfig], group: int, policy_rows: PolicyRows) -> StageResult:
-    """Trains the group's policy on its rows."""
+def train_policy(context: Context[PpoConfig], group: int, loss: ClippedPolicyLoss) -> StageResult:
+    """Trains the group's policy on the loss."""
     name, config = group_name(group), context.config
     network = Trainable.load(context, "policy", name)
     pieces = policy_samples(context, group, network.weights)
-    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), policy_rows.loss), config.epochs)
+    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), loss), config.epochs)
     agents = members(context.team, group)
     metrics = {
         "policy_loss": mean_of_steps(step.loss.surrogate for step in steps),

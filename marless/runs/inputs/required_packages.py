@@ -9,6 +9,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.specification import AlgorithmConfig
+from functions.contract import MissingExtra
 from functions.named_code import refuse_standard
 from functions.resources.settings import Resource
 from marless import extras
@@ -29,7 +30,7 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         _require_engine(config.algorithm)
         require_resources(config.resources)
     else:
-        refuse_gpu(config.algorithm.device)
+        refuse_elsewhere(config.algorithm.device, config.algorithm.engine)
 
 
 def refuse_gpu_elsewhere(device: object) -> None:
@@ -40,10 +41,13 @@ def refuse_gpu_elsewhere(device: object) -> None:
         )
 
 
-def refuse_gpu(device: object) -> None:
-    """Raises `UserError` for a run with this `algorithm.device` on a back-end without GPUs."""
+def refuse_elsewhere(device: object, engine: object) -> None:
+    """Raises `UserError` for a run with this `algorithm.device` or `algorithm.engine` on AWS, whose functions have no
+    GPU and no kernels."""
     if device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
+    if engine == "native":
+        raise UserError("algorithm.engine=native: functions of AWS hold no kernels; set algorithm.engine=numpy")
 
 
 def refuse_language(algorithm: object) -> None:
@@ -90,9 +94,20 @@ def _require_sandbox(name: str, resource: Resource) -> None:
 def _require_engine(algorithm: AlgorithmConfig) -> None:
     if algorithm.network != "mlp":
         extras.require("networks", f"algorithm.network={algorithm.network}")
+    if algorithm.engine == "native":
+        _require_kernels()
     if algorithm.engine == "torch" and ALGORITHMS.lookup(algorithm.name).function:
         extras.require("learner", f"algorithm.name={algorithm.name}")
     elif algorithm.engine == "torch":
         extras.require("learner", "algorithm.device=cuda" if algorithm.device == "cuda" else "algorithm.engine=torch")
     if algorithm.device == "cuda" and not gpus.names():
         raise UserError("algorithm.device=cuda: torch finds no GPU here; set algorithm.device=cpu")
+
+
+def _require_kernels() -> None:
+    from functions.nn.native.library import kernels
+
+    try:
+        kernels()
+    except MissingExtra as error:
+        raise UserError(str(error)) from error

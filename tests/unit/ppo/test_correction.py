@@ -23,7 +23,7 @@ from functions.algorithms.ppo.correction import (
     staleness,
 )
 from functions.algorithms.ppo.policy_summaries import curvature
-from functions.algorithms.ppo.ppo import PolicyRows
+from functions.algorithms.ppo.ppo import policy_loss
 from functions.algorithms.ppo.specs import CORRECTIONS
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
@@ -153,7 +153,7 @@ def test_the_loss_of_a_row_is_its_clipped_surrogate_times_its_weight(case, corre
     code = algorithms.implementation(algorithm)
     made = stages.run(algorithm, code, context, Share(["postprocess"], [0, 1])).tensors
     context = dataclasses.replace(context, tensors=context.tensors | made)
-    rows, plain = PolicyRows.living(context, 0), Group(context, algorithm, 0)
+    loss, plain = policy_loss(context, 0), Group(context, algorithm, 0)
     plain.estimate()
     places = [(agent, t, e) for agent in (0, 2) for t, e in np.argwhere(context.batch.alive[agent]).tolist()]
     outputs = torch.tensor(np.random.default_rng(2).standard_normal((len(places), 5 if case != "numbers" else 2)))
@@ -161,7 +161,7 @@ def test_the_loss_of_a_row_is_its_clipped_surrogate_times_its_weight(case, corre
     losses = [plain.policy_loss(row, *place) for row, place in zip(outputs, places, strict=True)]
     torch.stack(losses).mean().backward()
     log_std = context.tensors.get("policy/g00/log_std")
-    found = rows.loss(outputs.detach().numpy(), log_std, np.arange(len(places)))
+    found = loss(outputs.detach().numpy(), log_std, np.arange(len(places)))
     np.testing.assert_allclose(found.grad_output, outputs.grad.numpy(), rtol=0, atol=1e-10)
     cap = CORRECTIONS[correction].cap
     weights = row_weights(context, 0)[context.batch.alive[[0, 2]]]

@@ -1,0 +1,140 @@
+"""Calls of the kernels: the passes of a perceptron, and its training."""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_void_p
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.nn.layers import Array, LayerNorm, Relu, Tanh
+from functions.nn.native.library import (
+    METRICS,
+    AdamFields,
+    PassesFields,
+    RowIndices,
+    address,
+    kernels,
+    require_indices,
+)
+from functions.nn.native.losses import NativeLoss
+from functions.nn.shape import Network
+
+# `MOST_LAYERS` and `enum Activation` of network.h.
+_MOST_LAYERS = 16
+_ACTIVATIONS = {Tanh: 0, Relu: 1}
+# The bytes of a cache line, at which the arrays of a network begin.
+_ALIGNMENT = 64
+
+
+class Optimiser:
+    """Adam on the flat vector `parameters`, see `functions.nn.adam.Adam`; `gradient` is what `step` steps along."""
+
+    def __init__(self, parameters: Array, first: Array, second: Array, steps: int, *settings: float) -> None:
+        """`settings` are the step size, epsilon and the cap on the gradient's norm."""
+        self.parameters, self.first, self.second = parameters, first, second
+        self.gradient = np.zeros_like(parameters)
+        vectors = (parameters, first, second, self.gradient)
+        places = [address(vector, np.float32, parameters.shape) for vector in vectors]
+        self.fields = AdamFields(*places, len(parameters), steps, *settings)
+
+    @property
+    def steps(self) -> int:
+        """The steps that were taken."""
+        return int(self.fields.steps)
+
+    def step(self, gradient: Array) -> float:
+        """Applies one update and returns the gradient's norm before clipping."""
+        if gradient is not self.gradient:
+            self.gradient[...] = gradient
+        return float(kernels().network_step(byref(self.fields)))
+
+
+class Training(NamedTuple):
+    """What a pass over n rows of several minibatches returns: the `metrics` ``[3, n]`` of the rows, in their order, and
+    of each minibatch the gradient's norm before clipping, `norms`."""
+
+    metrics: Array
+    norms: NDArray[np.float64]
+
+
+class Perceptron:
+    """The passes of a feed-forward network over at most `most_rows` rows at once."""
+
+    def __init__(self, network: Network, most_rows: int) -> None:
+        """The network is one that the kernels cover, see `covers`."""
+        self._network, self.most_rows = network, most_rows
+        self._perceptron_parameters = network.parameters - network.gaussian * network.sizes[-1]
+        self._fields = ctypes.create_string_buffer(kernels().network_bytes())
+        widths = np.array(network.sizes, np.int64)
+        numbers = kernels().network_numbers(
+            self._fields, len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation],
+            network.norm is not None, most_rows,
+        )  # fmt: skip
+        memory = np.zeros(numbers + _ALIGNMENT, np.float32)
+        offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
+        self._memory = memory[offset : offset + numbers]
+        kernels().network_place(self._fields, self._memory.ctypes.data)
+
+    def forward(self, parameters: Array, inputs: Array) -> Array:
+        """Outputs ``[B, out]`` of rows ``[B, in]``."""
+        rows = self._require_room(len(inputs))
+        outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
+        kernels().network_forward(
+            self._fields,
+            address(parameters, np.float32, (self._perceptron_parameters,)),
+            address(inputs, np.float32, (rows, self._network.sizes[0])),
+            rows,
+            outputs.ctypes.data,
+        )
+        return outputs
+
+    def backward(self, grad_output: Array, gradient: Array) -> None:
+        """Writes d loss / d parameters, given d loss / d outputs ``[B, out]`` of the latest `forward`."""
+        rows = self._require_room(len(grad_output))
+        kernels().network_backward(
+            self._fields,
+            address(grad_output, np.float32, (rows, self._network.sizes[-1])),
+            rows,
+            address(gradient, np.float32, (self._perceptron_parameters,)),
+        )
+
+    def train(
+        self, optimiser: Optimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
+    ) -> Training:
+        """One step of the optimiser for each minibatch: the rows of `inputs` ``[n, in]`` with the indices `order`
+        between two successive `bounds`."""
+        edges = np.array(bounds, np.int64)
+        if not len(order) or edges[0] != 0 or edges[-1] != len(order) or (np.diff(edges) < 1).any():
+            raise ValueError(f"{bounds} do not part {len(order)} rows")
+        self._require_room(int(np.diff(edges).max()))
+        require_indices(order, len(inputs))
+        training = Training(np.zeros((METRICS, len(order)), np.float32), np.zeros(len(edges) - 1))
+        passes = PassesFields(
+            address(inputs, np.float32, (len(inputs), self._network.sizes[0])),
+            address(order, np.int64, order.shape),
+            edges.ctypes.data,
+            len(training.norms),
+            (c_void_p * METRICS)(*[metric.ctypes.data for metric in training.metrics]),
+            training.norms.ctypes.data,
+        )
+        policy, values = loss.fields(len(inputs), self._network.sizes[-1])
+        kernels().network_train(self._fields, byref(optimiser.fields), byref(passes), policy, values)
+        return training
+
+    def _require_room(self, rows: int) -> int:
+        if rows > self.most_rows:
+            raise ValueError(f"{rows} rows, and there is room for {self.most_rows}")
+        return rows
+
+
+def covers(network: Network, parameters: Array) -> bool:
+    """Whether the kernels compute the passes of the network with these parameters."""
+    return (
+        parameters.dtype == np.float32
+        and not network.recurrent
+        and len(network.sizes) - 1 <= _MOST_LAYERS
+        and network.activation in _ACTIVATIONS
+        and network.norm in (None, LayerNorm)
+    )

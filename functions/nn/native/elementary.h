@@ -1,0 +1,79 @@
+/* exp, log and tanh of vectors, within 2 units in the last place; infinities and NaN as in C99. */
+#ifndef ELEMENTARY_H
+#define ELEMENTARY_H
+
+#include "lanes.h"
+
+#define SIGN ((int32_t)0x80000000)
+/* ln 2 as two numbers, the first short enough that its multiples up to 2^8 are exact. */
+#define LN2_HIGH 0.693145751953125f
+#define LN2_LOW 1.42860677e-6f
+
+INLINE vf magnitude(vf x) { return number(bits(x) & ~SIGN); }
+/* x / ln 2 rounded to an integer, as a number and as an integer; any for NaN. */
+INLINE vi halvings(vf x, vf *times) {
+    const vf shift = all(12582912.0f); /* 1.5 * 2^23: the last bits of what is added to it are an integer's */
+    vf shifted = fused(x, all(1.44269504f), shift);
+    *times = shifted - shift;
+    return bits(shifted) - bits(shift);
+}
+INLINE vf power_of_two(vi exponent) { return number((exponent + 127) << 23); } /* exponent from -126 to 127 */
+
+/* e^r - 1 for |r| <= ln 2 / 2: r + r^2 (1/2 + r/6 + ...). */
+INLINE vf short_expm1(vf r) {
+    vf sum = all(1.9875691500e-4f);
+    sum = fused(sum, r, all(1.3981999507e-3f));
+    sum = fused(sum, r, all(8.3334519073e-3f));
+    sum = fused(sum, r, all(4.1665795894e-2f));
+    sum = fused(sum, r, all(1.6666665459e-1f));
+    sum = fused(sum, r, all(0.5f));
+    return fused(sum, r * r, r);
+}
+
+INLINE vf exponential(vf x) {
+    vf bounded = where(x > 89.0f, all(89.0f), where(x < -104.0f, all(-104.0f), x)); /* NaN stays */
+    vf times;
+    vi exponent = halvings(bounded, &times), half = exponent >> 1; /* in two steps: subnormal and infinite results */
+    vf rest = fused(times, all(-LN2_LOW), fused(times, all(-LN2_HIGH), bounded));
+    vf scale = power_of_two(half);
+    return fused(short_expm1(rest), scale, scale) * power_of_two(exponent - half);
+}
+
+/* tanh |x| = m / (m + 2) for m = e^(2|x|) - 1, which is accurate near 0 too. */
+INLINE vf hyperbolic_tangent(vf x) {
+    vf size = magnitude(x);
+    vf bounded = where(size > 10.0f, all(20.0f), size + size); /* NaN stays */
+    vf times;
+    vf scale = power_of_two(halvings(bounded, &times));
+    vf rest = fused(times, all(-LN2_LOW), fused(times, all(-LN2_HIGH), bounded));
+    vf m = fused(short_expm1(rest), scale, scale - 1.0f);
+    vf below = m + 2.0f, lost = m - (below - 2.0f), quotient = m / below;
+    lost = where(quotient < 0.5f, lost, all(0)); /* from there on the sum loses less than the quotient does */
+    quotient = fused(quotient * lost, fused(quotient, all(0.5f), all(-0.5f)), quotient); /* 1 / below = (1 - q) / 2 */
+    return number(bits(quotient) | (bits(x) & SIGN));
+}
+
+/* x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); the polynomial is that of Moshier's Cephes library, logf. */
+INLINE vf logarithm(vf x) {
+    vi is_small = bits(x) < 0x00800000; /* subnormal, 0 or negative */
+    vf scaled = where(is_small, x * 8388608.0f, x);
+    vi exponent = ((bits(scaled) - 0x3f3504f3) >> 23), shift = is_small & 23;
+    vf f = number(bits(scaled) - (exponent << 23)) - 1.0f, e = __builtin_convertvector(exponent - shift, vf);
+    vf sum = all(7.0376836292e-2f);
+    sum = fused(sum, f, all(-1.1514610310e-1f));
+    sum = fused(sum, f, all(1.1676998740e-1f));
+    sum = fused(sum, f, all(-1.2420140846e-1f));
+    sum = fused(sum, f, all(1.4249322787e-1f));
+    sum = fused(sum, f, all(-1.6668057665e-1f));
+    sum = fused(sum, f, all(2.0000714765e-1f));
+    sum = fused(sum, f, all(-2.4999993993e-1f));
+    sum = fused(sum, f, all(3.3333331174e-1f));
+    vf square = f * f, small = fused(e, all(-2.12194440e-4f), sum * f * square);
+    small = fused(square, all(-0.5f), small);
+    vf result = fused(e, all(0.693359375f), f + small);
+    result = where(x == __builtin_inff(), x, result);
+    result = where(x == 0.0f, all(-__builtin_inff()), result);
+    return where((x < 0.0f) | (x != x), all(__builtin_nanf("")), result);
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* What the engine `native` calls, see functions/nn/native/library.py. Nothing is allocated or kept here. */
+#include "adam.h"
+#include "losses.h"
+#include "network.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct {
+    float *begin;
+    int64_t numbers;
+} Memory;
+
+INLINE float *take(Memory *memory, int64_t numbers) {
+    float *place = memory->begin ? memory->begin + memory->numbers : 0;
+    memory->numbers += padded(numbers);
+    return place;
+}
+
+/* Which numbers a network works in; returns how many. */
+static int64_t lay_out(Network *net, float *begin) {
+    Memory memory = {begin, 0};
+    int64_t rows = net->most_rows;
+    net->units[0] = take(&memory, rows * net->widths[0]);
+    for (int64_t layer = 0; layer < net->layers; layer++) {
+        int64_t in = net->widths[layer], out = padded(net->widths[layer + 1]);
+        net->weights[layer] = take(&memory, (in + 1) * out);
+        net->gradients[layer] = take(&memory, (in + 1) * out);
+        net->transposed[layer] = take(&memory, net->widths[layer + 1] * padded(in));
+        net->units[layer + 1] = take(&memory, rows * out);
+        net->slopes[layer + 1] = take(&memory, rows * out);
+        if (!net->has_norms || !is_hidden(net, layer)) continue;
+        net->centred[layer] = take(&memory, rows * out);
+        net->inverse[layer] = take(&memory, rows);
+        net->gains[layer] = take(&memory, out);
+        net->shifts[layer] = take(&memory, out);
+        net->gain_slopes[layer] = take(&memory, out);
+        net->shift_slopes[layer] = take(&memory, out);
+    }
+    net->planes = take(&memory, 2 * net->widths[net->layers] * BLOCK);
+    return memory.numbers;
+}
+
+/* Whether this processor has the instructions that this library was compiled to. */
+EXPORT int64_t runs_here(void) {
+#if defined(__AVX512F__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+#elif defined(__AVX2__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+#else
+    return 1;
+#endif
+}
+
+EXPORT int64_t network_bytes(void) { return sizeof(Network); }
+
+/* The numbers that passes of a network over `most_rows` rows work in. */
+EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int64_t activation,
+                               int64_t has_norms, int64_t most_rows) {
+    memset(net, 0, sizeof *net);
+    net->layers = layers;
+    memcpy(net->widths, widths, (layers + 1) * sizeof *widths);
+    net->activation = activation;
+    net->has_norms = has_norms;
+    net->most_rows = most_rows;
+    return lay_out(net, 0);
+}
+
+/* `memory` holds so many zeros, which stay where rows are padded. */
+EXPORT void network_place(Network *net, float *memory) { lay_out(net, memory); }
+
+EXPORT void network_forward(Network *net, const float *parameters, const float *inputs, int64_t rows, float *outputs) {
+    int64_t out = net->widths[net->layers], stride = padded(out);
+    pack(net, parameters);
+    forward(net, inputs, 0, rows);
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(outputs + row * out, net->units[net->layers] + row * stride, out * sizeof(float));
+}
+
+/* The gradient [parameters] from d loss / d outputs [rows, out] of the latest forward pass. */
+EXPORT void network_backward(Network *net, const float *grad_output, int64_t rows, float *gradient) {
+    int64_t out = net->widths[net->layers], stride = padded(out);
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(net->slopes[net->layers] + row * stride, grad_output + row * out, out * sizeof(float));
+    backward(net, rows);
+    unpack(net, gradient);
+}
+
+EXPORT double network_step(Adam *adam) { return adam_step(adam); }
+
+/* The rows of several minibatches: minibatch k has those of `inputs` [., in] with the indices order[bounds[k] ..
+ * bounds[k + 1]]. `metrics` [each of three][rows of all minibatches] and the `norms` of the gradients are written. */
+typedef struct {
+    const float *inputs;
+    const int64_t *order, *bounds;
+    int64_t minibatches;
+    float *metrics[3];
+    double *norms;
+} Passes;
+
+static void policy_loss(Network *net, const PolicyRows *policy, const int64_t *places, int64_t rows, float *metrics[3]) {
+    int64_t actions = net->widths[net->layers], stride = padded(actions);
+    for (int64_t from = 0; from < rows; from += LANES) {
+        float *parts[3] = {metrics[0] + from, metrics[1] + from, metrics[2] + from};
+        policy_rows(policy, places + from, rows - from < LANES ? rows - from : LANES, actions, (float)rows,
+                    net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
+                    net->planes, parts);
+    }
+}
+
+static void value_loss(Network *net, const ValueRows *critic, const int64_t *places, int64_t rows, float *metrics[3]) {
+    int64_t stride = padded(1);
+    for (int64_t row = 0; row < rows; row++)
+        net->slopes[net->layers][row * stride] =
+            value_row(critic, places[row], net->units[net->layers][row * stride], (float)rows, metrics[0] + row,
+                      metrics[1] + row);
+}
+
+/* One step of Adam for each minibatch, on the loss of `policy` or of `critic`. */
+EXPORT void network_train(Network *net, Adam *adam, const Passes *passes, const PolicyRows *policy,
+                          const ValueRows *critic) {
+    for (int64_t index = 0; index < passes->minibatches; index++) {
+        int64_t from = passes->bounds[index], rows = passes->bounds[index + 1] - from;
+        const int64_t *places = passes->order + from;
+        float *metrics[3];
+        for (int part = 0; part < 3; part++) metrics[part] = passes->metrics[part] ? passes->metrics[part] + from : 0;
+        pack(net, adam->parameters);
+        forward(net, passes->inputs, places, rows);
+        if (policy)
+            policy_loss(net, policy, places, rows, metrics);
+        else
+            value_loss(net, critic, places, rows, metrics);
+        backward(net, rows);
+        unpack(net, adam->gradient);
+        passes->norms[index] = adam_step(adam);
+    }
+}

@@ -1,0 +1,110 @@
+"""The compiled kernels, what they take, and the checks before every call, as C would read an array of another type or
+shape as something else. Nothing is computed here."""
+
+import ctypes
+import platform
+from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from functions.contract import MissingExtra
+from functions.nn.layers import Array
+from functions.nn.native.variants import SOURCE, VARIANTS, library_name
+
+RowIndices = NDArray[np.int64]
+METRICS = 3
+"""The metrics of a row that a loss writes."""
+
+
+class AdamFields(Structure):
+    """`Adam` of adam.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("parameters", "first", "second", "gradient")),
+        *((name, c_int64) for name in ("size", "steps")),
+        *((name, c_double) for name in ("lr", "epsilon", "max_grad_norm")),
+    ]
+
+
+class PolicyRowsFields(Structure):
+    """`PolicyRows` of losses.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("actions", "log_probability", "advantage", "legal")),
+        *((name, c_float) for name in ("clip", "entropy_weight")),
+    ]
+
+
+class ValueRowsFields(Structure):
+    """`ValueRows` of losses.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("old_values", "targets")),
+        *((name, c_float) for name in ("clip", "delta")),
+    ]
+
+
+class PassesFields(Structure):
+    """`Passes` of kernels.c."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("inputs", "order", "bounds")),
+        ("minibatches", c_int64),
+        ("metrics", c_void_p * METRICS),
+        ("norms", c_void_p),
+    ]
+
+
+# What each kernel returns, and what it takes.
+_KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "runs_here": (c_int64, ()),
+    "network_bytes": (c_int64, ()),
+    "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64)),
+    "network_place": (None, (c_void_p, c_void_p)),
+    "network_forward": (None, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
+    "network_backward": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "network_step": (c_double, (POINTER(AdamFields),)),
+    "network_train": (
+        None,
+        (c_void_p, POINTER(AdamFields), POINTER(PassesFields), POINTER(PolicyRowsFields), POINTER(ValueRowsFields)),
+    ),
+}
+
+
+@cache
+def kernels(folder: Path = SOURCE.parent) -> ctypes.CDLL:
+    """Those in the folder for the fastest instruction set that this processor has; raises `MissingExtra`."""
+    for variant in VARIANTS.get(platform.machine(), ()):
+        if (path := folder / library_name(variant)).exists():
+            library = _library(path)
+            if library.runs_here():
+                return library
+    raise MissingExtra(
+        "algorithm.engine=native: there are no kernels for this processor; install a C compiler, then marless again,"
+        " or set algorithm.engine=numpy"
+    )
+
+
+def _library(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    for name, (result, arguments) in _KERNELS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def address(array: Array, kind: DTypeLike, shape: tuple[int, ...]) -> int:
+    """Where the array's numbers are; raises `ValueError` unless it is of that type and shape and in one piece."""
+    if array.dtype != kind or array.shape != shape or not array.flags.c_contiguous:
+        raise ValueError(f"{array.dtype} {array.shape} in place of {np.dtype(kind)} {shape}, in one piece")
+    return array.ctypes.data
+
+
+def require_indices(indices: RowIndices, count: int) -> None:
+    """Raises `ValueError` unless all are from 0 to `count` - 1."""
+    if len(indices) and not 0 <= indices.min() <= indices.max() < count:
+        raise ValueError(f"an index is not from 0 to {count - 1}")

@@ -1,0 +1,80 @@
+"""The losses that the kernels compute, with the arrays that they read."""
+
+from ctypes import byref
+from typing import Any, Protocol
+
+import numpy as np
+
+from functions.nn.discrete import OneChoice
+from functions.nn.layers import Array
+from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss, PolicyLoss, ValueLoss
+from functions.nn.native.library import PolicyRowsFields, RowIndices, ValueRowsFields, address, require_indices
+
+_NO_GRADIENT = np.zeros((0, 0), np.float32)
+
+
+class NativeLoss(Protocol):
+    """A loss that the kernels compute."""
+
+    def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
+        """Pointers to `PolicyRowsFields` and `ValueRowsFields`, one of them None, for so many rows and outputs.
+
+        Raises `ValueError` for arrays of other shapes or types, and for actions that there are not.
+        """
+
+    def of(self, rows: RowIndices, metrics: Array) -> Any:
+        """The loss of a minibatch, by the metrics ``[3, B]`` that the kernels wrote for its rows."""
+
+
+class NativePolicyLoss:
+    """`ClippedPolicyLoss` of one choice."""
+
+    def __init__(self, loss: ClippedPolicyLoss) -> None:
+        self._loss = loss
+        self._actions = np.ascontiguousarray(loss.actions, np.int64)
+        self._legal = None if loss.legal is None else np.ascontiguousarray(loss.legal).view(np.uint8)
+
+    def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
+        """See `NativeLoss`."""
+        require_indices(self._actions, outputs)
+        loss = self._loss
+        fields = PolicyRowsFields(
+            address(self._actions, np.int64, (rows,)),
+            address(loss.log_probability, np.float32, (rows,)),
+            address(loss.advantage, np.float32, (rows,)),
+            None if self._legal is None else address(self._legal, np.uint8, (rows, outputs)),
+            loss.clip,
+            loss.entropy_weight,
+        )
+        return byref(fields), None
+
+    def of(self, rows: RowIndices, metrics: Array) -> PolicyLoss:
+        """See `NativeLoss`; its gradient stays in C."""
+        log_ratio, ratio, negative_entropy = metrics
+        return PolicyLoss(_NO_GRADIENT, log_ratio, ratio, self._loss.advantage[rows], negative_entropy, self._loss.clip)
+
+
+class NativeValueLoss:
+    """`ClippedValueLoss`."""
+
+    def __init__(self, loss: ClippedValueLoss) -> None:
+        self._loss = loss
+
+    def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
+        """See `NativeLoss`."""
+        if outputs != 1:
+            raise ValueError(f"a critic has one output, not {outputs}")
+        values = [address(each, np.float32, (rows,)) for each in (self._loss.old_values, self._loss.targets)]
+        return None, byref(ValueRowsFields(*values, self._loss.clip, self._loss.delta))
+
+    def of(self, rows: RowIndices, metrics: Array) -> ValueLoss:
+        """See `NativeLoss`; its gradient stays in C."""
+        free, clipped_error, _ = metrics
+        return ValueLoss(_NO_GRADIENT, free, clipped_error, self._loss.delta)
+
+
+def native_loss(loss: Any) -> NativeLoss | None:
+    """The loss in C; None if there is none."""
+    if isinstance(loss, ClippedPolicyLoss) and isinstance(loss.head, OneChoice):
+        return NativePolicyLoss(loss)
+    return NativeValueLoss(loss) if isinstance(loss, ClippedValueLoss) else None

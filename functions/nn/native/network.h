@@ -1,0 +1,190 @@
+/* A perceptron: its passes over the rows of a minibatch.
+ *
+ * Parameters stand in one vector as in functions/nn/shape.py: of each linear layer the weights [in, out] and the bias
+ * [out], then of each hidden layer the gain and the shift of its norm. Passes work on copies whose rows are padded.
+ */
+#ifndef NETWORK_H
+#define NETWORK_H
+
+#include "elementary.h"
+#include "products.h"
+
+#define MOST_LAYERS 16
+#define EPSILON 1e-5f
+
+enum Activation { TANH, RELU };
+
+typedef struct {
+    int64_t layers;                 /* linear ones */
+    int64_t widths[MOST_LAYERS + 1];
+    int64_t activation, has_norms;
+    int64_t most_rows;
+    float *weights[MOST_LAYERS];    /* [in + 1, padded out], the bias is the last row */
+    float *transposed[MOST_LAYERS]; /* [out, padded in] */
+    float *gradients[MOST_LAYERS];  /* [in + 1, padded out] */
+    float *units[MOST_LAYERS + 1];  /* activations [rows, padded width]; those of the first are the inputs [rows, in] */
+    float *slopes[MOST_LAYERS + 1]; /* d loss / d what a linear layer returns [rows, padded width] */
+    float *centred[MOST_LAYERS];    /* of norms [rows, padded width], and the inverse deviations [rows] */
+    float *inverse[MOST_LAYERS];
+    float *planes;                  /* what a loss works in */
+    float *gains[MOST_LAYERS], *shifts[MOST_LAYERS], *gain_slopes[MOST_LAYERS], *shift_slopes[MOST_LAYERS];
+} Network;
+
+INLINE int64_t is_hidden(const Network *net, int64_t layer) { return layer + 1 < net->layers; }
+
+/* Numbers between two layers of activations; inputs are not padded. */
+INLINE int64_t stride_of(const Network *net, int64_t level) {
+    return level ? padded(net->widths[level]) : net->widths[0];
+}
+
+/* Copies the parameters to padded rows. */
+static void pack(Network *net, const float *flat) {
+    for (int64_t layer = 0; layer < net->layers; layer++) {
+        int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out), below = padded(in);
+        for (int64_t row = 0; row <= in; row++)
+            memcpy(net->weights[layer] + row * stride, flat + row * out, out * sizeof(float));
+        if (layer)
+            for (int64_t row = 0; row < in; row++)
+                for (int64_t to = 0; to < out; to++) net->transposed[layer][to * below + row] = flat[row * out + to];
+        flat += (in + 1) * out;
+    }
+    for (int64_t layer = 0; net->has_norms && is_hidden(net, layer); layer++) {
+        int64_t width = net->widths[layer + 1];
+        memcpy(net->gains[layer], flat, width * sizeof(float));
+        memcpy(net->shifts[layer], flat + width, width * sizeof(float));
+        flat += 2 * width;
+    }
+}
+
+/* The gradient in the order of the parameters. */
+static void unpack(const Network *net, float *flat) {
+    for (int64_t layer = 0; layer < net->layers; layer++) {
+        int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out);
+        for (int64_t row = 0; row <= in; row++)
+            memcpy(flat + row * out, net->gradients[layer] + row * stride, out * sizeof(float));
+        flat += (in + 1) * out;
+    }
+    for (int64_t layer = 0; net->has_norms && is_hidden(net, layer); layer++) {
+        int64_t width = net->widths[layer + 1];
+        memcpy(flat, net->gain_slopes[layer], width * sizeof(float));
+        memcpy(flat + width, net->shift_slopes[layer], width * sizeof(float));
+        flat += 2 * width;
+    }
+}
+
+/* The mean of a row's numbers, or of their products with others; padding is 0 in one of the factors. */
+INLINE float row_mean(const float *row, const float *others, int64_t width) {
+    vf partial[VECTORS] = {{0}};
+    for (int64_t place = 0; place < padded(width); place += BLOCK)
+        for (int part = 0; part < VECTORS; part++) {
+            vf numbers = load(row + place + part * LANES);
+            vf factors = others ? load(others + place + part * LANES) : all(1.0f);
+            partial[part] = fused(numbers, factors, partial[part]);
+        }
+    return total(partial) / (float)width;
+}
+
+/* Layer normalisation in place, see functions/nn/layers.py. */
+static void normalise(Network *net, int64_t layer, int64_t rows) {
+    int64_t width = net->widths[layer + 1], stride = padded(width);
+    for (int64_t row = 0; row < rows; row++) {
+        float *units = net->units[layer + 1] + row * stride, *centred = net->centred[layer] + row * stride;
+        vf mean = all(row_mean(units, 0, width));
+        for (int64_t place = 0; place < stride; place += LANES) store(centred + place, load(units + place) - mean);
+        for (int64_t place = width; place < stride; place++) centred[place] = 0;
+        float inverse = 1 / __builtin_sqrtf(row_mean(centred, centred, width) + EPSILON);
+        net->inverse[layer][row] = inverse;
+        for (int64_t place = 0; place < stride; place += LANES) {
+            vf scaled = load(centred + place) * inverse;
+            store(centred + place, scaled);
+            store(units + place, fused(scaled, load(net->gains[layer] + place), load(net->shifts[layer] + place)));
+        }
+    }
+}
+
+/* Turns d loss / d outputs of a norm into d loss / d its inputs, and sums the slopes of its parameters. */
+static void normalise_back(Network *net, int64_t layer, int64_t rows) {
+    int64_t width = net->widths[layer + 1], stride = padded(width);
+    float *gains = net->gain_slopes[layer], *shifts = net->shift_slopes[layer];
+    memset(gains, 0, stride * sizeof(float));
+    memset(shifts, 0, stride * sizeof(float));
+    for (int64_t row = 0; row < rows; row++) {
+        float *slopes = net->slopes[layer + 1] + row * stride;
+        const float *centred = net->centred[layer] + row * stride;
+        for (int64_t place = 0; place < stride; place += LANES) {
+            vf slope = load(slopes + place);
+            store(gains + place, fused(slope, load(centred + place), load(gains + place)));
+            store(shifts + place, slope + load(shifts + place));
+            store(slopes + place, slope * load(net->gains[layer] + place));
+        }
+        vf along = all(row_mean(slopes, centred, width)), mean = all(row_mean(slopes, 0, width));
+        for (int64_t place = 0; place < stride; place += LANES) {
+            vf slope = fused(-load(centred + place), along, load(slopes + place) - mean);
+            store(slopes + place, slope * net->inverse[layer][row]);
+        }
+        for (int64_t place = width; place < stride; place++) slopes[place] = 0;
+    }
+}
+
+static void activate(const Network *net, int64_t layer, int64_t rows) {
+    float *units = net->units[layer + 1];
+    int64_t count = rows * padded(net->widths[layer + 1]);
+    if (net->activation == TANH)
+        for (int64_t place = 0; place < count; place += LANES)
+            store(units + place, hyperbolic_tangent(load(units + place)));
+    else
+        for (int64_t place = 0; place < count; place += LANES) {
+            vf unit = load(units + place);
+            store(units + place, where(unit < 0.0f, all(0), unit)); /* NaN stays */
+        }
+}
+
+static void activate_back(const Network *net, int64_t layer, int64_t rows) {
+    const float *units = net->units[layer + 1];
+    float *slopes = net->slopes[layer + 1];
+    int64_t count = rows * padded(net->widths[layer + 1]);
+    for (int64_t place = 0; place < count; place += LANES) {
+        vf unit = load(units + place), slope = load(slopes + place);
+        vf by = net->activation == TANH ? fused(-unit, unit, all(1.0f)) : where(unit > 0.0f, all(1.0f), all(0));
+        store(slopes + place, slope * by);
+    }
+}
+
+/* Outputs of the rows of `inputs` [., in] with the indices `places` (NULL: the first rows), in the last `units`. */
+static void forward(Network *net, const float *inputs, const int64_t *places, int64_t rows) {
+    int64_t width = net->widths[0];
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(net->units[0] + row * width, inputs + (places ? places[row] : row) * width, width * sizeof(float));
+    for (int64_t layer = 0; layer < net->layers; layer++) {
+        int64_t in = net->widths[layer], below = stride_of(net, layer), stride = padded(net->widths[layer + 1]);
+        Left left = {net->units[layer], below, 1};
+        const float *weights = net->weights[layer];
+        product(left, rows, weights, stride, in, stride, weights + in * stride, 0, net->units[layer + 1], stride);
+        if (is_hidden(net, layer) && net->has_norms) normalise(net, layer, rows);
+        if (is_hidden(net, layer)) activate(net, layer, rows);
+    }
+}
+
+/* Gradients of all parameters from d loss / d outputs in the last `slopes`. */
+static void backward(Network *net, int64_t rows) {
+    for (int64_t layer = net->layers - 1; layer >= 0; layer--) {
+        int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer);
+        int64_t stride = padded(out);
+        const float *slopes = net->slopes[layer + 1];
+        float *bias = net->gradients[layer] + in * stride, one = 1;
+        for (int64_t from = 0; from < rows; from += SPAN) {
+            int64_t span = rows - from < SPAN ? rows - from : SPAN;
+            Left left = {net->units[layer] + from * below, 1, below}, ones = {&one, 0, 0};
+            const float *right = slopes + from * stride;
+            product(left, in, right, stride, span, stride, 0, from > 0, net->gradients[layer], stride);
+            product(ones, 1, right, stride, span, stride, 0, from > 0, bias, stride);
+        }
+        if (!layer) break;
+        Left left = {slopes, stride, 1};
+        product(left, rows, net->transposed[layer], below, out, below, 0, 0, net->slopes[layer], below);
+        activate_back(net, layer - 1, rows);
+        if (net->has_norms) normalise_back(net, layer - 1, rows);
+    }
+}
+
+#endif

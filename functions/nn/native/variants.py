@@ -1,0 +1,18 @@
+"""Which instruction sets the kernels are compiled for, and where the libraries are."""
+
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("kernels.c")
+
+# By the machine as `platform.machine` names it: the compiler's name of each instruction set, the fastest first.
+_X86 = ("x86-64-v4", "x86-64-v3")
+_ARM = ("armv8-a",)
+VARIANTS = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
+
+# Only the order of operations that the source writes down is the same everywhere: nothing is contracted.
+FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-Wno-psabi")
+
+
+def library_name(variant: str) -> str:
+    """The file of the library for an instruction set, beside the source if it was built."""
+    return f"kernels-{variant}.so"

@@ -1,0 +1,72 @@
+"""Compiles the kernels of `functions.nn.native`, one library for each instruction set of a machine.
+
+    python -m infra.packaging.kernel_build
+
+Installing the program does it too, through `hatch_build.py`, so this file needs the standard library alone. Without a
+compiler nothing is built, and `algorithm.engine=native` says so.
+"""
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name
+
+
+def compiler() -> list[str]:
+    """The command of a C compiler: that of the variable CC, cc, or the one of the package ziglang; empty if there is
+    none."""
+    if named := os.environ.get("CC"):
+        return shlex.split(named)
+    if shutil.which("cc"):
+        return ["cc"]
+    return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else []
+
+
+def build(folder: Path = SOURCE.parent) -> tuple[list[Path], str]:
+    """Compiles the sources in `folder` for this machine; the libraries there, and why one is missing, or nothing."""
+    command, variants = compiler(), VARIANTS.get(platform.machine(), ())
+    if not command:
+        return [], "there is no C compiler (cc, or pip install ziglang)"
+    libraries = list[Path]()
+    for variant in variants:
+        library = folder / library_name(variant)
+        if fault := _compile(command, variant, folder / SOURCE.name, library):
+            return libraries, fault
+        libraries.append(library)
+    return libraries, "" if variants else f"no kernels are known for a processor that is called {platform.machine()}"
+
+
+def _compile(command: Sequence[str], variant: str, source: Path, library: Path) -> str:
+    """Writes the library as a whole, as it may be in use; returns what the compiler said when it failed."""
+    with TemporaryDirectory(dir=library.parent) as folder:
+        written = Path(folder) / library.name
+        target = f"-march={variant.replace('x86-64-', 'x86_64_') if 'ziglang' in command else variant}"
+        done = subprocess.run(
+            [*command, *FLAGS, target, str(source), "-o", str(written)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            return f"{shlex.join(command)} {target} failed: {done.stderr.strip().splitlines()[-1:]}"
+        written.replace(library)
+    return ""
+
+
+def main() -> int:
+    """Builds them; 1 if one is missing."""
+    libraries, fault = build()
+    for library in libraries:
+        sys.stdout.write(f"{library.name} is built\n")
+    if fault:
+        sys.stderr.write(f"no kernels for algorithm.engine=native: {fault}\n")
+    return 1 if fault else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Perceptrons in C compute what they compute in numpy, and refuse what C would misread."""
+
+import numpy as np
+import pytest
+import torch
+from engine_rounds import COMPARABLE, SETTINGS, trained
+from torch_perceptrons import expected
+
+from coordinator.config.loading import load
+from coordinator.config.schema import ConfigError
+from coordinator.errors import UserError
+from functions.contract import MissingExtra
+from functions.nn.discrete import OneChoice
+from functions.nn.layers import LayerNorm, Relu, Tanh
+from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
+from functions.nn.native.calls import Optimiser, Perceptron, covers
+from functions.nn.native.library import kernels
+from functions.nn.native.losses import native_loss
+from functions.nn.shape import Network
+from marless.runs.inputs.required_packages import require_packages
+
+
+def _are_built():
+    try:
+        return bool(kernels())
+    except MissingExtra:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not _are_built(), reason="no kernels were compiled for this processor")
+
+NETWORK = Network((4, 6, 3))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_round_is_the_same_as_with_numpy(name, recurrent, layer_norm):
+    settings = {"recurrent": recurrent, "layer_norm": layer_norm, **COMPARABLE.get(name, {})}
+    plain, other = (trained(name, np.float32, engine=engine, **settings) for engine in ("numpy", "native"))
+    assert plain.tensors.keys() == other.tensors.keys() and plain.metrics.keys() == other.metrics.keys()
+    for key, array in plain.tensors.items():
+        assert other.tensors[key].dtype == array.dtype
+        np.testing.assert_allclose(other.tensors[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
+    for key, metric in plain.metrics.items():
+        np.testing.assert_allclose(other.metrics[key], metric, rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 300])
+@pytest.mark.parametrize("activation", [Tanh, Relu])
+@pytest.mark.parametrize(
+    ("sizes", "norm"), [((4, 1), None), ((7, 15, 16, 17, 1), None), ((18, 64, 33, 5), LayerNorm), ((3, 130, 2), None)]
+)
+def test_outputs_and_gradients_are_those_of_torch(sizes, norm, activation, rows):
+    network, rng = Network(sizes, activation=activation, norm=norm), np.random.default_rng(1)
+    flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
+    inputs, grad_output = (rng.standard_normal((rows, width)).astype(np.float32) for width in (sizes[0], sizes[-1]))
+    perceptron, gradient = Perceptron(network, rows), np.full(network.parameters, np.nan, np.float32)
+    outputs = perceptron.forward(flat, inputs)
+    perceptron.backward(grad_output, gradient)
+    exact_outputs, exact = expected(network, *(each.astype(np.float64) for each in (flat, inputs, grad_output)))
+    np.testing.assert_allclose(outputs, exact_outputs, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(gradient, exact, rtol=1e-5, atol=1e-6 * rows)
+
+
+def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():
+    rng = np.random.default_rng(3)
+    parameters = rng.standard_normal(37).astype(np.float32)
+    ours = Optimiser(parameters.copy(), np.zeros_like(parameters), np.zeros_like(parameters), 0, 1e-2, 1e-5, 0.5)
+    theirs = torch.nn.Parameter(torch.tensor(parameters, dtype=torch.float64))
+    optimiser = torch.optim.Adam([theirs], lr=1e-2, eps=1e-5)
+    for scale in (3.0, 1e-3, 0.2):
+        gradient = (scale * rng.standard_normal(37)).astype(np.float32)
+        theirs.grad = torch.tensor(gradient, dtype=torch.float64)
+        norm = float(torch.nn.utils.clip_grad_norm_([theirs], 0.5))
+        optimiser.step()
+        assert ours.step(gradient) == pytest.approx(norm, rel=1e-6)
+    np.testing.assert_allclose(ours.parameters, theirs.detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_an_array_that_c_would_misread_is_refused():
+    perceptron, flat = Perceptron(NETWORK, 8), np.zeros(NETWORK.parameters, np.float32)
+    rows = np.zeros((8, 4), np.float32)
+    for parameters, inputs in (
+        (flat.astype(np.float64), rows),
+        (flat[:-1], rows),
+        (flat, rows.astype(np.float16)),
+        (flat, np.zeros((8, 5), np.float32)),
+        (flat, np.asfortranarray(rows)),
+        (flat, np.zeros((9, 4), np.float32)),
+    ):
+        with pytest.raises(ValueError, match=r"in one piece|there is room for 8"):
+            perceptron.forward(parameters, inputs)
+
+
+ROWS = np.zeros(5, np.float32)
+ACTIONS = np.array([0, 1, 2, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("order", "bounds", "actions", "advantage"),
+    [
+        ([0, 5], [0, 2], ACTIONS, ROWS),
+        ([-1, 0], [0, 2], ACTIONS, ROWS),
+        ([0, 1], [0, 3], ACTIONS, ROWS),
+        ([0, 1], [0, 0, 2], ACTIONS, ROWS),
+        ([0, 1], [0, 2], ACTIONS + 1, ROWS),
+        ([0, 1], [0, 2], ACTIONS[:4], ROWS),
+        ([0, 1], [0, 2], ACTIONS, ROWS.astype(np.float64)),
+        ([0, 1], [0, 2], ACTIONS, ROWS[:4]),
+    ],
+)
+def test_rows_that_there_are_not_are_refused(order, bounds, actions, advantage):
+    flat = np.zeros(NETWORK.parameters, np.float32)
+    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    loss = native_loss(ClippedPolicyLoss(OneChoice(3), actions, ROWS, advantage, None, 0.2, 0.01))
+    with pytest.raises(ValueError, match=r"in one piece|do not part|an index is not"):
+        Perceptron(NETWORK, 8).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
+
+
+def test_a_critic_has_one_output():
+    flat = np.zeros(NETWORK.parameters, np.float32)
+    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    loss = native_loss(ClippedValueLoss(ROWS, ROWS, 0.2, 10.0))
+    with pytest.raises(ValueError, match="a critic has one output, not 3"):
+        Perceptron(NETWORK, 8).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
+
+
+def test_networks_with_memory_of_double_precision_or_too_deep_are_numpys():
+    assert covers(NETWORK, np.zeros(1, np.float32))
+    assert not covers(NETWORK, np.zeros(1))
+    assert not covers(Network((4, 6, 3), recurrent=True), np.zeros(1, np.float32))
+    assert not covers(Network((2,) * 18), np.zeros(1, np.float32))
+
+
+def test_a_folder_without_kernels_is_named(tmp_path):
+    with pytest.raises(MissingExtra, match=r"no kernels for this processor; install a C compiler"):
+        kernels(tmp_path)
+
+
+def test_native_on_a_gpu_or_on_aws_is_refused():
+    with pytest.raises(ConfigError, match=r"native does not compute on cuda; set algorithm.engine=torch"):
+        load(None, ["algorithm.engine=native", "algorithm.device=cuda"])
+    with pytest.raises(UserError, match=r"functions of AWS hold no kernels; set algorithm.engine=numpy"):
+        require_packages(load(None, ["algorithm.engine=native"]), functions_here=False)

@@ -1,0 +1,64 @@
+/* Trains perceptrons on made-up rows and prints a hash of what they become, to compare compilers and processors. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../../functions/nn/native/kernels.c"
+
+enum { ROWS = 37, STEPS = 20, MOST_NUMBERS = 1 << 20 };
+
+static uint64_t drawn = 1;
+
+/* From -1 to 1, by a linear congruential generator (Knuth's MMIX). */
+static float draw(void) {
+    drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+    return (float)((int64_t)(drawn >> 40) - (1 << 23)) / (1 << 23);
+}
+
+static void fill(float *numbers, int64_t count) {
+    while (count--) *numbers++ = draw();
+}
+
+static uint64_t hashed(uint64_t hash, const float *numbers, int64_t count) { /* FNV-1a */
+    const unsigned char *bytes = (const unsigned char *)numbers;
+    for (int64_t place = 0; place < count * 4; place++) hash = (hash ^ bytes[place]) * 1099511628211u;
+    return hash;
+}
+
+static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activation, int64_t has_norms) {
+    static float memory[MOST_NUMBERS], vectors[4][20000], inputs[ROWS * 60], rows[3][ROWS], metrics[3][ROWS];
+    int64_t size = 0, order[ROWS], actions[ROWS], bounds[3] = {0, 20, ROWS}, out = widths[layers];
+    uint8_t legal[ROWS * 8];
+    double norms[2];
+    Network net;
+    for (int64_t layer = 0; layer < layers; layer++)
+        size += (widths[layer] + 1 + 2 * (has_norms && layer + 1 < layers)) * widths[layer + 1];
+    if (network_numbers(&net, layers, widths, activation, has_norms, ROWS) > MOST_NUMBERS) exit(2);
+    memset(memory, 0, sizeof memory);
+    memset(vectors, 0, sizeof vectors);
+    network_place(&net, memory);
+    fill(vectors[0], size);
+    fill(inputs, ROWS * widths[0]);
+    for (int part = 0; part < 3; part++) fill(rows[part], ROWS);
+    for (int64_t row = 0; row < ROWS; row++) {
+        order[row] = (row * 11) % ROWS;
+        actions[row] = row % out;
+        for (int64_t action = 0; action < out; action++) legal[row * out + action] = action == actions[row] || draw() > -0.5f;
+    }
+    PolicyRows policy = {actions, rows[0], rows[1], legal, 0.2f, 0.01f};
+    ValueRows critic = {rows[0], rows[1], 0.2f, 10.0f};
+    Adam adam = {vectors[0], vectors[1], vectors[2], vectors[3], size, 0, 1e-2, 1e-5, 0.5};
+    Passes passes = {inputs, order, bounds, 2, {metrics[0], metrics[1], metrics[2]}, norms};
+    for (int step = 0; step < STEPS; step++) network_train(&net, &adam, &passes, out > 1 ? &policy : 0, &critic);
+    uint64_t hash = 14695981039346656037u;
+    for (int part = 0; part < 3; part++) hash = hashed(hash, vectors[part], size);
+    for (int part = 0; part < (out > 1 ? 3 : 2); part++) hash = hashed(hash, metrics[part], ROWS);
+    return hash;
+}
+
+int main(void) {
+    const int64_t shapes[][5] = {{18, 64, 64, 5}, {54, 64, 64, 1}, {7, 10, 5}, {3, 33, 20, 17, 1}, {5, 2}};
+    const int64_t layers[] = {3, 3, 2, 4, 1};
+    for (int shape = 0; shape < 5; shape++)
+        for (int kind = 0; kind < 4; kind++)
+            printf("%016llx\n", (unsigned long long)trained(layers[shape], shapes[shape], kind & 1, kind >> 1));
+}
