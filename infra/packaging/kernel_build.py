@@ -23,8 +23,8 @@ from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name
 def compiler() -> list[str]:
     """The command of a C compiler: that of the variable CC, cc, or the one of the package ziglang; empty if there is
     none."""
-    if named := os.environ.get("CC"):
-        return shlex.split(named)
+    if command := os.environ.get("CC"):
+        return shlex.split(command)
     if shutil.which("cc"):
         return ["cc"]
     return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else []
