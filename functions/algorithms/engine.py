@@ -22,10 +22,10 @@ from functions.nn.shape import NetworkShape
 # The modules of the engines; each has a function `engine(device, network)`. A run that begins replaces `auto` by one of
 # the others; runs from before there were two computed with numpy.
 MODULES = {
-    "auto": "functions.algorithms.numpy_engine",
-    "numpy": "functions.algorithms.numpy_engine",
-    "native": "functions.algorithms.native_engine",
-    "torch": "functions.algorithms.torch_engine",
+    "auto": "functions.algorithms.engines.numpy_engine",
+    "numpy": "functions.algorithms.engines.numpy_engine",
+    "native": "functions.algorithms.engines.native_engine",
+    "torch": "functions.algorithms.engines.torch_engine",
 }
 
 

@@ -72,8 +72,8 @@ LEARNING = {
     *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
 TORCH = {
-    "functions.algorithms.torch_engine", "functions.algorithms.value.module_mixer", "functions.nn.torch_modules",
-    "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
+    "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
+    "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
     "functions.nn.torch_weights", "functions.kernel_variables",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.engine import L, LossOf
+from functions.algorithms.engines.numpy_engine import LossGradient
 from functions.algorithms.minibatches import Minibatch
-from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo.distil import log_probabilities
 from functions.nn.layers import Array
 from functions.nn.shape import Network

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from functions.algorithms.torch_engine import compute_alike
+from functions.algorithms.engines.torch_engine import compute_alike
 from functions.language.base_header import BaseHeader, LlamaShape
 from functions.language.model.base_model import encode
 from functions.language.model.llama import EMBEDDING, NORM, Layer, Weights, forward, rms_norm, rotations, tensor_shapes

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from functions.algorithms.torch_engine import compute_alike
+from functions.algorithms.engines.torch_engine import compute_alike
 from functions.language.adapter_layout import AdapterLayout, Flat
 from functions.language.errors import UnusableBase
 from functions.language.model.base_model import Base

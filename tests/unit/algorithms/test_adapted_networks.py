@@ -9,10 +9,10 @@ import torch
 from functions.algorithms.adapters.descent import AdaptedDescent, Adapter, merged
 from functions.algorithms.adapters.state import first_state, frozen_networks, whole_networks, without_whole_networks
 from functions.algorithms.engine import Moments, OptimiserSettings
-from functions.algorithms.numpy_engine import NumpyEngine
+from functions.algorithms.engines.numpy_engine import NumpyEngine
+from functions.algorithms.engines.torch_engine import engine as torch_engine
 from functions.algorithms.registry import algorithm
 from functions.algorithms.stage import within
-from functions.algorithms.torch_engine import engine as torch_engine
 from functions.contract import BadRequest, Team
 from functions.nn import recurrent
 from functions.nn.layers import LayerNorm

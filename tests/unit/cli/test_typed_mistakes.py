@@ -111,7 +111,7 @@ VALUES = {
     "train algorithm.name=MAPPO": "no algorithm is called 'MAPPO'; did you mean mappo? There are ippo, mappo,",
     "train algorithm.name=dqn": "no algorithm is called 'dqn'; did you mean iql?",
     "train task.name=simple_spread": "did you mean mpe/simple_spread?",
-    "train algorithm.engine=pytorch": "'pytorch' is not one of auto, numpy, torch, such as algorithm.engine=auto",
+    "train algorithm.engine=pytorch": "'pytorch' is not one of auto, numpy, native, torch, such as",
     "train algorithm.recurrent=yes": "'yes' is not true or false, such as algorithm.recurrent=false",
     "train algorithm.hidden=64x64": "'64x64' is not a whole number, such as algorithm.hidden=64,64",
     "train stop.rounds=1.5": "1.5 is not a whole number, such as stop.rounds=400",

@@ -10,10 +10,10 @@ import synthetic
 from engine_rounds import COMPARABLE, SETTINGS, trained
 
 from functions.algorithms.engine import OptimiserSettings, engine_of
+from functions.algorithms.engines.torch_engine import ResidentSamples
 from functions.algorithms.group_inputs import observations
 from functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
 from functions.algorithms.ppo.specs import IppoConfig
-from functions.algorithms.torch_engine import ResidentSamples
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent
 from functions.nn.shape import Network

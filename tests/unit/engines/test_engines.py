@@ -83,7 +83,7 @@ def test_a_round_without_a_cut_is_the_same_with_either_engine(recurrent):
 
 def test_a_missing_library_is_named(shell):
     shell.uninstall("torch")
-    shell.forget("functions.algorithms.torch_engine", "functions.nn.torch_layers")
+    shell.forget("functions.algorithms.engines.torch_engine", "functions.nn.torch_layers")
     engine._engine.cache_clear()
     with pytest.raises(
         MissingExtra, match=r"algorithm.engine=torch needs the package 'torch': pip install 'marless\[learner\]'"

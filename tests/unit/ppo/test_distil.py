@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from functions.algorithms.engine import AdamDescent
+from functions.algorithms.engines.numpy_engine import LossGradient
 from functions.algorithms.minibatches import Independent
-from functions.algorithms.numpy_engine import LossGradient
 from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable
 from functions.nn.adam import Adam

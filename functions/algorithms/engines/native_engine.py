@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments, OptimiserSettings, OptimiserStep
+from functions.algorithms.engines.numpy_engine import LossGradient, NumpyEngine
 from functions.algorithms.minibatches import Independent, Minibatches, Order
-from functions.algorithms.numpy_engine import LossGradient, NumpyEngine
 from functions.algorithms.stage import Tensors
 from functions.nn import recurrent
 from functions.nn.layers import Array
@@ -23,7 +23,7 @@ from functions.nn.shape import Network
 
 
 class NativePasses:
-    """See `functions.algorithms.numpy_engine.PerceptronPasses`."""
+    """See `functions.algorithms.engines.numpy_engine.PerceptronPasses`."""
 
     def __init__(self, network: Network, parameters: Array, gradient: Array) -> None:
         size = network.parameters - network.gaussian * network.sizes[-1]

@@ -8,7 +8,7 @@ import pytest
 from functions.nn.native.variants import FLAGS
 from infra.packaging.kernel_build import compiler
 
-FOLDER = Path(__file__).parents[1] / "unit" / "native"
+FOLDER = Path(__file__).parents[2] / "unit" / "native"
 PROGRAM_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-O3", "-shared", "-fvisibility=hidden"))
 
 needs_compiler = pytest.mark.skipif(not compiler(), reason="there is no C compiler")
