@@ -71,7 +71,10 @@ LEARNING = {
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
     *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
-TORCH = {
+# What learners import when a run names the engine.
+ENGINES = {
+    "functions.algorithms.engines.native_engine", "functions.nn.native", "functions.nn.native.calls",
+    "functions.nn.native.library", "functions.nn.native.losses", "functions.nn.native.variants",
     "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
     "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
     "functions.nn.torch_weights", "functions.kernel_variables",
@@ -193,9 +196,8 @@ for name, module in sys.modules.items():
 def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
     modules = loaded(function)
     packed = names(sources(ROOT, ENTRIES[function]).files)
-    # Learners load the engine that a run names.
     learns = "functions.algorithms.engine" in packed
-    assert packed == ours(modules) | (TORCH if learns else set())
+    assert packed == ours(modules) | (ENGINES if learns else set())
     assert not modules & {"torch", "pydantic", "boto3"}
 
 
