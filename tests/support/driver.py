@@ -22,10 +22,12 @@ from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports, Storage
 from coordinator.pricing.prices import load_prices
 from functions.contract import NoSuchObject, Platform
+from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.base import Connection
 from marless.reports.journal import JsonLines, read
 from marless.reports.weights import weights_sha256
+from marless.runs.inputs.stored_inputs import store_inputs
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
@@ -104,6 +106,11 @@ def train(
         backend.close()
 
 
+def stored_inputs_of(folder: Path, overrides: Sequence[str]) -> RunInputs:
+    """What the settings give a run, stored in its folder: the model of agents that speak."""
+    return store_inputs(load(None, few_steps(overrides)), "run", FileStorage(folder / local.OBJECTS))
+
+
 def few_steps(overrides: Sequence[str]) -> list[str]:
     """The settings of a run with `FEW_STEPS`, where its algorithm makes passes and `overrides` say nothing else."""
     makes_passes = hasattr(load(None, overrides).algorithm, "epochs")
@@ -135,7 +142,9 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
         return False
 
-    trained = train(Path(sys.argv[1]), sys.argv[3:], int(sys.argv[2]), report_round, lambda: not interrupted)
+    folder, overrides = Path(sys.argv[1]), sys.argv[3:]
+    inputs = stored_inputs_of(folder, overrides)
+    trained = train(folder, overrides, int(sys.argv[2]), report_round, lambda: not interrupted, inputs)
     print(trained.state.status, trained.sha256, flush=True)
 
 
