@@ -100,8 +100,12 @@ def workload(plan: Plan, state: State) -> Workload:
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
         lag=plan.config.pipeline.lag,
         summing=_summing(plan, state),
-        base_bytes=float(plan.inputs.base.networks.size) if plan.inputs.base else 0.0,
+        base_bytes=_base_bytes(plan),
     )
+
+
+def _base_bytes(plan: Plan) -> float:
+    return float(plan.inputs.base.networks.size) if plan.inputs.base else 0.0
 
 
 def _summing(plan: Plan, state: State) -> Summing | None:
@@ -222,5 +226,6 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         steps=rollout_steps(plan, state),
         most=config.scaling.rollouts,
         summing=_summing(plan, state),
+        base_bytes=_base_bytes(plan),
     )
     return list_price(conditions, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))

@@ -34,7 +34,7 @@ class RoundPrice(NamedTuple):
 @dataclass(frozen=True)
 class PricedRound:
     """What the price of a round depends on: `rule` and the next two as in `placement`, `members` agents in every group,
-    and `steps` of the environment in a rollout; `most` rollouts at most; `summing` as in `Workload`."""
+    and `steps` of the environment in a rollout; `most` rollouts at most; `summing` and `base_bytes` as in `Workload`."""
 
     rule: str
     rollouts_per_invocation: int
@@ -45,6 +45,7 @@ class PricedRound:
     steps: int
     most: int
     summing: Summing | None = None
+    base_bytes: float = 0.0
 
 
 @cache
@@ -98,6 +99,7 @@ def _workload(conditions: PricedRound, rollouts: int) -> Workload:
         width=1,
         updates=conditions.updates,
         summing=conditions.summing,
+        base_bytes=conditions.base_bytes,
     )
 
 

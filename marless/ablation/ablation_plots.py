@@ -160,8 +160,9 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
     names, totals = list(arms), np.zeros(len(arms))
     for part, label, colour in zip(_PARTS, _PART_NAMES, _PART_COLOURS, strict=True):
         widths = [float(np.mean([getattr(result, part) for result in runs.values()])) for runs in arms.values()]
-        axes.barh(names, widths, left=totals, color=colour, label=label, height=0.68)
-        totals = totals + widths
+        if any(widths):
+            axes.barh(names, widths, left=totals, color=colour, label=label, height=0.68)
+            totals = totals + widths
     for row, total in enumerate(totals):
         axes.text(total, row, f"  {money(total)}", va="center", fontsize=9, parse_math=False)
     axes.invert_yaxis()

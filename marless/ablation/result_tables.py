@@ -152,15 +152,18 @@ def _rules(table: PairedComparison) -> Section:
 
 
 def _bill(table: PairedComparison) -> Section:
+    """Functions that no arm has called have no columns."""
+    parts = [name for name in _PARTS if any(item.means[name] for item in table.comparisons)]
+    placed = [name for name in PLACED if name in parts]
     rows = [
         (
             item.arm,
-            *(money(item.means[name]) for name in _PARTS),
-            *(_ratio(item.ratios[name]) if item.arm != table.baseline else "1" for name in PLACED),
+            *(money(item.means[name]) for name in parts),
+            *(_ratio(item.ratios[name]) if item.arm != table.baseline else "1" for name in placed),
         )
         for item in table.comparisons
     ]
-    header = ("arm", *_PARTS.values(), *(f"ratio of {_PARTS[name]}" for name in PLACED))
+    header = ("arm", *(_PARTS[name] for name in parts), *(f"ratio of {_PARTS[name]}" for name in placed))
     note = "The bill of whole runs by part, with the final evaluation under evaluation; means over runs."
     return Section("The bill", header, tuple(rows), note)
 

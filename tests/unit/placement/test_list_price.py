@@ -48,6 +48,12 @@ def test_the_rest_of_a_packed_round_is_one_learner_with_its_state_and_two_commit
     assert price.overhead * price.rollout == pytest.approx(dollars(rest), rel=1e-9)
 
 
+@pytest.mark.parametrize(("rule", "learners"), [("packed", 1), ("fused", 3)])
+def test_each_learner_reads_the_base_of_its_networks(rule, learners):
+    without, with_base = (list_price(replace(ROUND, rule=rule, base_bytes=size), TARIFF) for size in (0.0, 1e6))
+    assert with_base.dollars(1) - without.dollars(1) == pytest.approx(dollars(Meter(gets=learners)), rel=1e-6)
+
+
 def test_a_rollout_of_whole_costs_its_steps_only():
     price = list_price(replace(ROUND, rule="whole", inline_objects=True), TARIFF)
     assert price.rollout == pytest.approx(compute(), rel=1e-9)

@@ -250,6 +250,15 @@ def test_the_table_says_what_is_compared_with_what():
     assert "ratio of dollars to reach -43.2" in equal.header  # -80 + 0.8 * 46
 
 
+def test_a_function_that_no_arm_has_called_has_no_column_on_the_bill():
+    def header(**dollars):
+        found = table.sections(compare(arms(lambda base: dollars)))
+        return next(section.header for section in found if section.title == "The bill")
+
+    assert "language agents" not in header()
+    assert "language agents" in header(language=0.1)
+
+
 def test_a_bound_is_marked_as_one():
     found = compare(arms(same, same, flat()))
     assert table.sections(found)[1].rows[1][3].startswith("≥ ") and table.sections(found)[1].rows[1][4] == "2 of 3"
