@@ -34,7 +34,7 @@ class RoundPrice(NamedTuple):
 @dataclass(frozen=True)
 class PricedRound:
     """What the price of a round depends on: `rule` and the next two as in `placement`, `members` agents in every group,
-    and `steps` of the environment in a rollout; `most` rollouts at most; `summing` and `base_bytes` as in `Workload`."""
+    and `steps` of the environment in a rollout; `most` rollouts at most; the others as in `Workload`."""
 
     rule: str
     rollouts_per_invocation: int
