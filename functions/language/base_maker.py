@@ -49,6 +49,8 @@ def main() -> int:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{target}: {explain(error)}")
+    finally:
+        part.unlink(missing_ok=True)  # of a full disk it would take what is left
     return 0
 
 

@@ -87,15 +87,20 @@ class Episodes:
 
     def _checked_outcome(self, outcome: Outcome) -> Outcome:
         shape = (self._episodes, self._roles)
-        if outcome.rewards.shape != shape or not np.isfinite(outcome.rewards).all():
-            raise self._fault("reply", f"rewards are not {shape[0]} x {shape[1]} finite numbers")
+        if not _is_finite(outcome.rewards, shape):
+            raise self._fault("reply", f"rewards are no array of {shape[0]} x {shape[1]} finite numbers")
         for name, values in outcome.metrics.items():
-            if np.shape(values) != shape[:1] or not np.isfinite(values).all():
-                raise self._fault("reply", f"metric {name} is not {shape[0]} finite numbers")
+            if not _is_finite(values, shape[:1]):
+                raise self._fault("reply", f"metric {name} is no array of {shape[0]} finite numbers")
         return outcome
 
     def _fault(self, method: str, what: str) -> EnvironmentFault:
         return EnvironmentFault(f"{self._name}, turn {self._turns + 1}, {method}: {what}")
+
+
+def _is_finite(values: Any, shape: tuple[int, ...]) -> bool:
+    is_array = isinstance(values, np.ndarray) and values.shape == shape and values.dtype.kind in "biuf"
+    return is_array and bool(np.isfinite(values).all())
 
 
 def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabulary: int) -> str:

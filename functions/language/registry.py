@@ -17,6 +17,7 @@ from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.isolation.process_guard import settling
 from functions.language import tasks
 from functions.language.episodes import fault_of
+from functions.language.errors import Unwritable
 from functions.language.games import text_games
 from functions.language.games.text_games import is_text_game
 from functions.language.protocol import LanguageTask, Tokenizer
@@ -38,7 +39,7 @@ def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
         with settling(f"{task.name}, make"):
             made_task = _task_of(task, tokenizer)
     except (ValueError, Unsupported) as error:
-        text = str(error)
+        text = f"{error}; name another base.model" if tokenizer and isinstance(error, Unwritable) else str(error)
         raise BadRequest(text if task.name in text else f"{task.name}: {text}") from error
     if fault := fault_of(made_task):
         raise EnvironmentFault(f"{task.name}: {fault}")

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from functions.language.errors import Unwritable
+
 
 class Symbols:
     """A tokenizer that knows these texts alone; of those that a text goes on with the longest is taken."""
@@ -16,12 +18,12 @@ class Symbols:
         self._lengths = sorted({len(symbol) for symbol in self.symbols}, reverse=True)
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of the symbols; raises `ValueError` where the text has others."""
+        """The numbers of the symbols; raises `Unwritable` where the text has others."""
         tokens, first = list[int](), 0
         while first < len(text):
             length = next((n for n in self._lengths if text[first : first + n] in self._numbers), 0)
             if not length:
-                raise ValueError(f"the vocabulary has no symbol for {text[first : first + 20]!r}")
+                raise Unwritable(f"the vocabulary has no symbol for {text[first : first + 20]!r}")
             tokens.append(self._numbers[text[first : first + length]])
             first += length
         return tokens

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from functions.language.errors import Unwritable
 from functions.language.protocol import TokenArray, Tokenizer
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -11,12 +12,12 @@ DIGITS = tuple(map(str, range(10)))
 
 
 def same_length(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
-    """``[n, P]``, a row for each text; raises `ValueError` unless all have as many tokens."""
+    """``[n, P]``, a row for each text; raises `Unwritable` unless all have as many tokens."""
     rows = [tokenizer.encode(text) for text in texts]
     first = len(rows[0])
     for text, row in zip(texts, rows, strict=True):
         if len(row) != first:
-            raise ValueError(
+            raise Unwritable(
                 f"the vocabulary writes {text!r} with {len(row)} tokens and {texts[0]!r} with {first}; prompts of a"
                 " turn need equally many"
             )
@@ -24,11 +25,11 @@ def same_length(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
 
 
 def single_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
-    """``[n]``, the one token of each text; raises `ValueError` where the vocabulary needs more, or one for two
+    """``[n]``, the one token of each text; raises `Unwritable` where the vocabulary needs more, or one for two
     texts."""
     tokens = same_length(tokenizer, texts)
     if tokens.shape[1] != 1 or len({*tokens[:, 0].tolist()}) != len(texts):
-        raise ValueError(f"the vocabulary has no token of its own for each of {', '.join(map(repr, texts))}")
+        raise Unwritable(f"the vocabulary has no token of its own for each of {', '.join(map(repr, texts))}")
     return tokens[:, 0]
 
 

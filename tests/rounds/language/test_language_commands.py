@@ -76,7 +76,7 @@ def test_all_roles_may_speak_by_one_adapter(marless):
         (["base.model=cut.safetensors"], "cut.safetensors is cut short or damaged"),
         (["base.model=letters.safetensors"], "text/relay: the vocabulary has no symbol for '0'"),
         (["base.model=short.safetensors"], "a prompt with its reply has 17 tokens, and the base reads 8"),
-        (["task.name=text:spoken_tasks:unpaid", ECHO[1]], "rewards are not 16 x 1 finite numbers"),
+        (["task.name=text:spoken_tasks:unpaid", ECHO[1]], "rewards are no array of 16 x 1 finite numbers"),
     ],
 )
 def test_mistakes_are_one_line(marless, settings, message):

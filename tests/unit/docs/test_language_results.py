@@ -2,9 +2,10 @@
 
 import csv
 from itertools import groupby
-from statistics import mean, median
+from statistics import mean, median, stdev
 
 import pytest
+from scipy.stats import t
 
 from scripts.reference.pages import ROOT
 
@@ -71,3 +72,41 @@ def test_the_table_of_longer_texts_is_that_of_the_stored_runs():
     by_seed = " ".join(f"{value:.3f}" for value in last)
     cells = f"{min(first):.2f} to {max(first):.2f}", by_seed, f"{mean(last):.3f}"
     assert f"| dictate | {len(runs)} | {' | '.join(cells)} |" in PAGE
+
+
+def gains(arm, role, suffix=""):
+    """The cells of a role in the table of other tasks."""
+    runs = [run for run in stored("roles.csv")[arm] if run["role"] == role]
+    first, last = ([float(run[f"{end}{suffix}"]) for run in runs] for end in ("first", "last"))
+    differences = [after - before for before, after in zip(first, last, strict=True)]
+    half = t.ppf(0.975, len(runs) - 1) * stdev(differences) / len(runs) ** 0.5
+    gain = mean(differences)
+    texts = (" ".join(f"{value:.2f}" for value in values) for values in (first, last))
+    return f"{' | '.join(texts)} | {gain:+.3f} ({gain - half:+.3f} to {gain + half:+.3f}) |"
+
+
+@pytest.mark.parametrize(
+    ("arm", "role", "suffix"),
+    [
+        ("check", "writer", "_success"),
+        ("check", "writer", ""),
+        ("check", "checker", ""),
+        ("buyer", "buyer", ""),
+        ("seller", "seller", ""),
+        ("both", "buyer", ""),
+        ("both", "seller", ""),
+    ],
+)
+def test_the_gains_of_other_tasks_are_those_of_the_stored_runs(arm, role, suffix):
+    name = "both right" if suffix else role
+    assert f"| {arm} | {name} | {gains(arm, role, suffix)}" in PAGE
+
+
+def test_what_the_best_answers_to_the_teacher_get_is_arithmetic():
+    worths, costs, prices = range(5, 10), range(5), range(10)
+    # A seller who asks any price from its cost to 9, and a buyer who takes what it gains by.
+    buyer = mean(mean(max(worth - ask, 0) for ask in range(cost, 10)) for worth in worths for cost in costs) / 10
+    # A buyer who takes three quarters of what it does not lose by and a quarter of all else, and the best price.
+    chance = {ask: mean(0.75 if ask <= worth else 0.25 for worth in worths) for ask in prices}
+    seller = mean(max(chance[ask] * (ask - cost) for ask in prices) for cost in costs) / 10
+    assert f"a buyer {buyer:.2f} and a seller {seller:.2f}" in PAGE

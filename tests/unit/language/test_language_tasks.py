@@ -141,7 +141,7 @@ def test_what_cannot_be_made_is_refused_in_one_line(name, options, message):
 
 
 def test_another_vocabulary_is_refused_in_one_line():
-    with pytest.raises(BadRequest, match="text/relay: the vocabulary has no symbol for '5'"):
+    with pytest.raises(BadRequest, match=r"text/relay: the vocabulary has no symbol for '5'; name another base\.model"):
         task_of("text/relay", Symbols(["0", "1", "2", "3", "4"]))
     pairs = Symbols([*"0123456789", "12"])
     assert pairs.encode("3124") == [3, 10, 4]
