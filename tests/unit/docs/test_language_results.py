@@ -95,6 +95,7 @@ def gains(arm, role, suffix=""):
         ("seller", "seller", ""),
         ("both", "buyer", ""),
         ("both", "seller", ""),
+        ("tictactoe", "player_1", ""),
     ],
 )
 def test_the_gains_of_other_tasks_are_those_of_the_stored_runs(arm, role, suffix):
