@@ -16,6 +16,7 @@ from threading import Timer
 import pytest
 from commands import SMALL
 from dialled_in import free_port
+from language_runs import RELAY, relay_base
 from studies import EACH_ONCE, hashes, settings_of, study
 
 from infra.local.own_process import cores
@@ -141,6 +142,14 @@ def test_a_run_keeps_its_weights_when_its_worker_and_its_node_are_killed(cluster
     assert process.returncode == 0, output
     assert "a worker on Ray has ended" in output
     assert rounds("there") == 150 and weights("there") == train_here()
+
+
+def test_agents_that_speak_have_the_weights_of_this_machine(cluster):
+    Path("relay.safetensors").write_bytes(relay_base())
+    speak = ("train", *RELAY, "base.model=relay.safetensors", "base.rank=2", "scaling.rollouts=2", "--workers", "1")
+    marless(*speak, "--run", "there", "--backend", "ray")
+    marless(*speak, "--run", "here")
+    assert weights("there") == weights("here")
 
 
 def test_a_run_whose_driver_was_killed_is_resumed_on_ray(cluster):
