@@ -53,12 +53,12 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
 
 
 @cache
-def code_sha256(root: Path = ROOT) -> str:
-    """A hash over every source and price file of the program, names included.
+def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = PACKAGES) -> str:
+    """A hash over every source and price file of the program, or of these packages of it, names included.
 
     Taken once: a process runs the code that it loaded, whatever is edited since.
     """
-    files = (path for package in PACKAGES for path in sorted((root / package).rglob("*")))
+    files = (path for package in packages for path in sorted((root / package).rglob("*")))
     return hash_of_files(root, (path for path in files if path.suffix in (".py", ".toml", ".c", ".h")))
 
 

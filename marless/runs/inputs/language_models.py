@@ -94,7 +94,8 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     except (BadRequest, EnvironmentFault, MissingExtra) as error:
         raise UserError(str(error)) from error
     extras.require("learner", f"a small base for {task.name}")
-    program = (provenance.code_sha256(), version("torch"), provenance.machine())
+    # The process that makes it imports nothing else of the program.
+    program = (provenance.code_sha256(packages=("functions",)), version("torch"), provenance.machine())
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
     request = BaseRequest(target=str(target or _cache_file(digest)), task=task, training=training)

@@ -108,3 +108,13 @@ def test_a_table_names_the_commit_that_wrote_it(checkout):
     outside = provenance.written_by(checkout / "functions")
     declared = tomllib.loads((provenance.ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert outside == f"Written by marless {declared}, outside a git checkout, so its commit is not known."
+
+
+def test_a_package_s_hash_changes_with_its_own_files_alone(tmp_path):
+    for package in ("functions", "marless"):
+        (tmp_path / package).mkdir()
+    hashes = []
+    for path in ("functions/model.py", "marless/page.py", "functions/prices.toml"):
+        (tmp_path / path).write_text("")
+        hashes.append(provenance.code_sha256.__wrapped__(tmp_path, ("functions",)))
+    assert hashes[0] == hashes[1] != hashes[2]
