@@ -157,7 +157,7 @@ def test_a_network_of_torch_in_training_makes_no_process_foreign():
         "import infra.local.worker_main\n"
         "from functions.isolation.foreign_imports import IMPORTS\n"
         "IMPORTS.expect()\n"
-        "import torch, functions.algorithms.torch_engine as engine\n"
+        "import torch, functions.algorithms.engines.torch_engine as engine\n"
         "engine.compute_alike()\n"
         "weights = torch.zeros(3, requires_grad=True)\n"
         "weights.grad = torch.ones(3)\n"
