@@ -50,10 +50,15 @@ def _compile(command: Sequence[str], variant: str, source: Path, library: Path) 
         written = Path(folder) / library.name
         target = f"-march={variant.replace('x86-64-', 'x86_64_') if 'ziglang' in command else variant}"
         done = subprocess.run(
-            [*command, *FLAGS, target, str(source), "-o", str(written)], capture_output=True, text=True, check=False
+            [*command, *FLAGS, target, str(source), "-o", str(written)],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         if done.returncode:
-            return f"{shlex.join(command)} {target} failed: {done.stderr.strip().splitlines()[-1:]}"
+            reason = "".join(done.stderr.strip().splitlines()[-1:])
+            return f"{shlex.join(command)} {target} failed: {reason}"
         written.replace(library)
     return ""
 
