@@ -49,31 +49,7 @@ def trainer(settings: dict[str, Any], times: Times) -> Any:
     return trl.GRPOTrainer(
         model=model,
         reward_funcs=is_right,
-        args=trl.GRPOConfig(
-            output_dir=f"{folder}/trainer",
-            max_steps=settings["rounds"],
-            per_device_train_batch_size=settings["episodes"],
-            num_generations=settings["copies"],
-            max_completion_length=1,
-            learning_rate=settings["lr"],
-            lr_scheduler_type="constant",
-            max_grad_norm=1.0,
-            weight_decay=0.0,
-            loss_type="dr_grpo",
-            scale_rewards=False,
-            beta=0.0,
-            epsilon=0.2,
-            epsilon_high=0.28,
-            temperature=1.0,
-            generation_kwargs={"suppress_tokens": [token for token in range(len(tokenizer)) if token not in allowed]},
-            gradient_checkpointing=False,
-            seed=settings["seed"],
-            logging_steps=1,
-            save_strategy="no",
-            use_cpu=True,
-            bf16=False,
-            report_to=[],
-        ),
+        args=_settings(settings, [token for token in range(len(tokenizer)) if token not in allowed]),
         train_dataset=datasets.Dataset.from_dict({"prompt": [*answers]}),
         processing_class=tokenizer,
         callbacks=[times],
@@ -84,6 +60,35 @@ def trainer(settings: dict[str, Any], times: Times) -> Any:
             layers_to_transform=settings["layers"],
             task_type="CAUSAL_LM",
         ),
+    )
+
+
+def _settings(settings: dict[str, Any], suppressed: list[int]) -> Any:
+    """Those of our own run; the tokens that are `suppressed` are never replied."""
+    return trl.GRPOConfig(
+        output_dir=f"{settings['folder']}/trainer",
+        max_steps=settings["rounds"],
+        per_device_train_batch_size=settings["episodes"],
+        num_generations=settings["copies"],
+        max_completion_length=1,
+        learning_rate=settings["lr"],
+        lr_scheduler_type="constant",
+        max_grad_norm=1.0,
+        weight_decay=0.0,
+        loss_type="dr_grpo",
+        scale_rewards=False,
+        beta=0.0,
+        epsilon=0.2,
+        epsilon_high=0.28,
+        temperature=1.0,
+        generation_kwargs={"suppress_tokens": suppressed},
+        gradient_checkpointing=False,
+        seed=settings["seed"],
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
     )
 
 

@@ -27,7 +27,6 @@ from marless.studies.study_file import load
 _MAKESPAN, _BUSY, _TOKENS = 0.15, 4.3, 0.95
 # Of the memory of workers: so many times one worker's, and MiB for each.
 _TIMES, _EACH_MIB, _WORKERS = 1.2, 60, 4
-_AGAINST = "one after another"
 _JUDGE_S = 0.2
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
@@ -60,67 +59,33 @@ def _rows(work: Workload, makespan: float | None = None, busy: float | None = No
     """One workload together, one run after another, and with a model for each tenant."""
     small_base(EnvTask(name=work.task))  # made for this machine before anything is measured
     together, one = _trained(work, work.file()), _trained(work, work.file(runs_at_once=1))
-    apart = _with_models(work)
+    apart = _with_models(work).measured
     pool, alone, cores = together.measured, one.measured, len(os.sched_getaffinity(0))
     least_s = max(together.processor_s / cores, pool.busy * pool.makespan_s)
-    tokens, rate = work.tokens_of_run, len(alone.seconds) * work.tokens_of_run / pool.makespan_s
-    yield Row(
-        f"{work.name}: 32 runs together",
-        [pool.makespan_s],
-        ".1f",
-        "s",
-        [pool.makespan_s / alone.makespan_s],
-        _AGAINST,
-        most=makespan,
-    )
-    yield Row(
-        f"{work.name}: processor seconds and slots allow no less than",
-        [least_s],
-        ".1f",
-        "s",
-        [least_s / alone.makespan_s],
-        _AGAINST,
-    )
-    yield Row(
-        f"{work.name}: busy share of slots", [pool.busy], ".3f", "", [pool.busy / alone.busy], _AGAINST, least=busy
-    )
-    yield Row(
-        f"{work.name}: tokens/s written",
-        [rate],
-        ",.0f",
-        "",
-        [rate * sum(alone.seconds.values()) / (tokens * len(alone.seconds))],
-        "one run alone",
-        least=_TOKENS,
-    )
-    yield Row(
-        f"{work.name}: processor seconds",
-        [together.processor_s],
-        ".0f",
-        "s",
-        [together.processor_s / one.processor_s],
-        _AGAINST,
-    )
-    yield Row(
-        f"{work.name}: weights as in the other ways, of 32", [_equal(pool, alone, apart.measured)], ".0f", least=32
-    )
-    against = "a model for each tenant"
-    yield Row(
-        f"{work.name}: 32 runs by one model",
-        [pool.makespan_s],
-        ".1f",
-        "s",
-        [pool.makespan_s / apart.measured.makespan_s],
-        against,
-    )
-    yield Row(
-        f"{work.name}: memory of all processes",
-        [pool.peak_mib],
-        ",.0f",
-        "MiB PSS",
-        [pool.peak_mib / apart.measured.peak_mib],
-        against,
-    )
+    written = len(alone.seconds) * work.tokens_of_run
+    rates = written / pool.makespan_s, written / sum(alone.seconds.values())
+    run = _Comparison(work, "one after another")
+    yield run.row("32 runs together", pool.makespan_s, alone.makespan_s, ".1f", "s", most=makespan)
+    yield run.row("processor seconds and slots allow no less than", least_s, alone.makespan_s, ".1f", "s")
+    yield run.row("busy share of slots", pool.busy, alone.busy, ".3f", least=busy)
+    yield _Comparison(work, "one run alone").row("tokens/s written", *rates, ",.0f", least=_TOKENS)
+    yield run.row("processor seconds", together.processor_s, one.processor_s, ".0f", "s")
+    yield Row(f"{work.name}: weights as in the other ways, of 32", [_equal(pool, alone, apart)], ".0f", least=32)
+    models = _Comparison(work, "a model for each tenant")
+    yield models.row("32 runs by one model", pool.makespan_s, apart.makespan_s, ".1f", "s")
+    yield models.row("memory of all processes", pool.peak_mib, apart.peak_mib, ",.0f", "MiB PSS")
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A workload against another way to train its runs."""
+
+    work: Workload
+    against: str
+
+    def row(self, what: str, ours: float, theirs: float, form: str, unit: str = "", **bounds: float | None) -> Row:
+        """Our number, and its ratio to theirs."""
+        return Row(f"{self.work.name}: {what}", [ours], form, unit, [ours / theirs], self.against, **bounds)
 
 
 def _equal(*ways: Measured) -> int:

@@ -49,7 +49,7 @@ class LocalBackend(Backend):
 
 
 def _kernels() -> Part:
-    from functions.nn.native.library import kernels
+    from functions.nn.native.kernels import kernels
 
     try:
         kernels()

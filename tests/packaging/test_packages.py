@@ -74,7 +74,7 @@ LEARNING = {
 # What learners import when a run names the engine.
 ENGINES = {
     "functions.algorithms.engines.native_engine", "functions.nn.native", "functions.nn.native.calls",
-    "functions.nn.native.library", "functions.nn.native.losses", "functions.nn.native.variants",
+    "functions.nn.native.kernels", "functions.nn.native.losses", "functions.nn.native.variants",
     "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
     "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
     "functions.nn.torch_weights", "functions.kernel_variables",

@@ -17,7 +17,7 @@ from functions.algorithms.stage import Tensors
 from functions.nn import recurrent
 from functions.nn.layers import Array
 from functions.nn.native.calls import Optimiser, Perceptron, covers
-from functions.nn.native.library import kernels
+from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import NativeLoss, native_loss
 from functions.nn.shape import Network
 

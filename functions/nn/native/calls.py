@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
-from functions.nn.native.library import (
+from functions.nn.native.kernels import (
     METRICS,
     AdamFields,
     PassesFields,

@@ -8,7 +8,7 @@ import numpy as np
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss, PolicyLoss, ValueLoss
-from functions.nn.native.library import PolicyRowsFields, RowIndices, ValueRowsFields, address, require_indices
+from functions.nn.native.kernels import PolicyRowsFields, RowIndices, ValueRowsFields, address, require_indices
 
 _NO_GRADIENT = np.zeros((0, 0), np.float32)
 

@@ -105,7 +105,7 @@ def _require_engine(algorithm: AlgorithmConfig) -> None:
 
 
 def _require_kernels() -> None:
-    from functions.nn.native.library import kernels
+    from functions.nn.native.kernels import kernels
 
     try:
         kernels()

@@ -11,7 +11,7 @@ import pytest
 from c_programs import compiled, needs_compiler
 
 from functions.contract import MissingExtra
-from functions.nn.native.library import kernels
+from functions.nn.native.kernels import kernels
 from functions.nn.native.variants import SOURCE, VARIANTS, library_name
 from infra.packaging import kernel_build
 

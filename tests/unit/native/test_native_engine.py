@@ -14,7 +14,7 @@ from functions.nn.discrete import OneChoice
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, covers
-from functions.nn.native.library import kernels
+from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import native_loss
 from functions.nn.shape import Network
 from marless.runs.inputs.required_packages import require_packages
