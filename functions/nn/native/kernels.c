@@ -1,9 +1,8 @@
 /* What the engine `native` calls, see functions/nn/native/kernels.py. Nothing is allocated or kept here. */
 #include "adam.h"
+#include "elementwise.h"
 #include "losses.h"
 #include "network.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 typedef struct {
     float *begin;

@@ -62,6 +62,7 @@ class PassesFields(Structure):
 # What each kernel returns, and what it takes.
 _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "runs_here": (c_int64, ()),
+    "elementwise": (None, (c_int64, c_void_p, c_int64, c_void_p)),
     "network_bytes": (c_int64, ()),
     "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64)),
     "network_place": (None, (c_void_p, c_void_p)),

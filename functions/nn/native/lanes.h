@@ -27,6 +27,7 @@
 #else
 #define UNROLLED _Pragma("GCC unroll 16")
 #endif
+#define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

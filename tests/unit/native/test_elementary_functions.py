@@ -1,28 +1,15 @@
 """The kernels' exp, log and tanh against numbers of any precision."""
 
-import subprocess
-
 import mpmath
 import numpy as np
 import pytest
-from c_programs import compiled, needs_compiler
+from built_kernels import needs_kernels
 
-pytestmark = needs_compiler
+from functions.nn.native import elementwise
+
+pytestmark = needs_kernels
 
 REFERENCE = {"exp": mpmath.exp, "log": mpmath.log, "tanh": mpmath.tanh}
-BLOCK = 16
-
-
-@pytest.fixture(scope="module")
-def elementary(tmp_path_factory):
-    program = compiled("elementary", tmp_path_factory.mktemp("elementary") / "elementary", "-O1", "-march=native")
-
-    def values(function, inputs):
-        padded = np.resize(inputs, -(-len(inputs) // BLOCK) * BLOCK).astype(np.float32)
-        done = subprocess.run([program, function], input=padded.tobytes(), capture_output=True, check=True)
-        return np.frombuffer(done.stdout, np.float32)[: len(inputs)]
-
-    return values
 
 
 def of_every_exponent(each):
@@ -47,19 +34,19 @@ def require_two_units(function, inputs, outputs):
 
 
 @pytest.mark.parametrize("function", REFERENCE)
-def test_functions_are_within_two_units_in_the_last_place(elementary, function):
+def test_functions_are_within_two_units_in_the_last_place(function):
     rng = np.random.default_rng(2)
     inputs = np.concatenate([of_every_exponent(2), rng.uniform(-1, 1, 500), rng.uniform(-104, 89, 500)])
     inputs = (np.abs(inputs) if function == "log" else inputs).astype(np.float32)
-    require_two_units(function, inputs, elementary(function, inputs))
+    require_two_units(function, inputs, getattr(elementwise, function)(inputs))
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("function", REFERENCE)
-def test_functions_are_within_two_units_at_many_numbers_of_every_exponent(elementary, function):
+def test_functions_are_within_two_units_at_many_numbers_of_every_exponent(function):
     inputs = of_every_exponent(1000)
     inputs = np.abs(inputs) if function == "log" else inputs
-    require_two_units(function, inputs, elementary(function, inputs))
+    require_two_units(function, inputs, getattr(elementwise, function)(inputs))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +57,18 @@ def test_functions_are_within_two_units_at_many_numbers_of_every_exponent(elemen
         ("tanh", [np.inf, -np.inf, np.nan, 0, -0.0], [1, -1, np.nan, 0, -0.0]),
     ],
 )
-def test_infinities_zeros_and_nan_are_those_of_c99(elementary, function, inputs, expected):
-    outputs = elementary(function, np.array(inputs, np.float32))
+def test_infinities_zeros_and_nan_are_those_of_c99(function, inputs, expected):
+    outputs = getattr(elementwise, function)(np.array(inputs, np.float32))
     np.testing.assert_array_equal(outputs, np.array(expected, np.float32))
     signs = [sign for sign, number in zip(np.signbit(outputs), expected, strict=True) if not np.isnan(number)]
     assert signs == [bool(np.signbit(number)) for number in expected if not np.isnan(number)]
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (), (5, 7), (3, 33)])
+@pytest.mark.parametrize("function", REFERENCE)
+def test_arrays_of_any_shape_order_and_precision_keep_them(function, shape):
+    numbers = np.random.default_rng(3).uniform(0.1, 2, shape)
+    for array in (numbers, numbers.astype(np.float32, order="F")):
+        results = getattr(elementwise, function)(array)
+        assert results.dtype == array.dtype and results.shape == shape
+        np.testing.assert_allclose(results, getattr(np, function)(numbers), rtol=1e-6, atol=1e-7)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from built_kernels import needs_kernels
 from engine_rounds import COMPARABLE, SETTINGS, trained
 from torch_perceptrons import expected
 
@@ -19,15 +20,7 @@ from functions.nn.native.losses import native_loss
 from functions.nn.shape import Network
 from marless.runs.inputs.required_packages import require_packages
 
-
-def _are_built():
-    try:
-        return bool(kernels())
-    except MissingExtra:
-        return False
-
-
-pytestmark = pytest.mark.skipif(not _are_built(), reason="no kernels were compiled for this processor")
+pytestmark = needs_kernels
 
 NETWORK = Network((4, 6, 3))
 
