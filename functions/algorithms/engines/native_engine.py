@@ -5,56 +5,50 @@ one choice, and Adam. Networks with memory are computed by numpy, and so are oth
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments, OptimiserSettings, OptimiserStep
-from functions.algorithms.engines.numpy_engine import LossGradient, NumpyEngine
-from functions.algorithms.minibatches import Independent, Minibatches, Order
+from functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
+from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, Order
 from functions.algorithms.stage import Tensors
 from functions.nn import recurrent
 from functions.nn.layers import Array
-from functions.nn.native.calls import Optimiser, Perceptron, covers
+from functions.nn.native.calls import Optimiser, covers
 from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import NativeLoss, native_loss
+from functions.nn.native.weights import PerceptronTrace, PerceptronWeights
+from functions.nn.networks import Weights
 from functions.nn.shape import Network
 
 
-class NativePasses:
-    """See `functions.algorithms.engines.numpy_engine.PerceptronPasses`."""
+class NativeLossGradient(FlatGradient):
+    """The gradient of a perceptron's loss."""
 
-    def __init__(self, network: Network, parameters: Array, gradient: Array) -> None:
-        size = network.parameters - network.gaussian * network.sizes[-1]
-        self._network, self._parameters, self._gradient = network, parameters[:size], gradient[:size]
-        self._perceptron = Perceptron(network, most_rows=0)
+    weights: PerceptronWeights
 
-    def room_for(self, rows: int) -> Perceptron:
-        """The kernels' network, with room for so many rows."""
-        if rows > self._perceptron.most_rows:
-            self._perceptron = Perceptron(self._network, rows)
-        return self._perceptron
+    def __init__(self, network: Network, parameters: Array) -> None:
+        super().__init__(network, parameters, PerceptronWeights(network, parameters))
 
-    def forward(self, inputs: Array) -> Array:
-        return self.room_for(len(inputs)).forward(self._parameters, np.ascontiguousarray(inputs, np.float32))
+    def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
+        trace = self.weights.forward(part.inputs)
+        return trace.outputs, partial(self.at, trace)
 
-    def backward(self, grad_output: Array) -> None:
-        self._perceptron.backward(np.ascontiguousarray(grad_output, np.float32), self._gradient)
+    def at(self, trace: PerceptronTrace, grad_output: Array) -> Array:
+        self.weights.backward(trace, grad_output, self._gradient)
+        return self._gradient
 
 
 class NativeDescent(AdamDescent):
     """A perceptron in training."""
 
     def __init__(self, network: Network, optimiser: Optimiser) -> None:
-        self._passes: NativePasses
-
-        def passes(*arguments: Any) -> NativePasses:
-            self._passes = NativePasses(*arguments)
-            return self._passes
-
-        super().__init__(LossGradient(network, optimiser.parameters, passes), optimiser)
-        self._native_optimiser = optimiser
+        loss_gradient = NativeLossGradient(network, optimiser.parameters)
+        super().__init__(loss_gradient, optimiser)
+        self._native_weights, self._native_optimiser = loss_gradient.weights, optimiser
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
         """One step on the loss of each minibatch; those of a pass over the samples are taken at once."""
@@ -67,9 +61,8 @@ class NativeDescent(AdamDescent):
             yield from self._pass(inputs, order, loss)
 
     def _pass(self, inputs: Array, order: Order, loss: NativeLoss) -> Iterator[OptimiserStep[Any]]:
-        most_rows = max(end - start for start, end in itertools.pairwise(order.bounds))
-        network = self._passes.room_for(most_rows)
-        metrics, norms = network.train(self._native_optimiser, inputs, order.pieces, order.bounds, loss)
+        training = self._native_weights.train(self._native_optimiser, inputs, order.pieces, order.bounds, loss)
+        metrics, norms = training
         for (start, end), norm in zip(itertools.pairwise(order.bounds), norms, strict=True):
             rows = order.pieces[start:end]
             yield OptimiserStep(loss.of(rows, metrics[:, start:end]), float(norm), rows)
@@ -78,9 +71,13 @@ class NativeDescent(AdamDescent):
 class NativeEngine(NumpyEngine):
     """Perceptrons in C, and what these do not cover in numpy."""
 
-    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
+    def weights(self, tensors: Tensors, prefix: str) -> Weights:
         network, flat = recurrent.from_tensors(tensors, prefix)
-        return LossGradient(network, flat, NativePasses) if covers(network, flat) else LossGradient(network, flat)
+        return PerceptronWeights(network, flat) if covers(network, flat) else super().weights(tensors, prefix)
+
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> FlatGradient:
+        network, flat = recurrent.from_tensors(tensors, prefix)
+        return NativeLossGradient(network, flat) if covers(network, flat) else LossGradient(network, flat)
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None

@@ -1,7 +1,7 @@
 """The engine of perceptrons and GRUs in numpy, with gradients in closed form. See `functions.algorithms.engine`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,33 +13,19 @@ from functions.contract import BadRequest
 from functions.nn import recurrent
 from functions.nn.adam import Adam
 from functions.nn.layers import Array
-from functions.nn.recurrent import Trace, Weights
+from functions.nn.networks import Weights
 from functions.nn.shape import Network, NetworkShape
 from functions.nn.training_passes import Passes
 
 
-class PerceptronPasses(Protocol):
-    """The passes of a feed-forward network whose parameters, and the vector for their gradient, it keeps."""
+class FlatGradient:
+    """The gradient of a loss by the flat parameters of a network, which may change between calls; engines compute it
+    in `_forward` and `at`."""
 
-    def forward(self, inputs: Array) -> Array:
-        """Outputs ``[B, out]`` of rows ``[B, in]``."""
-
-    def backward(self, grad_output: Array) -> None:
-        """Writes d loss / d parameters, given d loss / d outputs ``[B, out]`` of the latest `forward`."""
-
-
-PassesOf = Callable[[Network, Array, Array], PerceptronPasses]
-"""The passes of a network with the flat parameters and a gradient like them."""
-
-
-class LossGradient:
-    """The gradient of a loss by a network's flat parameters, which may change between calls."""
-
-    def __init__(self, network: Network, parameters: Array, passes: PassesOf = Passes) -> None:
-        """`passes` are those of feed-forward networks."""
-        self._parameters, self._gradient = parameters, np.zeros_like(parameters)
-        self.weights, self._views = recurrent.views(network, parameters), recurrent.views(network, self._gradient)
-        self._passes = None if network.recurrent else passes(network, parameters, self._gradient)
+    def __init__(self, network: Network, parameters: Array, weights: Weights) -> None:
+        """`weights` are views into the parameters."""
+        self._parameters, self._gradient, self.weights = parameters, np.zeros_like(parameters), weights
+        self._views = recurrent.views(network, self._gradient)
 
     def assign(self, parameters: Array) -> None:
         """Sets the network's parameters ``[parameters]``."""
@@ -59,8 +45,25 @@ class LossGradient:
                 self._views.log_std[...] = loss.grad_log_std
             yield loss, self._gradient
 
-    def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], None]]:
+    def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
         """The rows' outputs, and what writes the gradient from d loss / d outputs of the rows."""
+        raise NotImplementedError
+
+    def at(self, trace: Any, grad_output: Array) -> Array:
+        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+        raise NotImplementedError
+
+
+class LossGradient(FlatGradient):
+    """That of perceptrons and GRUs in numpy."""
+
+    weights: recurrent.Weights
+
+    def __init__(self, network: Network, parameters: Array) -> None:
+        super().__init__(network, parameters, recurrent.views(network, parameters))
+        self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
+
+    def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
         if self._passes is not None:
             return self._passes.forward(part.inputs), self._passes.backward
         trace = self.weights.forward(part.inputs, part.starts, part.first)
@@ -70,8 +73,7 @@ class LossGradient:
 
         return part.select(trace.outputs), backward
 
-    def at(self, trace: Trace, grad_output: Array) -> Array:
-        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
+    def at(self, trace: recurrent.Trace, grad_output: Array) -> Array:
         self.weights.backward(trace, grad_output, self._views)
         return self._gradient
 
@@ -86,7 +88,7 @@ class NumpyEngine(Engine):
         """Raises `BadRequest`: modules are torch's."""
         raise BadRequest(f"algorithm.network={shape.factory} needs algorithm.engine=torch")
 
-    def loss_gradient(self, tensors: Tensors, prefix: str) -> LossGradient:
+    def loss_gradient(self, tensors: Tensors, prefix: str) -> FlatGradient:
         return LossGradient(*recurrent.from_tensors(tensors, prefix))
 
     def descent(

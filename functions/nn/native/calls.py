@@ -60,26 +60,17 @@ class Training(NamedTuple):
 
 
 class Perceptron:
-    """The passes of a feed-forward network over at most `most_rows` rows at once."""
+    """The passes of a feed-forward network, one that the kernels cover, see `covers`."""
 
-    def __init__(self, network: Network, most_rows: int) -> None:
-        """The network is one that the kernels cover, see `covers`."""
-        self._network, self.most_rows = network, most_rows
+    def __init__(self, network: Network) -> None:
+        self._network, self._most_rows = network, -1
         self._perceptron_parameters = network.parameters - network.gaussian * network.sizes[-1]
         self._fields = ctypes.create_string_buffer(kernels().network_bytes())
-        widths = np.array(network.sizes, np.int64)
-        numbers = kernels().network_numbers(
-            self._fields, len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation],
-            network.norm is not None, most_rows,
-        )  # fmt: skip
-        memory = np.zeros(numbers + _ALIGNMENT, np.float32)
-        offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
-        self._memory = memory[offset : offset + numbers]
-        kernels().network_place(self._fields, self._memory.ctypes.data)
+        self._memory: Array
 
     def forward(self, parameters: Array, inputs: Array) -> Array:
         """Outputs ``[B, out]`` of rows ``[B, in]``."""
-        rows = self._require_room(len(inputs))
+        rows = self._make_room(len(inputs))
         outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
         kernels().network_forward(
             self._fields,
@@ -92,7 +83,9 @@ class Perceptron:
 
     def backward(self, grad_output: Array, gradient: Array) -> None:
         """Writes d loss / d parameters, given d loss / d outputs ``[B, out]`` of the latest `forward`."""
-        rows = self._require_room(len(grad_output))
+        rows = len(grad_output)
+        if rows > self._most_rows:
+            raise ValueError(f"{rows} rows, and the latest forward pass had {self._most_rows} at most")
         kernels().network_backward(
             self._fields,
             address(grad_output, np.float32, (rows, self._network.sizes[-1])),
@@ -108,7 +101,7 @@ class Perceptron:
         edges = np.array(bounds, np.int64)
         if not len(order) or edges[0] != 0 or edges[-1] != len(order) or (np.diff(edges) < 1).any():
             raise ValueError(f"{bounds} do not part {len(order)} rows")
-        self._require_room(int(np.diff(edges).max()))
+        self._make_room(int(np.diff(edges).max()))
         require_indices(order, len(inputs))
         training = Training(np.zeros((METRICS, len(order)), np.float32), np.zeros(len(edges) - 1))
         passes = PassesFields(
@@ -123,9 +116,19 @@ class Perceptron:
         kernels().network_train(self._fields, byref(optimiser.fields), byref(passes), policy, values)
         return training
 
-    def _require_room(self, rows: int) -> int:
-        if rows > self.most_rows:
-            raise ValueError(f"{rows} rows, and there is room for {self.most_rows}")
+    def _make_room(self, rows: int) -> int:
+        """Makes room for passes over so many rows; what the smaller room held is lost."""
+        if rows <= self._most_rows:
+            return rows
+        network, widths = self._network, np.array(self._network.sizes, np.int64)
+        numbers = kernels().network_numbers(
+            self._fields, len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation],
+            network.norm is not None, rows,
+        )  # fmt: skip
+        memory = np.zeros(numbers + _ALIGNMENT, np.float32)
+        offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
+        self._memory, self._most_rows = memory[offset : offset + numbers], rows
+        kernels().network_place(self._fields, self._memory.ctypes.data)
         return rows
 
 

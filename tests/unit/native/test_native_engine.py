@@ -17,6 +17,7 @@ from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, covers
 from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import native_loss
+from functions.nn.native.weights import PerceptronWeights
 from functions.nn.shape import Network
 from marless.runs.inputs.required_packages import require_packages
 
@@ -48,7 +49,7 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, norm, activation, rows)
     network, rng = Network(sizes, activation=activation, norm=norm), np.random.default_rng(1)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
     inputs, grad_output = (rng.standard_normal((rows, width)).astype(np.float32) for width in (sizes[0], sizes[-1]))
-    perceptron, gradient = Perceptron(network, rows), np.full(network.parameters, np.nan, np.float32)
+    perceptron, gradient = Perceptron(network), np.full(network.parameters, np.nan, np.float32)
     outputs = perceptron.forward(flat, inputs)
     perceptron.backward(grad_output, gradient)
     exact_outputs, exact = expected(network, *(each.astype(np.float64) for each in (flat, inputs, grad_output)))
@@ -72,7 +73,7 @@ def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():
 
 
 def test_an_array_that_c_would_misread_is_refused():
-    perceptron, flat = Perceptron(NETWORK, 8), np.zeros(NETWORK.parameters, np.float32)
+    perceptron, flat = Perceptron(NETWORK), np.zeros(NETWORK.parameters, np.float32)
     rows = np.zeros((8, 4), np.float32)
     for parameters, inputs in (
         (flat.astype(np.float64), rows),
@@ -80,9 +81,8 @@ def test_an_array_that_c_would_misread_is_refused():
         (flat, rows.astype(np.float16)),
         (flat, np.zeros((8, 5), np.float32)),
         (flat, np.asfortranarray(rows)),
-        (flat, np.zeros((9, 4), np.float32)),
     ):
-        with pytest.raises(ValueError, match=r"in one piece|there is room for 8"):
+        with pytest.raises(ValueError, match="in one piece"):
             perceptron.forward(parameters, inputs)
 
 
@@ -108,7 +108,7 @@ def test_rows_that_there_are_not_are_refused(order, bounds, actions, advantage):
     optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
     loss = native_loss(ClippedPolicyLoss(OneChoice(3), actions, ROWS, advantage, None, 0.2, 0.01))
     with pytest.raises(ValueError, match=r"in one piece|do not part|an index is not"):
-        Perceptron(NETWORK, 8).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
+        Perceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
 
 
 def test_a_critic_has_one_output():
@@ -116,7 +116,7 @@ def test_a_critic_has_one_output():
     optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
     loss = native_loss(ClippedValueLoss(ROWS, ROWS, 0.2, 10.0))
     with pytest.raises(ValueError, match="a critic has one output, not 3"):
-        Perceptron(NETWORK, 8).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
+        Perceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
 
 
 def test_networks_with_memory_of_double_precision_or_too_deep_are_numpys():
@@ -136,3 +136,16 @@ def test_native_on_a_gpu_or_on_aws_is_refused():
         load(None, ["algorithm.engine=native", "algorithm.device=cuda"])
     with pytest.raises(UserError, match=r"functions of AWS hold no kernels; set algorithm.engine=numpy"):
         require_packages(load(None, ["algorithm.engine=native"]), functions_here=False)
+
+
+def test_the_gradient_of_an_earlier_forward_pass_is_its_own():
+    network, rng = Network((4, 6, 3)), np.random.default_rng(4)
+    weights = PerceptronWeights(network, rng.standard_normal(network.parameters).astype(np.float32))
+    inputs, others, grad_output = (rng.standard_normal((5, width)).astype(np.float32) for width in (4, 4, 3))
+    gradients = np.zeros((2, network.parameters), np.float32)
+    for gradient, follows in zip(gradients, (False, True), strict=True):
+        trace = weights.forward(inputs)
+        if follows:
+            weights.forward(np.concatenate([others, others]))
+        weights.backward(trace, grad_output, gradient)
+    assert gradients[0].any() and np.array_equal(*gradients)

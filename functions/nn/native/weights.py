@@ -1,0 +1,86 @@
+"""The weights of a perceptron whose passes the kernels compute."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functions.nn import recurrent
+from functions.nn.gru import Flags
+from functions.nn.layers import Array
+from functions.nn.native.calls import Optimiser, Perceptron, Training
+from functions.nn.native.kernels import RowIndices
+from functions.nn.native.losses import NativeLoss
+from functions.nn.networks import Weights
+from functions.nn.shape import Network
+
+
+class PerceptronTrace(NamedTuple):
+    """A forward pass: its `inputs` ``[rows, in]`` and `outputs` ``[..., out]``."""
+
+    inputs: Array
+    outputs: Array
+
+    @property
+    def hidden(self) -> Array:
+        """Raises `ValueError`, as does `before`."""
+        raise ValueError("a network without a GRU has no hidden state")
+
+    @property
+    def before(self) -> Array:
+        return self.hidden
+
+
+class PerceptronWeights(Weights):
+    """See `functions.nn.networks.Weights`; a network that the kernels cover, as its flat `parameters`, which may
+    change."""
+
+    hidden_size = 0
+
+    def __init__(self, network: Network, parameters: Array) -> None:
+        self._views, self._parameters = recurrent.views(network, parameters), parameters
+        self._size = network.parameters - network.gaussian * network.sizes[-1]
+        self._perceptron = Perceptron(network)
+        self._latest: PerceptronTrace | None = None
+
+    @property
+    def log_std(self) -> Array | None:
+        return self._views.log_std
+
+    @property
+    def clips_actions(self) -> bool:
+        return self._views.clips_actions
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._parameters.dtype
+
+    def to_tensors(self) -> dict[str, Array]:
+        return self._views.to_tensors()
+
+    def forward(
+        self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
+    ) -> PerceptronTrace:
+        """See `Weights.forward`; the other arguments are for networks with a hidden state."""
+        rows = np.ascontiguousarray(inputs, np.float32).reshape(-1, inputs.shape[-1])
+        outputs = self._perceptron.forward(self._parameters[: self._size], rows)
+        self._latest = PerceptronTrace(rows, outputs.reshape(*inputs.shape[:-1], -1))
+        return self._latest
+
+    def backward(self, trace: PerceptronTrace, grad_output: Array, gradient: Array) -> None:
+        """Writes d loss / d parameters into the flat `gradient`, given d loss / d outputs, shaped like them."""
+        if trace is not self._latest:
+            self._perceptron.forward(self._parameters[: self._size], trace.inputs)
+            self._latest = trace
+        rows = np.ascontiguousarray(grad_output, np.float32).reshape(-1, grad_output.shape[-1])
+        self._perceptron.backward(rows, gradient[: self._size])
+
+    def input_gradient(self, inputs: Array, grad_output: Array, first: Array | None = None) -> Array:
+        return self._views.input_gradient(inputs, grad_output, first)
+
+    def train(
+        self, optimiser: Optimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
+    ) -> Training:
+        """See `Perceptron.train`; the parameters are the optimiser's."""
+        self._latest = None
+        return self._perceptron.train(optimiser, inputs, order, bounds, loss)
