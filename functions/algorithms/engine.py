@@ -15,9 +15,10 @@ import numpy as np
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
+from functions.nn import recurrent
 from functions.nn.layers import Array
 from functions.nn.networks import Weights
-from functions.nn.shape import NetworkShape
+from functions.nn.shape import Network, NetworkShape
 
 # The modules of the engines; each has a function `engine(device, network)`. A run that begins replaces `auto` by one of
 # the others; runs from before there were two computed with numpy.
@@ -178,6 +179,10 @@ class Engine(Protocol):
 
         Raises `BadRequest` for a factory that cannot make it.
         """
+
+    def initial_parameters(self, network: Network, rng: np.random.Generator, output_gain: float) -> Array:
+        """The flat vector of a new perceptron or GRU, see `recurrent.initialise`."""
+        return recurrent.initialise(network, rng, output_gain)
 
     def weights(self, tensors: Tensors, prefix: str) -> Weights:
         """The network, to compute outputs."""

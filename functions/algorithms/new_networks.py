@@ -39,8 +39,8 @@ def new_network(
     name = group_name(group)
     prefix, optimiser = f"{part.name}/{name}", f"{part.name}_optimiser/{name}"
     if config.network == "mlp" or (":" not in config.network and not part.acts and len(part.observation) == 1):
-        tensors = recurrent.to_tensors(network, recurrent.initialise(network, rng, part.gain), prefix)
-        return {**tensors, **moments(optimiser, network.parameters)}
+        flat = engine_of(config).initial_parameters(network, rng, part.gain)
+        return {**recurrent.to_tensors(network, flat, prefix), **moments(optimiser, network.parameters)}
     width, *hidden, outputs = network.sizes
     shape = NetworkShape(
         factory=config.network,

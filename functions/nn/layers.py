@@ -5,7 +5,7 @@ What the kinds compute in torch is in `functions.nn.torch_layers`, in ONNX in th
 time in `functions.nn.gru`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+Orthogonal = Callable[[int, int], Array]
+"""Draws a matrix of so many rows and columns with orthonormal rows or columns."""
 
 EPSILON = 1e-5  # of layer norms
 # Normalised inputs end this many standard deviations from the mean, as in Andrychowicz et al., "What Matters in
@@ -64,7 +66,7 @@ class Layer:
         """The number of outputs for so many inputs."""
         return inputs
 
-    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+    def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
         """Writes new parameters over zeros; `gain` scales the weights of a layer whose activation does not."""
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Any]:
@@ -101,8 +103,8 @@ class Linear(Layer):
     def width(self, inputs: int) -> int:
         return int(self.weight.shape[-1])
 
-    def initialise(self, rng: np.random.Generator, gain: float) -> None:
-        self.weight[...] = gain * orthogonal(rng, *self.weight.shape)
+    def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
+        self.weight[...] = gain * orthogonal(*self.weight.shape)
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
         outputs: Array = values @ self.weight
@@ -136,7 +138,7 @@ class LayerNorm(Layer):
     def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
         return (outputs,), (outputs,)
 
-    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+    def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
         self.gain[...] = 1
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, tuple[Array, Array]]:
@@ -252,11 +254,11 @@ class Gru(Layer):
     def width(self, inputs: int) -> int:
         return int(self.h.shape[-1]) // 3
 
-    def initialise(self, rng: np.random.Generator, gain: float) -> None:
+    def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
         """Each matrix becomes one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al.,
         2022, `RNNLayer`) and for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022."""
         for matrix in (self.x, self.h):
-            matrix[...] = orthogonal(rng, *matrix.shape)
+            matrix[...] = orthogonal(*matrix.shape)
 
     def step(self, inputs: Array, before: Array) -> Array:
         """The state ``[..., H]`` that follows `before`.

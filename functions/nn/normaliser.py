@@ -39,7 +39,7 @@ class Normaliser:
         """The debiased standard deviation, at least √0.01 so that constant targets do not explode."""
         if not self.weight:
             return 1.0
-        return float(np.sqrt(max(self.square / self.weight - self.centre**2, MINIMUM_VARIANCE)))
+        return float(np.sqrt(max(self.square / self.weight - self.centre * self.centre, MINIMUM_VARIANCE)))
 
     @property
     def tensor(self) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@ For networks of this size an automatic-differentiation framework spends most of 
 the closed form against torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from functions.nn import gru
 from functions.nn.gru import Flags, Unrolled
-from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear
+from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
 from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
 
 # The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
+DrawsOrthogonal = Callable[[np.random.Generator, int, int], Array]
+"""Draws a matrix as `layers.orthogonal` does."""
 # The names of the empty tensors that a network may have.
 _MARKS = (*(kind.mark for kind in ACTIVATIONS if kind.mark), CLIPPED)
 
@@ -155,8 +158,10 @@ def views(network: Network, flat: Array) -> Weights:
     return Weights(network.layers(flat), flat[-network.sizes[-1] :] if network.gaussian else None, network.marks)
 
 
-def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
-    """A flat vector of orthogonal weights and zero biases; norms change no scale yet.
+def initialise(
+    network: Network, rng: np.random.Generator, output_gain: float, drawn_by: DrawsOrthogonal = orthogonal
+) -> NDArray[np.float32]:
+    """A flat vector of orthogonal weights, `drawn_by` that function, and zero biases; norms change no scale yet.
 
     Gain √2 on hidden layers and `output_gain` on the last, the practice of PPO implementations (Huang et al., "The 37
     Implementation Details of PPO", 2022; orthogonal matrices after Saxe et al., 2014).
@@ -164,8 +169,8 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     flat = np.zeros(network.parameters, np.float32)
     weights = views(network, flat)
     for layer in weights.layers[:-1]:
-        layer.initialise(rng, np.sqrt(2.0))
-    weights.layers[-1].initialise(rng, output_gain)
+        layer.initialise(partial(drawn_by, rng), np.sqrt(2.0))
+    weights.layers[-1].initialise(partial(drawn_by, rng), output_gain)
     if weights.log_std is not None:
         weights.log_std[...] = FIRST_LOG_STD
     return flat

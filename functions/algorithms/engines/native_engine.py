@@ -20,6 +20,7 @@ from functions.nn.layers import Array
 from functions.nn.native.calls import Optimiser, covers
 from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import NativeLoss, native_loss
+from functions.nn.native.random_matrices import orthogonal
 from functions.nn.native.weights import PerceptronTrace, PerceptronWeights
 from functions.nn.networks import Weights
 from functions.nn.shape import Network
@@ -70,6 +71,9 @@ class NativeDescent(AdamDescent):
 
 class NativeEngine(NumpyEngine):
     """Perceptrons in C, and what these do not cover in numpy."""
+
+    def initial_parameters(self, network: Network, rng: np.random.Generator, output_gain: float) -> Array:
+        return recurrent.initialise(network, rng, output_gain, orthogonal)
 
     def weights(self, tensors: Tensors, prefix: str) -> Weights:
         network, flat = recurrent.from_tensors(tensors, prefix)

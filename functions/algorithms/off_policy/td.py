@@ -111,11 +111,13 @@ def n_step_returns(rewards: Array, terminated: Flags, ends: Flags, gamma: float,
     returns, discount = np.zeros_like(rewards), np.zeros_like(rewards)
     last = np.broadcast_to(np.arange(length)[:, None], rewards.shape).copy()
     going = np.ones(rewards.shape, np.bool_)
+    factor = 1.0  # the powers of gamma; Python's own are those of the machine's mathematical library
     for n_step in range(min(steps, length)):
         near, far = (..., slice(0, length - n_step), slice(None)), (..., slice(n_step, None), slice(None))
         on = going[near]
-        returns[near] += gamma**n_step * rewards[far] * on
-        discount[near] = np.where(on, gamma ** (n_step + 1) * ~terminated[far], discount[near])
+        returns[near] += factor * rewards[far] * on
+        factor *= gamma
+        discount[near] = np.where(on, factor * ~terminated[far], discount[near])
         last[near] += on & (n_step > 0)
         going[near] = on & ~stops[far]
     return NStepReturns(returns, discount, last)

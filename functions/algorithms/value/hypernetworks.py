@@ -37,12 +37,12 @@ class Hypernetworks(NamedTuple):
     def initialise(self, rng: np.random.Generator) -> NDArray[np.float32]:
         """A flat vector, weights and biases uniform within ±1/√inputs, as in the code of QMIX's authors."""
         flat = np.empty(self.parameters, np.float32)
-        for shape, part in zip(self.shapes.values(), self._parts(flat), strict=True):
-            for matrix in shape.matrices(part):
+        for shape, parameters in zip(self.shapes.values(), self._parts(flat), strict=True):
+            for matrix in shape.matrices(parameters):
                 weight, bias = matrix[:-1], matrix[-1]
                 bound = 1 / np.sqrt(len(weight))
-                weight[...] = rng.uniform(-bound, bound, weight.shape)
-                bias[...] = rng.uniform(-bound, bound, bias.shape)
+                for part in (weight, bias):
+                    part[...] = 2 * bound * rng.random(part.shape) - bound  # `uniform` fuses the two on some machines
         return flat
 
     def forward(self, flat: Array, inputs: Sequence[Array]) -> list[Trace]:

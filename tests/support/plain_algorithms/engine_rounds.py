@@ -1,5 +1,7 @@
 """A round of every algorithm on a random task, from small networks, with the engine that its settings name."""
 
+import msgspec
+
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
@@ -48,9 +50,9 @@ def trained(name, precision, task=None, **settings):
     config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
     algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
     groups = sorted(set(team.groups))
-    state = {}
-    for group in groups:
-        state |= code.initialise(spec, team, config, 1, group)
+    state, first = {}, config if config.network != "mlp" else msgspec.structs.replace(config, engine="numpy")
+    for group in groups:  # the same first weights for every engine
+        state |= code.initialise(spec, team, first, 1, group)
     policy, played = Policy(spec, team, {k: v for k, v in state.items() if k.startswith("policy/")}), {}
     for rollout in range(ROLLOUTS):
         behaviour = config.behaviour(0)
