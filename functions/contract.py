@@ -458,6 +458,8 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     """The algorithm's stages to run, in order."""
     groups: tuple[int, ...]
     """The groups to run them for."""
+    omissions: tuple[tuple[str, int], ...] = ()
+    """Pairs of a stage and a group that another task runs."""
     rollouts: tuple[int, ...]
     """Numbers of the rollouts to learn from."""
     trajectories: tuple[Ref, ...]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator.config.schema import RunConfig
-from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work
+from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work, halves_of
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
 from functions.contract import BadRequest, Team
@@ -37,7 +37,7 @@ class Footprint(NamedTuple):
 def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
     placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
-    `balanced` has one group at least.
+    `balanced` has half of a group at least.
     """
     algorithm_spec, rule, sizes = (
         algorithm(config.algorithm.name),
@@ -47,7 +47,10 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     placement = PLACEMENTS[rule]
     place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
     # All updates after the first need the same memory.
-    schedule = place(algorithm_spec.stages, team.learning, min(2, config.algorithm.updates_per_round))
+    updates = min(2, config.algorithm.updates_per_round)
+    is_halved = placement.balances and halves_of(algorithm_spec.stages, updates)
+    packs = tuple((group,) for group in team.learning) * 2 if is_halved else ()
+    schedule = place(algorithm_spec.stages, team.learning, updates, packs)
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
     tasks = [
         Footprint(_initialise_bytes(sizes)),
@@ -106,11 +109,10 @@ def _batched_bytes(sizes: Sizes, team: Team) -> int:
 def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
     """The parts that the work's stages read, their new versions, and for the network in training another copy, a
     gradient and a scratch array; untrained parts keep their arrays."""
-    stages = [algorithm_spec.stage(name) for name in work.stages]
-    reads = {part for stage in stages for part in stage.reads}
-    resident = peak = sum(sizes[group].get(part, 0) for group in work.groups for part in reads)
+    resident = peak = sum(sizes[group].get(part, 0) for part, group in {*work.reads(algorithm_spec.stages)})
     counted_parts = set[tuple[str, int]]()
-    for _, stage, group in itertools.product(range(work.updates), stages, work.groups):
+    runs = [*work.runs(algorithm_spec.stages)]
+    for stage, group in runs * work.updates:
         for part in stage.writes:
             network, moments = (sizes[group].get(name, 0) for name in (part, f"{part}_optimiser"))
             if moments:

@@ -1,5 +1,7 @@
 """The placement of the coming round, as the user set it or as the planner finds cheapest, and its list price."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from coordinator.config.schema import RunConfig
@@ -11,7 +13,15 @@ from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
-from coordinator.placement.placement_rules import PLACEMENTS, Packs, RoundPlacement, balance, list_overhead
+from coordinator.placement.placement_rules import (
+    PLACEMENTS,
+    Packs,
+    RoundPlacement,
+    balance,
+    divide,
+    halves_of,
+    list_overhead,
+)
 from coordinator.placement.workload import Summing, Workload
 from coordinator.pricing.aws_latency import LATENCIES
 from coordinator.pricing.planning_prices import Tariff
@@ -137,20 +147,25 @@ def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:
 
 
 def _packs(plan: Plan, state: State) -> Packs:
-    """The groups in as many packs as functions run at once.
+    """The groups, or halves of them, in as many packs as functions run at once.
 
-    A group's work is expected to grow with the rows that it learns from and with the bytes of its networks, which is
-    the same after a resume; durations are measured by kind of task, not by group.
+    A group's work is expected to grow with the rows that it learns from and with the bytes that its stages read, which
+    is the same after a resume; durations are measured by kind of task, not by group.
     """
     assert state.team is not None
-    if plan.platform.concurrency >= len(state.groups):
-        return ()
+    spec, slots = spec_of(plan), plan.platform.concurrency
     sizes = memory_bound.part_sizes(plan.config, state.env_spec, state.team)
-    loads = {
-        group: float(agents_learned_from(plan, state, [group]) * max(1, sum(parts.values())))
-        for group, parts in sizes.items()
-    }
-    return balance(loads, plan.platform.concurrency)
+
+    def load(group: int, stages: Collection[str]) -> float:
+        read_bytes = sum(sizes[group].get(part, 0) for name in stages for part in spec.stage(name).reads)
+        return float(agents_learned_from(plan, state, [group]) * max(1, read_bytes))
+
+    loads = {group: load(group, [stage.name for stage in spec.stages]) for group in sizes}
+    packs = balance(loads, slots)
+    # What folds sums over micro-batches needs all parts of a group that these were made from.
+    halves = () if plan.config.pipeline.rollouts else halves_of(spec.stages, plan.config.algorithm.updates_per_round)
+    half_loads = {group: [load(group, half) for half in halves] for group in loads}
+    return divide(packs, loads, half_loads, slots) if halves else packs
 
 
 def terms(plan: Plan, state: State) -> Terms:

@@ -342,9 +342,9 @@ def _learn(
     """A task of so many rollouts, of an algorithm of these stages."""
     refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(stages)})
     trains = work.trains(stages)
-    rows = rounds.agents_learned_from(plan, state, work.groups) * rollouts * rounds.rollout_steps(plan, state)
+    size = work.size(partial(rounds.agents_learned_from, plan, state)) * rollouts * rounds.rollout_steps(plan, state)
     gets = _gets(replace(like, state=refs))
-    item = _item(plan, state, "learner", kind, gets, size=rows, peers=peers, expected_hits=expected_hits)
+    item = _item(plan, state, "learner", kind, gets, size=size, peers=peers, expected_hits=expected_hits)
 
     def make(name: str, part: None) -> LearnTask:
         """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
@@ -355,6 +355,7 @@ def _learn(
             learning=replace(like.learning, summaries=summaries, updates=work.updates),
             stages=work.stages,
             groups=work.groups,
+            omissions=work.omissions,
             state=refs,
             publish_tensors=work.publish and not like.learning.micro_batch,
             first_update=work.first,

@@ -1,7 +1,7 @@
 """Placement rules: how work is spread over invocations. They change cost and duration of a round, never its bytes."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,7 +23,8 @@ SUMS = "grad"
 class Work:
     """The work of one learner invocation: some stages for some groups, in `updates` updates from `first` on.
 
-    `publish`: other works of the same update need its tensors later.
+    `publish`: other works of the same update need its tensors later. `omissions`: pairs of a stage and a group that
+    it leaves to another work.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Work:
     publish: bool = False
     first: int = 0
     updates: int = 1
+    omissions: tuple[tuple[str, int], ...] = ()
 
     def kind(self, stages: Sequence[StageSpec]) -> str:
         """The kind of its task in an algorithm of these stages, as `coordinator.placement.timings` lists it."""
@@ -39,18 +41,25 @@ class Work:
 
     def reads(self, stages: Sequence[StageSpec]) -> Iterator[tuple[str, int]]:
         """The parts of the learner's state that it reads, each with its group."""
-        return ((part, group) for stage in self._specs(stages) for part in stage.reads for group in self.groups)
+        return ((part, group) for stage, group in self.runs(stages) for part in stage.reads)
 
     def writes(self, stages: Sequence[StageSpec]) -> Iterator[tuple[str, int]]:
         """The parts of the learner's state that it writes, each with its group."""
-        return ((part, group) for stage in self._specs(stages) for part in stage.writes for group in self.groups)
+        return ((part, group) for stage, group in self.runs(stages) for part in stage.writes)
 
     def trains(self, stages: Sequence[StageSpec]) -> bool:
         """Whether it writes policies."""
-        return any("policy" in stage.writes for stage in self._specs(stages))
+        return any("policy" in stage.writes for stage, _ in self.runs(stages))
 
-    def _specs(self, stages: Sequence[StageSpec]) -> Iterator[StageSpec]:
-        return (stage for stage in stages if stage.name in self.stages)
+    def runs(self, stages: Sequence[StageSpec]) -> Iterator[tuple[StageSpec, int]]:
+        """The stages that it runs, each with its group, in an algorithm of these stages."""
+        pairs = ((stage, group) for stage in stages if stage.name in self.stages for group in self.groups)
+        return (pair for pair in pairs if (pair[0].name, pair[1]) not in self.omissions)
+
+    def size(self, rows: Callable[[Sequence[int]], int]) -> float:
+        """The size of its task, from the `rows` that groups learn from: all stages of a group count alike."""
+        omitted_rows = sum(rows([group]) for _, group in self.omissions)
+        return rows(self.groups) - omitted_rows / len(self.stages) if self.omissions else rows(self.groups)
 
 
 def object_kind(part: str) -> str:
@@ -59,7 +68,7 @@ def object_kind(part: str) -> str:
 
 
 Packs = tuple[tuple[int, ...], ...]
-"""Groups that learn in one invocation, each ascending, by their first groups."""
+"""Groups that learn in one invocation, each ascending. Of a group in two packs each does one of the `halves_of`."""
 
 
 class LearnerPlacement(Protocol):
@@ -93,16 +102,35 @@ def balanced(stages: Sequence[StageSpec], groups: Sequence[int], updates: int, p
     """As `fused`, with the groups of a pack in one invocation; stages of the whole team are left as they are."""
     if len(packs) == 1:
         return packed(stages, groups, updates)
-    # The work of a pack's first group becomes the pack's.
-    pack_of = {pack[0]: pack for pack in packs}
     return [
         [
-            work if len(work.groups) > 1 else _with_groups(work, pack_of[work.groups[0]], len(packs))
+            pack_work
             for work in wave
-            if len(work.groups) > 1 or work.groups[0] in pack_of
+            for pack_work in ([work] if len(work.groups) > 1 else _of_packs(work, packs, halves_of(stages, updates)))
         ]
         for wave in fused(stages, groups, updates)
     ]
+
+
+def halves_of(stages: Sequence[StageSpec], updates: int) -> tuple[tuple[str, ...], ...]:
+    """The stages of the two halves of a group's work that two invocations may do at once: of the stages that no other
+    waits for every second one, with all that these wait for, which both do.
+
+    Empty where groups or updates wait for each other, or all stages but one are waited for.
+    """
+    awaited = {before for stage in stages for before in stage.after}
+    ends = [stage.name for stage in stages if stage.name not in awaited]
+    if updates > 1 or len(ends) < 2 or len(fused(stages, (0,))[0][0].stages) < len(stages):
+        return ()
+    return _up_to(stages, ends[::2]), _up_to(stages, ends[1::2])
+
+
+def _up_to(stages: Sequence[StageSpec], ends: Sequence[str]) -> tuple[str, ...]:
+    """The stages `ends` and all that they wait for, in order."""
+    names = {*ends}
+    for stage in reversed(stages):
+        names.update(stage.after if stage.name in names else ())
+    return tuple(stage.name for stage in stages if stage.name in names)
 
 
 def balance(loads: Mapping[int, float], slots: int) -> Packs:
@@ -122,6 +150,32 @@ def balance(loads: Mapping[int, float], slots: int) -> Packs:
     return tuple(sorted(tuple(sorted(pack)) for pack in packs))
 
 
+def divide(packs: Packs, loads: Mapping[int, float], half_loads: Mapping[int, Sequence[float]], slots: int) -> Packs:
+    """`packs` as `balance` makes them of these `loads`, with some groups halved, where the largest pack has then less
+    work. `half_loads`: the work of a group's two halves, see `halves_of`.
+
+    While it helps, half of a group goes from the pack with most work to that with least.
+    """
+    new = [[*pack] for pack in packs or [(group,) for group in loads]]
+    pack_loads = [sum(loads[group] for group in pack) for pack in new]
+    most, whole_groups = max(pack_loads), {*loads}
+    while True:
+        if len(new) < slots and all(new):
+            new.append([])
+            pack_loads.append(0.0)
+        heavy, light = (pick(range(len(new)), key=pack_loads.__getitem__) for pick in (max, min))
+        moves = []
+        for group in whole_groups.intersection(new[heavy]):
+            stays, goes = half_loads[group] if heavy < light else reversed(half_loads[group])
+            moves.append((pack_loads[heavy] - loads[group] + stays, pack_loads[light] + goes, group))
+        best = min(moves, key=lambda move: (max(move[:2]), move), default=None)
+        if best is None or max(best[:2]) >= pack_loads[heavy]:
+            return tuple(tuple(sorted(pack)) for pack in new if pack) if max(pack_loads) < most else packs
+        pack_loads[heavy], pack_loads[light], group = best
+        new[light].append(group)
+        whole_groups.remove(group)
+
+
 def whole(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
     """No learner invocations: the function that samples learns too."""
     return []
@@ -132,10 +186,26 @@ def _works(shares: schedule.Schedule, stages: Sequence[StageSpec], updates: int)
     return [[_work(share, stages, updates) for share in wave] for wave in shares]
 
 
-def _with_groups(work: Work, pack: tuple[int, ...], packs: int) -> Work:
-    """The work for a pack. Its name tells it from that of any other number of packs of the same groups."""
-    before, group = work.name.rsplit("/", 1)
-    return replace(work, name=f"{before}/of{packs}/{group}", groups=pack)
+def _of_packs(work: Work, packs: Packs, halves: Sequence[Sequence[str]]) -> Iterator[Work]:
+    """The works of the packs whose first group is that of `work`. The number of packs in their names tells them from
+    those of any other number of packs of the same groups."""
+    before, _ = work.name.rsplit("/", 1)
+    for number, pack in enumerate(packs):
+        if pack[0] == work.groups[0]:
+            omissions = tuple(
+                (stage, group)
+                for group in pack
+                for half in _half_of(group, packs, number)
+                for stage in work.stages
+                if stage not in halves[half]
+            )
+            yield replace(work, name=f"{before}/of{len(packs)}/{number:03d}", groups=pack, omissions=omissions)
+
+
+def _half_of(group: int, packs: Packs, number: int) -> list[int]:
+    """Which half of the group's work the pack does, 0 or 1, if it is halved."""
+    holders = [other for other, pack in enumerate(packs) if group in pack]
+    return [holders.index(number)] if len(holders) > 1 else []
 
 
 def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
@@ -182,9 +252,7 @@ PLACEMENTS: Family[PlacementRule] = Family(
     {
         "split": Rule("a learner per stage and group", PlacementRule(split)),
         "fused": Rule("a learner per group", PlacementRule(fused)),
-        "balanced": Rule(
-            "a learner per slot, with groups of about as much work each", PlacementRule(fused, balances=True)
-        ),
+        "balanced": Rule("a learner per slot, with about as much work each", PlacementRule(fused, balances=True)),
         "packed": Rule(
             "one learner for all, the default where learners exchange tensors in every update", PlacementRule(packed)
         ),

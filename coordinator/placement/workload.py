@@ -445,7 +445,7 @@ def _learner(
     return Task(
         function="learner",
         kind=work.kind(workload.stages),
-        size=workload.rollouts * workload.rollout_steps * workload.agents_learned_from(work.groups),
+        size=workload.rollouts * workload.rollout_steps * work.size(workload.agents_learned_from),
         reads=trajectories + reads + len(before),
         read_bytes=workload.rollouts * workload.rollout_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
         # The object that has the answer is always stored.

@@ -5,7 +5,7 @@ The coordinator, the command line and the functions load descriptions. The stage
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 
@@ -170,11 +170,13 @@ class StageSpec:
 
 
 class Share(NamedTuple):
-    """The part of a round's learning that one function does: these stages, for these groups, in these updates."""
+    """The part of a round's learning that one function does: these stages, for these groups, in these updates, without
+    the pairs of a stage and a group among the `omissions`."""
 
     stages: Sequence[str]
     groups: Sequence[int]
     updates: range = range(1)
+    omissions: Collection[tuple[str, int]] = ()
 
 
 class PartBytes(Protocol):

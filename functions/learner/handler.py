@@ -44,7 +44,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
         part = micro_batches(task.rollouts, learning.micro_batch)[task.partial]
         part_sums = sums(task, task.address.round, part, trajectories, tensors, task.groups, task.progress)
         return [Output("tensors", part_sums)], LearnReply()
-    share = Share(task.stages, task.groups, range(first, first + learning.updates))
+    share = Share(task.stages, task.groups, range(first, first + learning.updates), task.omissions)
     replay_buffer = _replay_buffer(task, trajectories, blobs)
     code = algorithms.implementation(algorithms.trained(learning))
     data = code.join(learning.spec, trajectories, task.rollouts)

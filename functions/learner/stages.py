@@ -43,7 +43,8 @@ def run(
     stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
         memo: dict[object, Any] = {}
-        calls = [(each, group) for each in stages for group in turns(each, context, share, update)]
+        pairs = ((each, group) for each in stages for group in turns(each, context, share, update))
+        calls = [(each, group) for each, group in pairs if (each.name, group) not in share.omissions]
         for stage, group in calls:
             stage_context = replace(context, tensors={**tensors, **outcome.tensors}, update=update, memo=memo)
             result = code.STAGES[stage.name](stage_context, group)

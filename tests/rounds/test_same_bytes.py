@@ -99,6 +99,19 @@ def test_packs_of_groups_change_no_weight(train, algorithm, workers, learners):
     assert balanced.lines[-1].learners == learners
 
 
+@pytest.mark.parametrize("algorithm", VARIANTS)
+@pytest.mark.parametrize(
+    ("sharing", "workers"),
+    [("sharing.rule=all", 2), pytest.param("sharing.rule=none", 6, marks=pytest.mark.conformance)],
+)
+def test_halves_of_groups_change_no_weight_and_no_metric(train, algorithm, sharing, workers):
+    halved = train(algorithm, sharing, "placement.rule=balanced", workers=workers)
+    fused = train(algorithm, sharing, PLACEMENTS[1])
+    assert halved.sha256 == fused.sha256
+    assert halved.lines[-1].learners == workers
+    assert [line.metrics for line in halved.lines] == [line.metrics for line in fused.lines]
+
+
 def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_other_workers(train, tmp_path):
     def one_answered(state):
         return state.round == 2 and part_of_run(state) == "learn" and any(slot.done for slot in state.slots.values())

@@ -10,7 +10,9 @@ from coordinator.placement.placement_rules import (
     Work,
     balance,
     balanced,
+    divide,
     fused,
+    halves_of,
     packed,
     packs,
     packs_of_parts,
@@ -96,13 +98,87 @@ def test_balanced_is_one_work_per_pack_and_leaves_stages_of_the_team_alone():
     names = ("postprocess", "critic", "policy")
     two = ((0, 3), (2,))
     assert balanced(PPO_STAGES, (0, 2, 3), 1, two) == [
-        [Work("learn/of2/g00", names, (0, 3)), Work("learn/of2/g02", names, (2,))]
+        [Work("learn/of2/000", names, (0, 3)), Work("learn/of2/001", names, (2,))]
     ]
     coupled = (StageSpec("a", (), "group", (), ()), StageSpec("b", ("a",), "team", (), (), couples=True))
     assert [[(work.name, work.groups) for work in wave] for wave in balanced(coupled, (0, 2, 3), 1, two)] == [
-        [("learn/a/of2/g00", (0, 3)), ("learn/a/of2/g02", (2,))],
+        [("learn/a/of2/000", (0, 3)), ("learn/a/of2/001", (2,))],
         [("learn/b", (0, 2, 3))],
     ]
+
+
+def test_a_group_in_two_packs_is_halved_and_both_halves_do_what_critic_and_policy_wait_for():
+    names = ("postprocess", "critic", "policy")
+    assert halves_of(PPO_STAGES, 1) == (("postprocess", "critic"), ("postprocess", "policy"))
+    ((one, other),) = balanced(PPO_STAGES, (0, 1, 2), 1, ((0, 2), (1, 2)))
+    assert one == Work("learn/of2/000", names, (0, 2), omissions=(("policy", 2),))
+    assert other == Work("learn/of2/001", names, (1, 2), omissions=(("critic", 2),))
+    assert {*one.writes(PPO_STAGES)} & {*other.writes(PPO_STAGES)} == {("normaliser", 2)}
+    # One stage of three is left out, of a group that learns from 5 rows.
+    assert one.size(lambda groups: 5 * len(groups)) == 10 - 5 / 3
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        ORDERS["chain"],
+        (StageSpec("a", (), "group", (), ()), StageSpec("b", (), "group", (), (), couples=True)),
+        (StageSpec("a", (), "group", (), ()),),
+    ],
+    ids=["one waits for all others", "groups wait for each other", "one stage"],
+)
+def test_what_waits_for_another_or_for_other_groups_is_not_halved(stages):
+    assert halves_of(stages, 1) == halves_of(PPO_STAGES, 2) == ()
+
+
+def test_halves_go_to_the_slots_that_would_wait():
+    loads, half_loads = dict.fromkeys(range(3), 5.0), dict.fromkeys(range(3), (3.0, 3.5))
+    # Groups of 5 on two slots: 10 and 5 before; with a half each 8 and 8.5.
+    assert divide(balance(loads, 2), loads, half_loads, 2) == ((0, 2), (0, 1))
+    # Three slots have a group each, and a half on a fourth leaves the other two as they are; six have a half each.
+    assert divide((), loads, half_loads, 3) == divide((), loads, half_loads, 4) == ()
+    assert divide((), loads, half_loads, 6) == ((0,), (1,), (2,), (0,), (1,), (2,))
+    # One group of 12 and one of 2: the critic of the large one beside the small.
+    assert divide((), {0: 12.0, 1: 2.0}, {0: (7.0, 6.0), 1: (1.5, 1.5)}, 2) == ((0,), (0, 1))
+
+
+DURATIONS = st.tuples(*[st.integers(1, 20)] * 3)
+
+
+@given(st.lists(DURATIONS, min_size=1, max_size=7), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_halved_packs_run_every_stage_and_never_end_later(groups, slots):
+    """By hand-made durations of each stage: the largest pack takes as long as its stages, repeated ones included."""
+    duration = {
+        (stage.name, group): float(ms)
+        for group, times in enumerate(groups)
+        for stage, ms in zip(PPO_STAGES, times, strict=True)
+    }
+    loads = {group: sum(times) * 1.0 for group, times in enumerate(groups)}
+    half_loads = {
+        group: [sum(duration[stage, group] for stage in half) for half in halves_of(PPO_STAGES, 1)] for group in loads
+    }
+
+    def works(packs):
+        return PLACEMENTS["balanced"](PPO_STAGES, tuple(loads), 1, packs)[0]
+
+    def longest(packs):
+        return max(sum(duration[stage.name, group] for stage, group in work.runs(PPO_STAGES)) for work in works(packs))
+
+    before = balance(loads, slots)
+    after = divide(before, loads, half_loads, slots)
+    assert len(works(after)) <= max(slots, len(groups))
+    assert longest(after) <= longest(before)
+    assert after == before or longest(after) < longest(before)
+    trained = [(stage.name, group) for work in works(after) for stage, group in work.runs(PPO_STAGES)]
+    assert sorted(pair for pair in trained if pair[0] != "postprocess") == sorted(
+        pair for pair in duration if pair[0] != "postprocess"
+    )
+    for work in works(after):
+        runs = {(stage.name, group) for stage, group in work.runs(PPO_STAGES)}
+        assert all(("postprocess", group) in runs for _, group in runs)
+        assert {group for _, group in runs} == {*work.groups}
+    assert len({work.name for work in works(after)}) == len(works(after))
 
 
 def test_balanced_is_packed_with_one_slot_and_fused_with_one_for_each_group():

@@ -572,6 +572,20 @@ def test_the_fastest_has_as_many_learners_as_slots_where_groups_are_unlike():
     assert (fastest.rule, fastest.packs) == ("balanced", unlike.packs)
 
 
+def test_three_equal_groups_fill_two_slots_where_seconds_count():
+    # Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows. One per group: two after each other on one of the
+    # slots, 13 + 13. In one: 10 + 9. Packs of a group and two stages of three of another: 10 + 3 + 2.
+    three = replace(TWO, agents=3, members={0: 1, 1: 1, 2: 1}, packs=((0, 2), (1, 2)))
+    timings = seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
+    ms = {
+        rule: 1000 * forecast(round_placement(rule, 3), three, timings, PRICES).seconds - 11.3
+        for rule in ("fused", "balanced", "packed")
+    }
+    assert ms == pytest.approx({"fused": 26, "balanced": 15, "packed": 19})
+    terms = replace(TERMS, dollars_per_hour=1e9)
+    assert (plan(5, three, timings, terms).rule, plan(5, three, timings, terms).packs) == ("balanced", three.packs)
+
+
 def test_a_current_placement_has_the_packs_of_the_coming_round():
     unlike = replace(TWO, agents=7, members={0: 1, 1: 1, 2: 1, 3: 4}, packs=((0, 1, 2), (3,)))
     terms, timings = replace(TERMS, deadline_s=1e-9), seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
