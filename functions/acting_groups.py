@@ -13,7 +13,7 @@ from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
 from functions.environments.scripted.players import choose
 from functions.nn import heads
-from functions.nn.batched_acting import ActingNetworks, batch_networks
+from functions.nn.batched_acting import ActingNetworks, acting_head, batch_networks
 from functions.nn.heads import Head
 from functions.nn.losses import mask_logits
 
@@ -118,7 +118,7 @@ def acting_groups(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]
                 script = team.opponents.script
             elif acting != "random":
                 networks = batch_networks(replace(spec, classes=(part,)), team, tensors, 0)
-            head = heads.head_of(kind, stochastic=False) if networks is None else networks.head(kind)
+            head = acting_head(team, kind, networks)
             groups.append(ActingGroup(index, positions, part, acting, head, networks, script))
     return tuple(groups)
 

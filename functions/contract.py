@@ -168,6 +168,8 @@ class Team(Message, frozen=True, kw_only=True):
     """Whether networks take the agent's one-hot."""
     opponents: Opponents | None = None
     """Agents that do not learn, each of which is a separate group."""
+    kernels: bool = False
+    """Whether `functions.nn.native` computes what agents do, so that the bytes are the same on every machine."""
 
     @property
     def fixed(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from coordinator.config.schema import Evaluation, RunConfig, algorithm_name
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS, family
 from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
+from functions.environments.task_names import EXACT_PHYSICS
 
 
 class Layer(NamedTuple):
@@ -78,10 +79,16 @@ def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, d
     for rule in DERIVED:
         if layer := rule(config, fixed_keys):
             tables = nest(layer.values).items()
-            sections = {name: msgspec.structs.replace(getattr(config, name), **values) for name, values in tables}
+            sections = {name: _with(getattr(config, name), values) for name, values in tables}
             config = msgspec.structs.replace(config, **sections)
             origins |= dict.fromkeys(layer.values, layer.origin)
     return config.effective(), origins
+
+
+def _with(section: Any, values: Mapping[str, Any]) -> Any:
+    """The section with these values; those in a table of its own are added to the table."""
+    inner = {name: {**getattr(section, name), **value} for name, value in values.items() if isinstance(value, Mapping)}
+    return msgspec.structs.replace(section, **{**values, **inner})
 
 
 def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
@@ -109,6 +116,14 @@ def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
         return None
     engine = "numpy" if config.algorithm.device == "cpu" and not config.algorithm.needs_torch else "torch"
     return Layer("algorithm.engine=auto", {"algorithm.engine": engine})
+
+
+def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """What the kernels compute has the same bytes on every machine, and so has what it is computed from."""
+    key = f"task.options.{EXACT_PHYSICS}"
+    if config.algorithm.engine != "native" or family(config.task.name) != "mpe/" or key in fixed_keys:
+        return None
+    return Layer("algorithm.engine=native", {key: True})
 
 
 def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
@@ -178,6 +193,7 @@ DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _shared_networks,
     _recurrent,
     _engine,
+    _exact_physics,
     _packed_learners,
     _annealing,
     _ending_evaluations,

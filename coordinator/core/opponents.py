@@ -3,6 +3,8 @@ players."""
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from coordinator.config.schema import RANDOM, RunConfig, Sharing
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
 from coordinator.rules.sharing import SHARING_MODES, by_name
@@ -32,7 +34,9 @@ def initial_team(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | No
         groups = by_name(spec.agents, sharing.groups or ())
     else:
         groups = mode.initial(classes_by_side(spec), sharing.start)
-    return with_opponents(config, spec, policies, Team(groups=groups, identity=takes_identity(sharing)))
+    kernels = config.algorithm.engine == "native"
+    team = Team(groups=groups, identity=takes_identity(sharing), kernels=kernels)
+    return with_opponents(config, spec, policies, team)
 
 
 def takes_identity(settings: Sharing) -> bool:
@@ -52,7 +56,7 @@ def with_opponents(config: RunConfig, spec: EnvSpec, policies: FixedOpponents | 
     elif script_names.is_scripted_name(config.opponents.policies):
         acting, script = "scripted", script_names.reference(config.opponents.policies, config.task.name)
     groups = tuple(agent if agent in agents else group for agent, group in enumerate(team.groups))
-    return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting, script=script))
+    return replace(team, groups=groups, opponents=Opponents(agents=agents, acting=acting, script=script))
 
 
 def evaluated_side(config: RunConfig, spec: EnvSpec) -> Side | None:

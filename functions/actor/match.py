@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.contract import Match, Opponents, SampleTask, Team
+from functions.contract import Match, Opponents, SampleTask
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.batched_acting import single_agent_policy
@@ -27,7 +27,7 @@ def meet(
     script = match.team.opponents
     if script is not None:
         opponents = replace(script, agents=agents)
-    team = Team(groups=groups, identity=task.team.identity, opponents=opponents)
+    team = replace(task.team, groups=groups, opponents=opponents)
     learning = {f"policy/{group_name(group)}/" for group in team.learning}
     weights = {name: array for name, array in newest.items() if name.startswith(tuple(learning))}
     for agent in agents if script is None else ():

@@ -14,6 +14,9 @@ from typing import NamedTuple, cast
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment
 from functions.plug_in_registry import Registry, load_error
 
+# The option of `mpe/` tasks by which their physics has the same bytes on every machine, to the last bits that of mpe2.
+EXACT_PHYSICS = "exact_physics"
+
 Make = Callable[[EnvTask, int], VectorEnvironment]
 
 BUILT_IN: dict[str, Make | str] = {

@@ -11,6 +11,8 @@ time and then continue with copies of it; the paper does not define the other le
 All networks take the agent's one-hot, so shapes never change.
 """
 
+from msgspec.structs import replace
+
 from functions.actor.handler import Rollouts
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig
@@ -99,7 +101,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
     algorithm = algorithms.algorithm(task.learning.algorithm)
     return Context(
         spec=task.learning.spec,
-        team=Team(groups=tuple(range(len(task.team.groups))), identity=True),
+        team=replace(task.team, groups=tuple(range(len(task.team.groups))), opponents=None),
         config=algorithms.configuration(algorithm, task.learning.hyperparameters).resolved(task.learning.spec),
         seed=task.address.seed,
         round=task.address.round,

@@ -7,7 +7,7 @@ agents, then blocks.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
-from functions.nn.heads import Head, head_of_network, outputs_of
+from functions.nn.discrete import OneChoice
+from functions.nn.heads import Head, head_of, head_of_network, outputs_of
 from functions.nn.layers import Gru, Layer, forward
 from functions.nn.normaliser import SEEN, InputStatistics
 from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
 from functions.nn.recurrent import Weights, weights_of
 from functions.nn.shape import tensor_names
+
+if TYPE_CHECKING:
+    from functions.nn.native.acting import NativeNetworks
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class BatchedNetwork:
         return forward(self.layers, inputs, state)
 
 
-ActingNetworks = BatchedNetwork | OnnxNetworks
+ActingNetworks = Union[BatchedNetwork, OnnxNetworks, "NativeNetworks"]
 
 
 def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> ActingNetworks:
@@ -72,12 +76,24 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
     layers = [_stack(each) for each in zip(*(network.layers for network in networks), strict=True)]
     if team.identity:
         layers[0] = _fold_identity(layers[0], kind.observation_size, kind.agents)
+    log_stds = [network.log_std for network in networks if network.log_std is not None]
+    log_std = np.stack(log_stds)[:, None] if log_stds else None
     statistics = [tensors.get(f"{_prefix(team.groups[agent])}/{SEEN}") for agent in kind.agents]
     normalisers = [InputStatistics(each).normaliser(networks[0].dtype) for each in statistics if each is not None]
-    if normalisers:
-        layers.insert(0, _stack(normalisers))
-    log_stds = [network.log_std for network in networks if network.log_std is not None]
-    return BatchedNetwork(layers, np.stack(log_stds)[:, None] if log_stds else None, networks[0].clips_actions)
+    first = [_stack(normalisers)] if normalisers else []
+    if team.kernels and (native := _in_c(networks[0], layers, first, log_std)):
+        return native
+    return BatchedNetwork([*first, *layers], log_std, networks[0].clips_actions)
+
+
+def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -> Head:
+    """The action head of agents of the class; those without networks act by chance."""
+    head = head_of(kind, stochastic=False) if networks is None else networks.head(kind)
+    if not team.kernels or not isinstance(head, OneChoice):
+        return head
+    from functions.nn.native.acting import NativeChoice
+
+    return NativeChoice(head.width)
 
 
 def single_agent_policy(
@@ -125,6 +141,15 @@ def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], in
             )
         before = shapes
     return [of_group[team.groups[agent]] for agent in kind.agents]
+
+
+def _in_c(
+    first: Weights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
+) -> "NativeNetworks | None":
+    """The stacked layers of networks like `first` as the kernels compute them; None if they do not."""
+    from functions.nn.native.acting import native_networks
+
+    return native_networks(first.network, layers, normalisers, log_std)
 
 
 def _prefix(group: int) -> str:

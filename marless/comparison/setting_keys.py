@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from coordinator.config.unknown_keys import nearest_key
 from coordinator.errors import UserError
 from functions.environments.base import EnvTask
+from functions.environments.task_names import EXACT_PHYSICS
 from functions.text.redaction import is_secret
 from marless.comparison.run_evaluations import ComparedRun
 from marless.program import program_name
@@ -140,7 +141,8 @@ def _task_name(runs: Sequence[ComparedRun], keys: Sequence[str]) -> str:
 
 
 def _all_keys(runs: Sequence[ComparedRun]) -> dict[str, None]:
-    return dict.fromkeys(key for run in runs for key in run.config)
+    """Without the one that follows from the engine and changes last bits alone."""
+    return dict.fromkeys(key for run in runs for key in run.config if key != f"task.options.{EXACT_PHYSICS}")
 
 
 def _rank(key: str) -> int:

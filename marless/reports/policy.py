@@ -33,7 +33,7 @@ from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.observations import SpaceError
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.environments.spaces.team import TeamCodec
-from functions.environments.task_names import is_adapted
+from functions.environments.task_names import EXACT_PHYSICS, is_adapted
 from functions.keys import group_name
 from functions.language.task_names import is_language_task
 from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
@@ -187,7 +187,8 @@ class _Actor:
         spec, last_action = header.spec, header.task.last_action
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
-        networks = batch_networks(alone, header.team, tensors, 0)
+        # In numpy, so that a policy file asks for no compiler; `player` acts as the run did.
+        networks = batch_networks(alone, msgspec.structs.replace(header.team, kernels=False), tensors, 0)
         return cls(
             native_spaces.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action
         )
@@ -225,8 +226,14 @@ def without_secrets(task: EnvTask) -> EnvTask:
 
 
 def same_task(one: EnvTask, other: EnvTask) -> bool:
-    """Whether policies of one task play the other; a key or a password is no part of a task."""
-    return without_secrets(one) == without_secrets(other)
+    """Whether policies of one task play the other; a key or a password is no part of a task, nor are last bits."""
+    return _game(one) == _game(other)
+
+
+def _game(task: EnvTask) -> EnvTask:
+    task = without_secrets(task)
+    options = {name: value for name, value in task.options.items() if name != EXACT_PHYSICS}
+    return msgspec.structs.replace(task, options=options)
 
 
 def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:

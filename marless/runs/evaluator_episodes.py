@@ -71,7 +71,7 @@ def _team(plan: Plan, state: State, spec: EnvSpec) -> Team:
         agents_of_kind = names[kind.name].agents
         for place, agent in enumerate(kind.agents):
             groups[agent] = state.team.groups[agents_of_kind[place % len(agents_of_kind)]]
-    return Team(groups=tuple(groups))
+    return msgspec.structs.replace(state.team, groups=tuple(groups), identity=False, opponents=None)
 
 
 def _members(spec: EnvSpec) -> tuple[object, ...]:

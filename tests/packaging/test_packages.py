@@ -61,6 +61,8 @@ OWNERS = importlib.metadata.packages_distributions()
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
 # What a task's resources bring, where its run has some.
 ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
+# What actors of native runs, and environments of theirs, compute by.
+ACTING = {"functions.nn.native.acting", "functions.environments.mpe.native_world"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # What it imports where a process waits for functions, or governs a study.
 LISTENING, GOVERNING = {"coordinator.drive.attempt_record"}, {"coordinator.drive.study_governor"}
@@ -74,7 +76,8 @@ LEARNING = {
 # What learners import when a run names the engine.
 ENGINES = {
     "functions.algorithms.engines.native_engine", "functions.nn.native", "functions.nn.native.calls",
-    "functions.nn.native.kernels", "functions.nn.native.losses", "functions.nn.native.variants",
+    "functions.nn.native.elementwise", "functions.nn.native.kernels", "functions.nn.native.losses",
+    "functions.nn.native.random_matrices", "functions.nn.native.variants", "functions.nn.native.weights",
     "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
     "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
     "functions.nn.torch_weights", "functions.kernel_variables",
@@ -159,7 +162,7 @@ print(json.dumps(sorted(sys.modules)))
 
 def later(function):
     others = {"learner": LEARNING, "coordinator": LEARNING | SCRIPTED | LISTENING | GOVERNING}.get(function, set())
-    return others if function == COORDINATOR else others | ENVIRONMENTS | ASKING
+    return others if function == COORDINATOR else others | ENVIRONMENTS | ASKING | ACTING
 
 
 def ours(modules):

@@ -24,6 +24,7 @@ from functions.environments.base import (
 )
 from functions.environments.mpe import shapes
 from functions.environments.mpe.actions import Controls, in_numbers
+from functions.environments.mpe.exact_world import exact_world
 from functions.environments.mpe.world import Body, Numbers, Real, World
 from functions.environments.scene import Colour, Scene
 
@@ -79,11 +80,14 @@ class Scenario(ABC):
 class Engine:
     """A scenario as a `VectorEnvironment`; all environments end together, after `max_cycles` steps."""
 
-    def __init__(self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False) -> None:
+    def __init__(
+        self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False, exact: bool = False
+    ) -> None:
         self.num_envs = num_envs
         self.spec = _spec(scenario, max_cycles, continuous)
         self._scenario = scenario
-        self._world = _world(scenario, num_envs)
+        self._world_type = exact_world() if exact else World
+        self._world = self._new_world(num_envs)
         self._controls = [Controls(kind, scenario.agents[kind.agents[0]], scenario.words) for kind in self.spec.classes]
         self._features = tuple(
             np.zeros((len(group.agents), group.observation_size, num_envs), np.float32) for group in scenario.classes
@@ -112,9 +116,9 @@ class Engine:
         if not rngs or self.num_envs % len(rngs):
             raise ValueError(f"{self.num_envs} environments are not {len(rngs)} equal blocks")
         self._rngs = tuple(rngs)
-        world, scenario, num_envs = self._world, self._scenario, self.num_envs // len(rngs)
+        world, num_envs = self._world, self.num_envs // len(rngs)
         # Scenarios draw for a world of the block's size, so that its numbers do not depend on other blocks.
-        self._block = world if len(rngs) == 1 else _world(scenario, num_envs)
+        self._block = world if len(rngs) == 1 else self._new_world(num_envs)
         return self._restart()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
@@ -190,6 +194,10 @@ class Engine:
         position, velocity, goals, messages = (saved[name] for name in ("position", "velocity", "goals", "said"))
         return self.restore(WorldState(position, velocity, goals, messages, saved["cycle"].item()))
 
+    def _new_world(self, num_envs: int) -> World:
+        scenario = self._scenario
+        return self._world_type(scenario.agents, scenario.landmarks, scenario.goals, scenario.words, num_envs)
+
     def _restart(self) -> Observation:
         self._cycle = 0
         self._world.said[:] = 0.0
@@ -206,10 +214,6 @@ class Engine:
         # New arrays, contiguous by agent, because callers keep them and multiply them per agent.
         values = tuple(rows.transpose(0, 2, 1).copy().swapaxes(0, 1) for rows in self._features)
         return Observation(values, self._alive)
-
-
-def _world(scenario: Scenario, num_envs: int) -> World:
-    return World(scenario.agents, scenario.landmarks, scenario.goals, scenario.words, num_envs)
 
 
 def _spec(scenario: Scenario, horizon: int, continuous: bool) -> EnvSpec:

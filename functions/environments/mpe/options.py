@@ -1,7 +1,8 @@
 """The `agents` and options that a scenario takes; errors are one line that names the wrong value and the valid ones.
 
 Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
-`continuous_actions`: actions are then continuous, between 0 and 1, see `functions.environments.mpe.actions`.
+`continuous_actions`: actions are then continuous, between 0 and 1, see `functions.environments.mpe.actions`; and
+`exact_physics`: every machine then gives the same bytes, see `functions.environments.mpe.arithmetic`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import Engine, Scenario
+from functions.environments.task_names import EXACT_PHYSICS
 
 # Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
@@ -96,7 +98,7 @@ def two_sides(num_good: int, num_adversaries: int) -> Size:
     return size
 
 
-_COMMON: dict[str, Check] = {"max_cycles": whole(1), "continuous_actions": flag}
+_COMMON: dict[str, Check] = {"max_cycles": whole(1), "continuous_actions": flag, EXACT_PHYSICS: flag}
 _MAX_CYCLES = 25
 
 
@@ -111,6 +113,7 @@ def maker(
         options = check_options(task, {**_COMMON, **own_checks})
         arguments = {name: value for name, value in options.items() if name in own_checks}
         world = scenario(**arguments | size(task, options))
-        return Engine(world, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))
+        flags = (options.get(name, False) for name in ("continuous_actions", EXACT_PHYSICS))
+        return Engine(world, num_envs, options.get("max_cycles", _MAX_CYCLES), *flags)
 
     return make

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.environments.mpe.arithmetic import MPE2
 from functions.environments.scene import Colour
 
 Real = NDArray[np.float64]
@@ -50,6 +51,8 @@ class World:
     words, E]``: the latest message of each agent, zeros without one. `relative` ``[agents, rows of position, 2, E]``:
     positions relative to each agent; `squares` their squares; `distance` ``[agents, rows of position, E]``.
     """
+
+    arithmetic = MPE2
 
     def __init__(
         self, agents: tuple[Body, ...], landmarks: tuple[Body, ...], goals: int, words: int, num_envs: int
@@ -128,7 +131,7 @@ class World:
     def _prepare_motion(self, agents: tuple[Body, ...]) -> None:
         """The rows of the agents that move, as views."""
         moving = [number for number, body in enumerate(agents) if body.moves]
-        movers = slice(moving[0], moving[-1] + 1) if moving else slice(0)
+        self._movers = movers = slice(moving[0], moving[-1] + 1) if moving else slice(0)
         self._moving = self.position[movers]
         self._speeds = self.velocity[movers]
         self._pushes = self._force[movers]
@@ -160,9 +163,7 @@ class World:
         np.take(self.relative.reshape(-1, 2, self.num_envs), self._pairs, axis=0, out=push, mode="clip")
         np.subtract(self._reach, apart, out=overlap)
         overlap /= CONTACT_MARGIN
-        # Avoids exp's slow path for results below 1e-308; such a force can change a zero only.
-        np.maximum(overlap, -700.0, out=overlap)
-        np.logaddexp(0.0, overlap, out=overlap)
+        self.arithmetic.softplus(overlap)
         overlap *= CONTACT_MARGIN
         push *= CONTACT_FORCE
         push /= apart[:, None]

@@ -28,6 +28,10 @@ _ACTIVATIONS = {Tanh: 0, Relu: 1}
 _ALIGNMENT = 64
 
 
+Room = tuple[ctypes.Array[ctypes.c_char], Array]
+"""Networks as C has them, side by side, and the memory that they work in."""
+
+
 class Optimiser:
     """Adam on the flat vector `parameters`, see `functions.nn.adam.Adam`; `gradient` is what `step` steps along."""
 
@@ -65,15 +69,14 @@ class Perceptron:
     def __init__(self, network: Network) -> None:
         self._network, self._most_rows = network, -1
         self._perceptron_parameters = network.parameters - network.gaussian * network.sizes[-1]
-        self._fields = ctypes.create_string_buffer(kernels().network_bytes())
-        self._memory: Array
+        self._room: Room
 
     def forward(self, parameters: Array, inputs: Array) -> Array:
         """Outputs ``[B, out]`` of rows ``[B, in]``."""
         rows = self._make_room(len(inputs))
         outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
         kernels().network_forward(
-            self._fields,
+            self._room[0],
             address(parameters, np.float32, (self._perceptron_parameters,)),
             address(inputs, np.float32, (rows, self._network.sizes[0])),
             rows,
@@ -87,7 +90,7 @@ class Perceptron:
         if rows > self._most_rows:
             raise ValueError(f"{rows} rows, and the latest forward pass had {self._most_rows} at most")
         kernels().network_backward(
-            self._fields,
+            self._room[0],
             address(grad_output, np.float32, (rows, self._network.sizes[-1])),
             rows,
             address(gradient, np.float32, (self._perceptron_parameters,)),
@@ -113,23 +116,29 @@ class Perceptron:
             training.norms.ctypes.data,
         )
         policy, values = loss.fields(len(inputs), self._network.sizes[-1])
-        kernels().network_train(self._fields, byref(optimiser.fields), byref(passes), policy, values)
+        kernels().network_train(self._room[0], byref(optimiser.fields), byref(passes), policy, values)
         return training
 
     def _make_room(self, rows: int) -> int:
         """Makes room for passes over so many rows; what the smaller room held is lost."""
         if rows <= self._most_rows:
             return rows
-        network, widths = self._network, np.array(self._network.sizes, np.int64)
-        numbers = kernels().network_numbers(
-            self._fields, len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation],
-            network.norm is not None, rows,
-        )  # fmt: skip
-        memory = np.zeros(numbers + _ALIGNMENT, np.float32)
-        offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
-        self._memory, self._most_rows = memory[offset : offset + numbers], rows
-        kernels().network_place(self._fields, self._memory.ctypes.data)
+        self._room, self._most_rows = room_for(self._network, rows, 1), rows
         return rows
+
+
+def room_for(network: Network, most_rows: int, count: int) -> Room:
+    """So many networks of one shape, for passes over `most_rows` rows."""
+    each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
+    fields = ctypes.create_string_buffer(count * each)
+    places = [byref(fields, number * each) for number in range(count)]
+    shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None
+    numbers = max(kernels().network_numbers(place, *shape, most_rows) for place in places)
+    memory = np.zeros(count * numbers + _ALIGNMENT, np.float32)
+    offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
+    for number, place in enumerate(places):
+        kernels().network_place(place, memory[offset + number * numbers :].ctypes.data)
+    return fields, memory
 
 
 def covers(network: Network, parameters: Array) -> bool:

@@ -3,6 +3,7 @@
 #include "elementwise.h"
 #include "losses.h"
 #include "network.h"
+#include "physics.h"
 
 typedef struct {
     float *begin;
@@ -68,12 +69,23 @@ EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widt
 /* `memory` holds so many zeros, which stay where rows are padded. */
 EXPORT void network_place(Network *net, float *memory) { lay_out(net, memory); }
 
+EXPORT void network_pack(Network *net, const float *parameters) { pack(net, parameters); }
+
+/* Outputs [networks, rows, out] of inputs [networks, rows, in], for networks of one shape whose parameters are packed. */
+EXPORT void networks_forward(Network *nets, int64_t networks, const float *inputs, int64_t rows, float *outputs) {
+    int64_t in = nets->widths[0], out = nets->widths[nets->layers], stride = padded(out), most = nets->most_rows;
+    for (Network *net = nets; net < nets + networks; net++)
+        for (int64_t from = 0, some; from < rows; from += some, inputs += some * in) {
+            some = rows - from < most ? rows - from : most;
+            forward(net, inputs, 0, some);
+            for (int64_t row = 0; row < some; row++, outputs += out)
+                memcpy(outputs, net->units[net->layers] + row * stride, out * sizeof(float));
+        }
+}
+
 EXPORT void network_forward(Network *net, const float *parameters, const float *inputs, int64_t rows, float *outputs) {
-    int64_t out = net->widths[net->layers], stride = padded(out);
     pack(net, parameters);
-    forward(net, inputs, 0, rows);
-    for (int64_t row = 0; row < rows; row++)
-        memcpy(outputs + row * out, net->units[net->layers] + row * stride, out * sizeof(float));
+    networks_forward(net, 1, inputs, rows, outputs);
 }
 
 /* The gradient [parameters] from d loss / d outputs [rows, out] of the latest forward pass. */

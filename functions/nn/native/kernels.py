@@ -16,6 +16,8 @@ from functions.nn.layers import Array
 from functions.nn.native.variants import SOURCE, VARIANTS, library_name
 
 RowIndices = NDArray[np.int64]
+BLOCK = 16
+"""That of lanes.h."""
 METRICS = 3
 """The metrics of a row that a loss writes."""
 
@@ -67,6 +69,11 @@ _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64)),
     "network_place": (None, (c_void_p, c_void_p)),
     "network_forward": (None, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
+    "network_pack": (None, (c_void_p, c_void_p)),
+    "networks_forward": (None, (c_void_p, c_int64, c_void_p, c_int64, c_void_p)),
+    "choices_draw": (None, (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p)),
+    "doubles_exp": (None, (c_void_p, c_int64)),
+    "world_advance": (None, (c_void_p,)),
     "network_backward": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
     "network_step": (c_double, (POINTER(AdamFields),)),
     "network_train": (

@@ -3,7 +3,7 @@
 #ifndef LOSSES_H
 #define LOSSES_H
 
-#include "elementary.h"
+#include "softmax.h"
 
 #define ILLEGAL -1e9f
 
@@ -32,19 +32,8 @@ INLINE void policy_rows(const PolicyRows *policy, const int64_t *places, int64_t
             if (policy->legal && lane < rows && !policy->legal[places[lane] * actions + action]) logit = ILLEGAL;
             planes[action * LANES + lane] = logit;
         }
-    vf most = load(planes);
-    for (int64_t action = 1; action < actions; action++) {
-        vf plane = load(planes + action * LANES);
-        most = where(plane > most, plane, most);
-    }
-    vf sum = all(0), negative_entropy = all(0);
     float *log_p = planes, *p = planes + actions * LANES;
-    for (int64_t action = 0; action < actions; action++) {
-        vf shifted = load(planes + action * LANES) - most;
-        store(log_p + action * LANES, shifted);
-        sum += exponential(shifted);
-    }
-    vf log_sum = logarithm(sum);
+    vf log_sum = log_total(planes, actions, p), negative_entropy = all(0);
     for (int64_t action = 0; action < actions; action++) {
         vf plane = load(log_p + action * LANES) - log_sum, probability = exponential(plane);
         store(log_p + action * LANES, plane);

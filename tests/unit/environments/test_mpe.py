@@ -363,7 +363,7 @@ def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_age
         (EnvTask(name="mpe/simple_spread", options={"speed": 1}), "no option 'speed' .*local_ratio, max_cycles"),
         (
             EnvTask(name="mpe/simple_adversary", options={"local_ratio": 0.5}),
-            "no option 'local_ratio' .*: continuous_actions, max",
+            "no option 'local_ratio' .*: continuous_actions, exact_physics, max",
         ),
         (EnvTask(name="mpe/simple_spread", options={"local_ratio": 1.5}), "local_ratio is a number from 0 to 1"),
         (EnvTask(name="mpe/simple_spread", options={"local_ratio": "half"}), "local_ratio is a number from 0 to 1"),

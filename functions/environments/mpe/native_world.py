@@ -1,0 +1,50 @@
+"""Worlds stepped by the kernels."""
+
+from ctypes import Structure, byref, c_int64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from functions.environments.mpe.arithmetic import EXACT
+from functions.environments.mpe.world import World
+from functions.nn.native.doubles import exp
+from functions.nn.native.kernels import address, kernels
+
+_SIZES = ("agents", "rows", "envs", "first_moving", "moving", "pairs")
+_ARRAYS = ("position", "velocity", "force", "relative", "squares", "distance", "most_speed", "reach")
+_PLACES = ("first", "second")
+
+
+class _Fields(Structure):
+    """`World` of physics.h."""
+
+    _fields_ = [
+        *((name, c_int64) for name in _SIZES),
+        *((name, c_void_p) for name in (*_ARRAYS, *_PLACES, "strength")),
+    ]
+
+
+class NativeWorld(World):
+    """See `exact_world.ExactWorld`, whose bytes it has."""
+
+    arithmetic = EXACT._replace(exp=exp)
+
+    def __init__(self, *arguments: Any) -> None:
+        """See `World`."""
+        super().__init__(*arguments)
+        rows, moving = len(self.position), len(self._moving)
+        doubles = (
+            self.position, self.velocity, self._force, self.relative, self.squares, self.distance,
+            self._max_speed, self._reach,
+        )  # fmt: skip
+        places, strength = np.divmod(self._pairs, rows), np.zeros(self.num_envs)
+        self._arrays = *doubles, *places, strength
+        self._fields = _Fields(
+            self.agents, rows, self.num_envs, self._movers.start or 0, moving, len(self._pairs),
+            *(address(array, array.dtype, array.shape) for array in self._arrays),
+        )  # fmt: skip
+
+    def advance(self) -> None:
+        """See `World`."""
+        if len(self._moving):
+            kernels().world_advance(byref(self._fields))

@@ -1,0 +1,104 @@
+"""Acting by the kernels: the networks of a class's agents, and draws of one choice among actions.
+
+Rows are independent of each other, so an agent's actions do not depend on other agents, nor on blocks of environments.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from functions.environments.base import ActionArray, AgentClass, FloatArray
+from functions.nn.discrete import OneChoice
+from functions.nn.heads import Head, head_of_network
+from functions.nn.layers import Array, Layer
+from functions.nn.native.calls import covers, room_for
+from functions.nn.native.kernels import BLOCK, address, kernels
+from functions.nn.shape import Network, stored_order
+
+# Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
+_ROWS = 96
+
+
+class NativeNetworks:
+    """See `functions.nn.batched_acting.BatchedNetwork`."""
+
+    recurrent = False
+
+    @property
+    def clips_actions(self) -> bool:
+        """Whether sampled continuous actions are clipped."""
+        return self._network.clipped
+
+    def __init__(
+        self, network: Network, parameters: Array, normalisers: Sequence[Layer], log_std: FloatArray | None
+    ) -> None:
+        """`parameters` ``[n, parameters]`` of a network that the kernels cover, after `normalisers` of observations."""
+        self.log_std = log_std
+        self._network, self._agents, self._normalisers = network, len(parameters), normalisers
+        self._room = room_for(network, _ROWS, self._agents)
+        fields, _ = self._room
+        each = len(fields) // self._agents
+        for agent, flat in enumerate(parameters):
+            place = ctypes.byref(fields, agent * each)
+            kernels().network_pack(place, address(flat, np.float32, flat.shape))
+
+    def head(self, kind: AgentClass) -> Head:
+        """The action head of agents of the class."""
+        return head_of_network(kind, self._network.sizes[-1], self.log_std, self.clips_actions)
+
+    def start(self, num_envs: int) -> None:
+        """There is no hidden state."""
+
+    def outputs(self, inputs: FloatArray, state: FloatArray | None) -> tuple[FloatArray, None]:
+        """Outputs ``[n, blocks, E, width]`` of inputs ``[n, blocks, E, F]``."""
+        for layer in self._normalisers:
+            inputs, _ = layer.forward(inputs)
+        rows = inputs.shape[:-1]
+        outputs = np.empty((*rows, self._network.sizes[-1]), np.float32)
+        inputs = np.ascontiguousarray(inputs, np.float32)
+        kernels().networks_forward(
+            self._room[0],
+            self._agents,
+            address(inputs, np.float32, (self._agents, *rows[1:], self._network.sizes[0])),
+            rows[1] * rows[2],
+            outputs.ctypes.data,
+        )
+        return outputs, None
+
+
+def native_networks(
+    network: Network, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
+) -> NativeNetworks | None:
+    """The networks of n agents, whose stacked `layers` have a `network`'s shape but for the width of their inputs; None
+    if the kernels do not cover them."""
+    order = stored_order([type(layer) for layer in layers])
+    arrays = [array for index in order for array in layers[index].arrays]
+    parameters = np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+    inputs = layers[0].arrays[0].shape[-2]
+    network = replace(network, sizes=(inputs, *network.sizes[1:]))
+    return NativeNetworks(network, parameters, normalisers, log_std) if covers(network, parameters) else None
+
+
+@dataclass(frozen=True)
+class NativeChoice(OneChoice):
+    """One choice that the kernels draw; its log-probabilities are those of the learners' loss, bit for bit."""
+
+    def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
+        """See `functions.nn.discrete.draw`."""
+        if outputs.dtype != np.float32:
+            return super().draw(outputs, log_std, noise)
+        logits, uniforms = np.ascontiguousarray(outputs), np.ascontiguousarray(noise)
+        actions, log_p = np.empty(noise.shape, np.int64), np.empty(noise.shape, np.float32)
+        planes = np.empty((self.width, 2, BLOCK), np.float32)
+        kernels().choices_draw(
+            address(logits, np.float32, (*noise.shape, self.width)),
+            address(uniforms, np.float32, noise.shape),
+            noise.size,
+            self.width,
+            planes.ctypes.data,
+            actions.ctypes.data,
+            log_p.ctypes.data,
+        )
+        return actions, log_p
