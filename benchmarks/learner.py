@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ NUM_ENVS, HIDDEN = 64, 64
 LARGE = 1024
 
 Array = NDArray[Any]
+EngineName = Literal["auto", "numpy", "native"]
 Layers = tuple[int, ...]
 # Rows, inner width and columns of a matrix product.
 Shape = tuple[int, int, int]
@@ -37,8 +38,8 @@ Shape = tuple[int, int, int]
 
 @dataclass
 class Record:
-    """One value per repetition: `sampling_ms` and `learning_ms` of a round, `products_ms` of the learning's matrix
-    products alone, `large_gflops` of a large product.
+    """One value per repetition: `sampling_ms` and `learning_ms` of the next round, `products_ms` of the learning's
+    matrix products alone, `large_gflops` of a large product.
 
     `flops` counts multiplications and additions of the round's matrix products only, `parameters` those of one agent's
     policy and critic.
@@ -54,13 +55,20 @@ class Record:
 
 class Round:
     """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments; starts with the policies of
-    round 0. The networks have two hidden layers of `hidden` units."""
+    round 0. The networks have two hidden layers of `hidden` units, and `engine` computes them."""
 
-    def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1, hidden: int = HIDDEN) -> None:
+    def __init__(
+        self,
+        task: EnvTask = TASK,
+        num_envs: int = NUM_ENVS,
+        rollouts: int = 1,
+        hidden: int = HIDDEN,
+        engine: EngineName = "auto",
+    ) -> None:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
-        self.config = MappoConfig(hidden=(hidden, hidden)).resolved(self.spec)
+        self.config = MappoConfig(hidden=(hidden, hidden), engine=engine).resolved(self.spec)
         self._code = algorithms.implementation(self._mappo)
         self.team = Team(groups=tuple(range(len(self.spec.agents))))
         self._tensors: dict[str, Array] = {}
@@ -166,18 +174,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learner", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--hidden", type=int, default=HIDDEN, help="units of each of the two hidden layers")
+    parser.add_argument("--engine", choices=get_args(EngineName), default="auto", help="what computes networks")
     args = parser.parse_args()
-    round_ = Round(hidden=args.hidden)
+    round_ = Round(hidden=args.hidden, engine=args.engine)
     context = round_.sample()
     shapes = round_products(context)
     alone = products_alone(shapes)
     record = Record(flops(shapes), sum(Network(layers).parameters for layers in networks(context)))
-    round_.learn(context)
+    round_.go_on(round_.learn(context).tensors)
     for _ in range(args.repetitions):
         began = time.perf_counter()
         context = round_.sample()
         sampled = time.perf_counter()
-        round_.learn(context)
+        round_.go_on(round_.learn(context).tensors)
         record.sampling_ms.append((sampled - began) * 1000)
         record.learning_ms.append((time.perf_counter() - sampled) * 1000)
         record.products_ms.append(alone())

@@ -12,9 +12,12 @@ from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients
 from benchmarks.training import UNEVALUATED, command, trained
 from coordinator.pricing.prices import load_prices
+from functions.contract import MissingExtra
+from functions.nn.native.kernels import kernels
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
 INSTANCE = "c6a.large"  # the instance type whose price the plain loop is charged
+STEPS = 1600  # of a round
 ROLLOUTS = (10, 100, 1000)
 TARGETS = ("-46", "-36")
 # Required shares of the plain loop's rate, for the default placement. The rule is fixed here because picking the best
@@ -57,8 +60,11 @@ def sections() -> dict[str, Callable[[Effort], list[Row]]]:
 
 def end_to_end(effort: Effort) -> list[Row]:
     """Rates of the plain loop and of the system in turn, and the breakdown of a round's time with one worker."""
-    systems = [(workers, rule) for workers in (1, 2) for rule in ("packed", "fused", "split")]
+    systems = [(workers, rule) for workers in (1, 2) for rule in ("packed", "fused", "balanced", "split")]
+    systems.remove((1, "balanced"))  # which is `packed`
+    engine = engines_at_hand()[-1]
     plain: list[float] = []
+    our_loop: list[float] = []
     rates: dict[tuple[int, str], list[float]] = {system: [] for system in systems}
     times: list[dict[str, float]] = []
     for seed in range(1, effort.repetitions + 1):
@@ -68,15 +74,25 @@ def end_to_end(effort: Effort) -> list[Row]:
         for workers, rule in systems:
             training = trained(workers, *UNEVALUATED, *run, f"placement.rule={rule}")
             rates[workers, rule].append(training.env_steps_per_second)
+        our_loop.append(_own_loop_rate(engine, effort.steps // STEPS))
         alone = measured("learner")
         proper = {name: statistics.median(alone[f"{name}_ms"]) for name in ("sampling", "learning")}
         times.append({**measured("system", *run, "placement.rule=packed"), **proper})
     rows = [Row("plain loop, env steps/s", plain, ratios=_over(plain, PLAIN_RATE), against="23,000/s", least=0.9)]
+    name = f"plain loop of our actor and our learner ({engine}), env steps/s"
+    rows.append(Row(name, our_loop, ratios=quotients(our_loop, plain), against="plain loop"))
     for (workers, rule), found in rates.items():
         least = BARS.get((workers, rule))
         name = f"marless train, {_workers(workers)}, {rule}, env steps/s"
         rows.append(Row(name, found, ratios=quotients(found, plain), against="plain loop", least=least))
     return rows + _shares(times)
+
+
+def _own_loop_rate(engine: str, rounds: int) -> float:
+    """Steps per second of so many rounds of our actor and learner in one process, without functions."""
+    times = measured("learner", "--engine", engine, "--repetitions", rounds)
+    seconds: float = (sum(times["sampling_ms"]) + sum(times["learning_ms"])) / 1000
+    return STEPS * rounds / seconds
 
 
 def _workers(count: int) -> str:
@@ -153,23 +169,28 @@ def actors(effort: Effort) -> list[Row]:
 
 
 def learner(effort: Effort) -> list[Row]:
-    """The learner's computation alone, compared with its matrix products alone."""
-    found = measured("learner", "--repetitions", 4 * effort.repetitions)
-    whole, products = found["learning_ms"], found["products_ms"]
-    rate = [found["flops"] / ms / 1e6 for ms in whole]
-    peak = [found["flops"] / ms / 1e6 for ms in products]
-    return [
-        Row("matrix products of these shapes alone, GFLOP/s", peak, ".1f"),
-        Row("one large product, GFLOP/s", found["large_gflops"], ".1f"),
-        Row(
-            f"learner, a round of 1,600 steps ({found['flops'] / 1e9:.2f} GFLOP of products)",
-            whole,
-            ".1f",
-            "ms",
-            quotients(rate, peak),
-            "products alone",
-        ),
-    ]
+    """The learner's computation alone, compared with its matrix products alone, by what computes networks."""
+    rows = list[Row]()
+    for engine in engines_at_hand():
+        found = measured("learner", "--repetitions", 4 * effort.repetitions, "--engine", engine)
+        whole, products = found["learning_ms"], found["products_ms"]
+        peak = [found["flops"] / ms / 1e6 for ms in products]
+        name = f"learner ({engine}), a round of {STEPS:,} steps ({found['flops'] / 1e9:.2f} GFLOP of products)"
+        rows += [
+            Row(f"matrix products of these shapes alone, beside {engine}, GFLOP/s", peak, ".1f"),
+            Row(f"one large product, beside {engine}, GFLOP/s", found["large_gflops"], ".1f"),
+            Row(name, whole, ".1f", "ms", quotients(products, whole), "products alone"),
+        ]
+    return rows
+
+
+def engines_at_hand() -> tuple[str, ...]:
+    """What computes a learner's networks here without torch, the fastest last."""
+    try:
+        kernels()
+    except MissingExtra:
+        return ("numpy",)
+    return "numpy", "native"
 
 
 def start_up(effort: Effort) -> list[Row]:
