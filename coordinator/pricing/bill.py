@@ -51,7 +51,14 @@ class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Quantities that add field by field, exactly, those of a table name by name."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: _sum(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__})
+        # A decision adds several, in which nearly all is zero: then this takes a tenth of the time.
+        zero = type(self)()
+        sums = {
+            name: _sum(getattr(self, name), term)
+            for name in self.__struct_fields__
+            if (term := getattr(other, name)) != getattr(zero, name)
+        }
+        return msgspec.structs.replace(self, **sums)
 
     def __mul__(self, count: int) -> Self:
         return type(self)(**{name: _product(getattr(self, name), count) for name in self.__struct_fields__})
