@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
+from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic, Optimiser
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
@@ -122,25 +123,6 @@ class Descent(Protocol):
         """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
 
 
-class Optimiser(Protocol):
-    """Adam on one flat vector, see `functions.nn.adam.Adam`."""
-
-    @property
-    def parameters(self) -> Array: ...
-
-    @property
-    def first(self) -> Array: ...
-
-    @property
-    def second(self) -> Array: ...
-
-    @property
-    def steps(self) -> int: ...
-
-    def step(self, gradient: Array) -> float:
-        """Applies one update and returns the gradient's norm before clipping; `gradient` may be scaled in place."""
-
-
 class AdamDescent(Descent):
     """A network in training by our own Adam, which the network follows."""
 
@@ -172,7 +154,11 @@ class AdamDescent(Descent):
 
 class Engine(Protocol):
     """What computes with networks. A network is the tensors ``<prefix>/...``; there is a `KeyError` if none has the
-    prefix."""
+    prefix. The `arithmetic` computes what is between networks."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return NUMPY
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """A new network of a factory, by the names of its tensors; with its graph for actors if it `acts`.

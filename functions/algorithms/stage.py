@@ -19,7 +19,8 @@ C = TypeVar("C", covariant=True)
 
 def within(tensors: Tensors, prefix: str) -> dict[str, NDArray[Any]]:
     """The tensors below the prefix, by the rest of their names."""
-    return {name.removeprefix(f"{prefix}/"): array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
+    start = f"{prefix}/"
+    return {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import ActionArray, FloatArray
-from functions.nn.discrete import HeadGradient
+from functions.nn.discrete import NUMPY, Elementary, HeadGradient
 
 Array = NDArray[Any]
 
-_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+_HALF_LOG_TAU = 0.9189385332046727
 # The bounds of the log standard deviations, as in the code of Haarnoja et al.
 _LEAST, _MOST = -20.0, 2.0
 
@@ -43,6 +43,7 @@ class Gaussian:
 
     bounds: Bounds
     clips_actions: bool = False
+    elementary: Elementary = NUMPY
 
     @property
     def width(self) -> int:
@@ -60,7 +61,7 @@ class Gaussian:
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """mean + exp(log_std) noise."""
-        actions = outputs + np.exp(_require(log_std)) * noise
+        actions = outputs + self.elementary.exp(_require(log_std)) * noise
         return actions, self.log_probability(outputs, log_std, actions)
 
     def greedy(self, outputs: Array) -> ActionArray:
@@ -78,12 +79,12 @@ class Gaussian:
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """The sum over the dimensions."""
         log_std = _require(log_std)
-        distance = (actions - outputs) * np.exp(-log_std)
+        distance = (actions - outputs) * self.elementary.exp(-log_std)
         return np.asarray((-0.5 * distance * distance - log_std - _HALF_LOG_TAU).sum(axis=-1))
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """(a - mean) / std² and ((a - mean) / std)² - 1."""
-        scale = np.exp(-_require(log_std))
+        scale = self.elementary.exp(-_require(log_std))
         distance = (actions - outputs) * scale
         return distance * scale, distance * distance - 1
 

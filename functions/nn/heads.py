@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
-from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
+from functions.nn.discrete import NUMPY, Branches, Elementary, HeadGradient, OneChoice, epsilon_greedy
 
 Array = NDArray[Any]
 
@@ -54,7 +54,10 @@ class Head(Protocol):
 
 
 class Distribution(Head, Protocol):
-    """A stochastic head."""
+    """A stochastic head, which computes with the `elementary` functions."""
+
+    @property
+    def elementary(self) -> Elementary: ...
 
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """In nats; the log-density of continuous actions."""
@@ -69,11 +72,13 @@ class Distribution(Head, Protocol):
         """d entropy / d outputs and / d log_std."""
 
 
-def distribution(kind: AgentClass, clipped: bool = False) -> Distribution:
+def distribution(kind: AgentClass, clipped: bool = False, elementary: Elementary = NUMPY) -> Distribution:
     """The stochastic head of this class of agents; `clipped` is for continuous actions, see `Gaussian`."""
     if kind.continuous:
-        return Gaussian(Bounds(kind.low, kind.high), clipped)
-    return Branches(kind.branches) if kind.branches else OneChoice(kind.actions)
+        return Gaussian(Bounds(kind.low, kind.high), clipped, elementary)
+    if kind.branches:
+        return Branches(kind.branches, elementary=elementary)
+    return OneChoice(kind.actions, elementary=elementary)
 
 
 def head_of(kind: AgentClass, stochastic: bool, clips_actions: bool = False) -> Head:

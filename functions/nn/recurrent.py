@@ -5,7 +5,7 @@ the closed form against torch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -42,9 +42,9 @@ class Trace(NamedTuple):
 
     @property
     def _gru_trace(self) -> Unrolled:
-        for cache in self.caches:
-            if isinstance(cache, Unrolled):
-                return cache
+        for saved in self.caches:
+            if isinstance(saved, Unrolled):
+                return saved
         raise ValueError("a network without a GRU has no hidden state")
 
 
@@ -183,8 +183,19 @@ def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
     """The network and its flat vector (a copy) from `to_tensors`; raises as `weights_of` does."""
-    weights = weights_of(tensors, prefix)
-    return weights.network, np.concatenate([array.ravel() for array in weights.to_tensors().values()])
+    start = f"{prefix}/"
+    own = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
+    if f"{Linear.names[0]}0" not in own:
+        raise KeyError(f"no network named {prefix}")
+    network, names = _described(tuple((name, array.shape) for name, array in own.items()))
+    return network, np.concatenate([own[name].ravel() for name in names])
+
+
+@cache
+def _described(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[Network, tuple[str, ...]]:
+    """The network of named tensors with these shapes, and their names in the order of the flat vector."""
+    weights = weights_of({f"/{name}": np.broadcast_to(np.float32(0), shape) for name, shape in shapes}, "")
+    return weights.network, tuple(weights.to_tensors())
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:

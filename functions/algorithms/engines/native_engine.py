@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments, OptimiserSettings, OptimiserStep
+from functions.algorithms.engines.arithmetic import Arithmetic
+from functions.algorithms.engines.native_arithmetic import NATIVE
 from functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
 from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, Order
 from functions.algorithms.stage import Tensors
@@ -71,6 +73,10 @@ class NativeDescent(AdamDescent):
 
 class NativeEngine(NumpyEngine):
     """Perceptrons in C, and what these do not cover in numpy."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return NATIVE
 
     def initial_parameters(self, network: Network, rng: np.random.Generator, output_gain: float) -> Array:
         return recurrent.initialise(network, rng, output_gain, orthogonal)

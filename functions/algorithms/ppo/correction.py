@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.algorithms.advantages import Flags, gae, vtrace
-from functions.algorithms.engine import weights_of
+from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.group_inputs import learned_from, observations, starts
 from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent
@@ -31,7 +31,7 @@ from functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
 from functions.algorithms.stage import Context
 from functions.contract import BadRequest
 from functions.keys import group_name
-from functions.nn.heads import distribution
+from functions.nn.heads import Distribution, distribution
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
 from functions.nn.networks import unroll
@@ -82,13 +82,19 @@ def proximal_log_probability(context: Context[PpoConfig], group: int) -> Array:
         weights, batch = weights_of(context, f"policy/{group_name(group)}"), context.batch
         begins, by_agent = starts(context), []
         for agent in members(context.team, group):
-            head = distribution(context.spec.classes[batch.place(agent)[0]])
+            head = policy_head(context, agent)
             outputs, _ = unroll(weights, observations(context, agent), begins)
             masked = mask_logits(outputs, None if batch.masks is None else batch.of(batch.masks, agent))
             by_agent.append(head.log_probability(masked, weights.log_std, batch.of(batch.actions, agent)))
         context.memo[key] = np.stack(by_agent)
     result: Array = context.memo[key]
     return result
+
+
+def policy_head(context: Context[PpoConfig], agent: int) -> Distribution:
+    """The head of the agent's policy, which computes with the arithmetic of the engine."""
+    kind = context.spec.classes[context.batch.place(agent)[0]]
+    return distribution(kind, elementary=engine_of(context.config).arithmetic)
 
 
 def behaviour_log_probability(context: Context[PpoConfig], agent: int) -> Array:
@@ -125,4 +131,4 @@ def _ratios(context: Context[PpoConfig], group: int) -> Array:
     agents = members(context.team, group)
     recorded = np.stack([behaviour_log_probability(context, agent) for agent in agents]).astype(np.float64)
     change = np.clip(proximal_log_probability(context, group) - recorded, -_MOST_LOG_RATIO, _MOST_LOG_RATIO)
-    return np.asarray(np.exp(np.where(context.batch.alive[agents], change, 0.0)))
+    return engine_of(context.config).arithmetic.exp(np.where(context.batch.alive[agents], change, 0.0))

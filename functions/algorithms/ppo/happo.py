@@ -14,16 +14,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import weights_of
+from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.group_inputs import observations, pool_rows, starts
 from functions.algorithms.groups import groups_of, members, side_of
-from functions.algorithms.ppo.correction import behaviour_log_probability, is_corrected, proximal_log_probability
+from functions.algorithms.ppo.correction import (
+    behaviour_log_probability,
+    is_corrected,
+    policy_head,
+    proximal_log_probability,
+)
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import Ppo, policy_loss, train_policy
 from functions.algorithms.ppo.specs import TEAM, HappoConfig
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.keys import group_name
-from functions.nn.heads import distribution
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
 from functions.nn.networks import Weights, unroll
@@ -57,13 +61,13 @@ def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array
     old = proximal_log_probability(context, group) if is_corrected(context) else None
     change: NDArray[np.floating] = np.zeros(batch.ended.shape, weights.dtype)
     for place, agent in enumerate(members(context.team, group)):
-        head = distribution(context.spec.classes[batch.place(agent)[0]])
+        head = policy_head(context, agent)
         outputs, _ = unroll(weights, observations(context, agent), starts(context))
         legal = None if batch.masks is None else batch.of(batch.masks, agent)
         new = head.log_probability(mask_logits(outputs, legal), weights.log_std, batch.of(batch.actions, agent))
         before = behaviour_log_probability(context, agent) if old is None else old[place]
         change += (new - before) * batch.alive[agent]
-    return np.asarray(np.exp(change))
+    return engine_of(context.config).arithmetic.exp(change)
 
 
 _PPO = Ppo(TEAM)

@@ -36,6 +36,7 @@ from functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     estimate_advantages,
     is_corrected,
+    policy_head,
     proximal_log_probability,
     row_weights,
     staleness,
@@ -47,7 +48,6 @@ from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.heads import distribution
 from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss, PolicyLoss
 from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import Normaliser
@@ -181,9 +181,8 @@ def policy_loss(context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
     """
     batch, pool = context.batch, pooling(context, group)
     masks = batch.masks
-    index, _ = batch.place(members(context.team, group)[0])
     loss = ClippedPolicyLoss(
-        head=distribution(context.spec.classes[index]),
+        head=policy_head(context, members(context.team, group)[0]),
         actions=pool(lambda agent: batch.of(batch.actions, agent)),
         log_probability=pool(lambda agent: behaviour_log_probability(context, agent)),
         advantage=context.tensors[f"advantage/{group_name(group)}"],

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
+from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic
 from functions.algorithms.off_policy.td import gather_actions
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
@@ -26,7 +27,14 @@ class ConservativeGap(NamedTuple):
     gradient: Array
 
     @classmethod
-    def of(cls, values: Array, actions: NDArray[np.integer], legal: Flags | None, loss_mask: Flags) -> Self:
+    def of(
+        cls,
+        values: Array,
+        actions: NDArray[np.integer],
+        legal: Flags | None,
+        loss_mask: Flags,
+        arithmetic: Arithmetic = NUMPY,
+    ) -> Self:
         """The gaps of `values` ``[..., actions]`` at the recorded `actions` ``[...]``, in the rows of `loss_mask`
         ``[...]``.
 
@@ -34,9 +42,9 @@ class ConservativeGap(NamedTuple):
         """
         masked_values = mask_logits(values, legal)
         highest = masked_values.max(axis=-1, keepdims=True)
-        exponentials = np.exp(masked_values - highest)
+        exponentials = arithmetic.exp(masked_values - highest)
         total = exponentials.sum(axis=-1, keepdims=True)
-        gaps = (np.log(total) + highest)[..., 0] - gather_actions(masked_values, actions)
+        gaps = (arithmetic.log(total) + highest)[..., 0] - gather_actions(masked_values, actions)
         one_hot_actions = np.arange(values.shape[-1]) == actions[..., None]
         gradient = (exponentials / total - one_hot_actions) * loss_mask[..., None]
         return cls(float(gaps[loss_mask].mean()) if loss_mask.any() else 0.0, gradient.astype(values.dtype))

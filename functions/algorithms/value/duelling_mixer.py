@@ -10,15 +10,16 @@ alone: its gradient reaches neither w nor the utilities.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.value.hypernetworks import Hypernetworks
+from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic
+from functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
 from functions.algorithms.value.specs import QplexSizes
 from functions.nn.layers import Array
-from functions.nn.recurrent import Trace
 
 # The authors' code adds it to absolute values, so that weights are positive.
 _POSITIVE = 1e-10
@@ -39,16 +40,19 @@ class DuellingTrace(NamedTuple):
     agent: Array
     action: Array
     advantages: Array
-    traces: list[Trace]
+    traces: list[HypernetworkTrace]
 
 
+@dataclass(frozen=True)
 class DuellingMixer(QplexSizes):
-    """A mixing network."""
+    """A mixing network, and what computes it."""
+
+    arithmetic: Arithmetic = NUMPY
 
     @property
     def hypernetworks(self) -> Hypernetworks:
         """The networks that compute w, b and the factors of λ."""
-        return Hypernetworks(self.shapes)
+        return Hypernetworks(self.shapes, self.arithmetic)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """See `Hypernetworks.to_tensors`."""
@@ -74,9 +78,9 @@ class DuellingMixer(QplexSizes):
         traces = self.hypernetworks.forward(flat, [*[state] * (len(self.names) - 1), both])
         weight, bias, key, agent, action = (trace.outputs for trace in traces)
         heads = (len(state), self.heads, self.agents)
-        agent, action = _sigmoid(agent).reshape(heads), _sigmoid(action).reshape(heads)
+        agent, action = (self._sigmoid(each).reshape(heads) for each in (agent, action))
         positive = np.abs(weight) + weight.dtype.type(_POSITIVE)
-        factor = np.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
+        factor = self.arithmetic.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
         advantages = positive * advantages
         joint = (positive * utilities + bias + (factor - 1) * advantages).sum(axis=1)
         return joint, DuellingTrace(utilities, alive, weight, key, agent, action, advantages, traces)
@@ -99,16 +103,17 @@ class DuellingMixer(QplexSizes):
         grad_outputs = (weight, bias, key, agent.reshape(rows, -1), action.reshape(rows, -1))
         return self.hypernetworks.backward(flat, trace.traces, grad_outputs), by_utilities
 
+    def _sigmoid(self, values: Array) -> Array:
+        """1 / (1 + e^-x), by tanh, which does not overflow."""
+        half = values.dtype.type(0.5)
+        return np.asarray(half * self.arithmetic.tanh(half * values) + half)
 
-def duelling_mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[DuellingMixer, Array]:
+
+def duelling_mixer_of(
+    tensors: Mapping[str, NDArray[Any]], prefix: str, arithmetic: Arithmetic = NUMPY
+) -> tuple[DuellingMixer, Array]:
     """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
     networks, flat = Hypernetworks.of(tensors, prefix, DuellingMixer.names)
     state, *hidden, agents = networks.shapes["weight"].sizes
     heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]
-    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0), flat
-
-
-def _sigmoid(values: Array) -> Array:
-    """1 / (1 + e^-x), by tanh, which does not overflow."""
-    half = values.dtype.type(0.5)
-    return np.asarray(half * np.tanh(half * values) + half)
+    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0, arithmetic), flat

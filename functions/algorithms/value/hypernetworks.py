@@ -10,17 +10,30 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic, Perceptron
 from functions.algorithms.value.specs import hypernetwork
 from functions.nn import recurrent
 from functions.nn.layers import Array
-from functions.nn.recurrent import Trace, Weights
 from functions.nn.shape import Network
 
 
+class HypernetworkTrace(NamedTuple):
+    """A forward pass of one of the networks: the network and its own trace."""
+
+    network: Perceptron
+    trace: Any
+
+    @property
+    def outputs(self) -> Array:
+        """The outputs ``[B, out]``."""
+        return np.asarray(self.trace.outputs)
+
+
 class Hypernetworks(NamedTuple):
-    """The shapes of the networks by name, in the order of the flat vector."""
+    """The shapes of the networks by name, in the order of the flat vector, and what computes them."""
 
     shapes: Mapping[str, Network]
+    arithmetic: Arithmetic = NUMPY
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], prefix: str, names: Sequence[str]) -> tuple[Self, Array]:
@@ -45,30 +58,27 @@ class Hypernetworks(NamedTuple):
                     part[...] = 2 * bound * rng.random(part.shape) - bound  # `uniform` fuses the two on some machines
         return flat
 
-    def forward(self, flat: Array, inputs: Sequence[Array]) -> list[Trace]:
+    def forward(self, flat: Array, inputs: Sequence[Array]) -> list[HypernetworkTrace]:
         """The passes of every network over its inputs ``[B, in]``."""
-        return [weights.forward(rows) for weights, rows in zip(self._weights(flat), inputs, strict=True)]
+        parts = zip(self.shapes.values(), self._parts(flat), strict=True)
+        networks = [self.arithmetic.perceptron(shape, part) for shape, part in parts]
+        return [HypernetworkTrace(each, each.forward(rows)) for each, rows in zip(networks, inputs, strict=True)]
 
-    def backward(self, flat: Array, traces: Sequence[Trace], grad_outputs: Sequence[Array]) -> Array:
+    def backward(self, flat: Array, traces: Sequence[HypernetworkTrace], grad_outputs: Sequence[Array]) -> Array:
         """The parameters' gradient ``[parameters]``, given d loss / d outputs ``[B, out]`` of every network."""
         gradient = np.empty_like(flat)
-        views = zip(self._weights(flat), traces, grad_outputs, self._weights(gradient), strict=True)
-        for weights, trace, grad_output, into in views:
-            weights.backward(trace, grad_output, into)
+        for (network, trace), grad_output, into in zip(traces, grad_outputs, self._parts(gradient), strict=True):
+            network.backward(trace, grad_output, into)
         return gradient
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """The networks as named layers ``<prefix>/<name>/w0 [in, out]``, ..., views of `flat`, without a mark of their
         activation."""
         stored_tensors: dict[str, Array] = {}
-        for name, weights in zip(self.shapes, self._weights(flat), strict=True):
-            tensors = weights._replace(marks=()).to_tensors()
+        for (name, shape), part in zip(self.shapes.items(), self._parts(flat), strict=True):
+            tensors = recurrent.views(shape, part)._replace(marks=()).to_tensors()
             stored_tensors |= {f"{prefix}/{name}/{tensor}": array for tensor, array in tensors.items()}
         return stored_tensors
-
-    def _weights(self, flat: Array) -> list[Weights]:
-        parts = zip(self.shapes.values(), self._parts(flat), strict=True)
-        return [recurrent.views(shape, part) for shape, part in parts]
 
     def _parts(self, flat: Array) -> list[Array]:
         ends = accumulate((shape.parameters for shape in self.shapes.values()), initial=0)

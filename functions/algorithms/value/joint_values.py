@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import next_values
+from functions.algorithms.engine import engine_of
 from functions.algorithms.groups import leads_side
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
@@ -27,7 +28,6 @@ from functions.algorithms.value.specs import MixedConfig
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
-from functions.nn.adam import Adam
 from functions.nn.layers import Array
 from functions.randomness import generator
 
@@ -162,7 +162,8 @@ def _train_step(
     config, prefix = context.config, f"mixer_optimiser/{name}"
     first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
     steps = int(context.tensors[f"{prefix}/steps"][0])
-    optimiser = Adam(flat, first, second, steps, config.lr, config.adam_eps, config.max_grad_norm)
+    settings = config.lr, config.adam_eps, config.max_grad_norm
+    optimiser = engine_of(config).arithmetic.adam(flat, first, second, steps, *settings)
     norm = optimiser.step(gradient)
     online = mixer.to_tensors(flat, f"mixer/{name}")
     state = {"first": first, "second": second, "steps": np.array([optimiser.steps], np.int64)}

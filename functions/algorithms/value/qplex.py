@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from functions.algorithms.advantages import Flags
+from functions.algorithms.engine import engine_of
 from functions.algorithms.groups import members
 from functions.algorithms.off_policy.replay_minibatch import learning_signal
 from functions.algorithms.off_policy.target_networks import by_agent
@@ -27,7 +28,7 @@ from functions.nn.losses import mask_logits
 
 class _Qplex(MixedValue[QplexConfig]):
     def load(self, context: Context[QplexConfig], prefix: str) -> tuple[DuellingMixer, Array]:
-        return duelling_mixer_of(context.tensors, prefix)
+        return duelling_mixer_of(context.tensors, prefix, engine_of(context.config).arithmetic)
 
     def extra_inputs(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         batch = context.batch

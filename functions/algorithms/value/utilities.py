@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.agent_inputs import observation_shape
-from functions.algorithms.engine import weights_of
+from functions.algorithms.engine import engine_of, weights_of
 from functions.algorithms.groups import members
 from functions.algorithms.new_networks import Part, as_target, new_network
 from functions.algorithms.off_policy import priorities
@@ -123,7 +123,8 @@ def _conservative_gap(context: Context[UtilityConfig], agents: list[int], utilit
     legal = None if batch.masks is None else np.stack([batch.of(batch.masks, agent) for agent in agents])
     loss_mask = batch.alive[agents].copy()
     loss_mask[:, : context.config.burn_in] = False
-    return ConservativeGap.of(by_agent(utilities.values, len(agents)), _actions(context, agents), legal, loss_mask)
+    values, arithmetic = by_agent(utilities.values, len(agents)), engine_of(context.config).arithmetic
+    return ConservativeGap.of(values, _actions(context, agents), legal, loss_mask, arithmetic)
 
 
 def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:

@@ -1,6 +1,9 @@
 """A round of every algorithm on a random task, from small networks, with the engine that its settings name."""
 
+from functools import partial
+
 import msgspec
+import numpy as np
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
@@ -44,20 +47,27 @@ def as_precise(tensors, precision):
 
 def trained(name, precision, task=None, **settings):
     """The tensors after a round of small networks that begins after some rounds, and its metrics."""
+    return prepared(name, precision, task, **settings)()
+
+
+def prepared(name, precision, task=None, own_start=False, **settings):
+    """The call that trains for a round of small networks. Their first weights are those of numpy, unless the engine has
+    its `own_start`: then nothing depends on the machine but what the engine computes, and there are no summaries."""
     spec = TASKS[SETTINGS[name]] if task is None else task
     team, algorithm = teams(spec)[1], algorithms.algorithm(name)
     few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
     config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
     algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
     groups = sorted(set(team.groups))
-    state, first = {}, config if config.network != "mlp" else msgspec.structs.replace(config, engine="numpy")
-    for group in groups:  # the same first weights for every engine
+    is_own = own_start or config.network != "mlp"
+    state, first = {}, config if is_own else msgspec.structs.replace(config, engine="numpy")
+    for group in groups:
         state |= code.initialise(spec, team, first, 1, group)
     policy, played = Policy(spec, team, {k: v for k, v in state.items() if k.startswith("policy/")}), {}
     for rollout in range(ROLLOUTS):
         behaviour = config.behaviour(0)
         played |= collect(RandomTask(spec, NUM_ENVS), policy, 10, 1, ROUND, rollout, behaviour).tensors
-    played = as_precise(played, precision)
+    played = as_precise(_redrawn(spec, played) if own_start else played, precision)
     replay = None
     if config.replayed_steps:
         replay = ReplayBuffer(spec)
@@ -71,4 +81,21 @@ def trained(name, precision, task=None, **settings):
         batch=batch.join(spec, played, range(ROLLOUTS)), tensors=as_precise(state, precision), replay_buffer=replay,
     )  # fmt: skip
     share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
-    return stages.run(algorithm, code, context, share, algorithm.summaries)
+    return partial(stages.run, algorithm, code, context, share, () if own_start else algorithm.summaries)
+
+
+def _redrawn(spec, played):
+    """The rollouts with other numbers and legal actions, which are the same on every machine."""
+    rng, redrawn = np.random.default_rng(5), dict(played)
+    for key in sorted(played):
+        array, (_, *_, part) = played[key], key.split("/")
+        if array.dtype.kind == "f":
+            redrawn[key] = (2 * rng.random(array.shape) - 1).astype(array.dtype)
+        elif "/action/" in key:
+            kind = spec.classes[int(part)]
+            legal = played.get(key.replace("/action/", "/mask/"), np.True_)
+            ranks = legal * rng.random((*array.shape[:3], kind.actions))
+            ends = np.cumsum(kind.branches)[:-1].astype(int)
+            choices = [choice.argmax(axis=-1) for choice in np.split(ranks, ends, axis=-1)]
+            redrawn[key] = np.stack(choices, axis=-1).reshape(array.shape).astype(array.dtype)
+    return redrawn

@@ -37,7 +37,8 @@ def test_a_round_is_the_same_as_with_numpy(name, recurrent, layer_norm):
         assert other.tensors[key].dtype == array.dtype
         np.testing.assert_allclose(other.tensors[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
     for key, metric in plain.metrics.items():
-        np.testing.assert_allclose(other.metrics[key], metric, rtol=1e-4, atol=1e-5, err_msg=key)
+        rtol = 1e-3 if key.startswith("curvature/") else 1e-4  # eigenvalues from differences of gradients
+        np.testing.assert_allclose(other.metrics[key], metric, rtol=rtol, atol=1e-5, err_msg=key)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300])
