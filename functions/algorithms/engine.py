@@ -113,8 +113,8 @@ class Descent(Protocol):
         """The network by the names of its tensors."""
         return self.weights.to_tensors()
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
-        """One step on the loss of each minibatch, taken when it is asked for."""
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
+        """One step on the loss of each minibatch."""
 
     def along(self, trace: Any, grad_output: Array) -> float:
         """One step along d loss / d outputs of a `trace` of `weights`; returns the gradient's norm before clipping."""
@@ -137,10 +137,12 @@ class AdamDescent(Descent):
     def moments(self) -> Moments:
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
+        steps = list[OptimiserStep[L]]()
         for part in minibatches:
             loss, gradient = self._loss_gradient.of(part, loss_of)
-            yield OptimiserStep(loss, self._step(gradient), part.rows)
+            steps.append(OptimiserStep(loss, self._step(gradient), part.rows))
+        return steps
 
     def along(self, trace: Any, grad_output: Array) -> float:
         return self._step(self._loss_gradient.at(trace, grad_output))

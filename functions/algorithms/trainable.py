@@ -1,6 +1,6 @@
 """Training of a network: an engine's descent, and its optimiser's moments by name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
 import numpy as np
@@ -87,9 +87,9 @@ class Trainable:
         """One step along the gradient ``[parameters]`` of a loss; returns its norm before clipping."""
         return self._descent.apply(gradient)
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> list[OptimiserStep[L]]:
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
         """One step per minibatch."""
-        return list(self._descent.learn(minibatches, loss_of))
+        return self._descent.learn(minibatches, loss_of)
 
     def network(self, part: str, name: str) -> dict[str, Array]:
         """The network by name."""
@@ -113,7 +113,7 @@ def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, grou
     return shuffled_minibatches(pieces, rng, context.config.epochs, context.config.num_minibatches)
 
 
-def last_epoch(steps: list[OptimiserStep[L]], epochs: int) -> list[OptimiserStep[L]]:
+def last_epoch(steps: Sequence[OptimiserStep[L]], epochs: int) -> Sequence[OptimiserStep[L]]:
     """The steps of the last epoch."""
     return steps[len(steps) - len(steps) // epochs :]
 

@@ -184,11 +184,11 @@ def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
     """The network and its flat vector (a copy) from `to_tensors`; raises as `weights_of` does."""
     start = f"{prefix}/"
-    own = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
-    if f"{Linear.names[0]}0" not in own:
+    arrays = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
+    if f"{Linear.names[0]}0" not in arrays:
         raise KeyError(f"no network named {prefix}")
-    network, names = _described(tuple((name, array.shape) for name, array in own.items()))
-    return network, np.concatenate([own[name].ravel() for name in names])
+    network, names = _described(tuple((name, array.shape) for name, array in arrays.items()))
+    return network, np.concatenate([arrays[name].ravel() for name in names])
 
 
 @cache

@@ -22,11 +22,11 @@ class NativeArithmetic(Arithmetic):
     tanh = staticmethod(elementwise.tanh)
 
     def einsum(self, subscripts: str, first: Array, second: Array) -> Array:
-        factors, _, kept = subscripts.partition("->")
-        letters = factors.split(",")
-        axes = kept + "".join(sorted({*factors} - {*kept, ","}))
-        wide = [_wide(array, own, axes) for array, own in zip((first, second), letters, strict=True)]
-        return np.asarray(np.add.reduce(wide[0] * wide[1], axis=tuple(range(len(kept), len(axes)))))
+        factors, _, free = subscripts.partition("->")
+        axes = free + "".join(sorted({*factors} - {*free, ","}))
+        operands = zip((first, second), factors.split(","), strict=True)
+        wide = [_wide(array, letters, axes) for array, letters in operands]
+        return np.asarray(np.add.reduce(wide[0] * wide[1], axis=tuple(range(len(free), len(axes)))))
 
     def perceptron(self, network: Network, parameters: Array) -> Perceptron:
         is_covered = calls.covers(network, parameters)

@@ -5,7 +5,7 @@ one choice, and Adam. Networks with memory are computed by numpy, and so are oth
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments,
 from functions.algorithms.engines.arithmetic import Arithmetic
 from functions.algorithms.engines.native_arithmetic import NATIVE
 from functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
-from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, Order
+from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Tensors
 from functions.nn import recurrent
 from functions.nn.layers import Array
@@ -53,22 +53,26 @@ class NativeDescent(AdamDescent):
         super().__init__(loss_gradient, optimiser)
         self._native_weights, self._native_optimiser = loss_gradient.weights, optimiser
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
-        """One step on the loss of each minibatch; those of a pass over the samples are taken at once."""
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
+        """One step on the loss of each minibatch, all in one call where the kernels compute the loss."""
         loss, samples = native_loss(loss_of), minibatches.samples
         if loss is None or not isinstance(samples, Independent):
-            yield from super().learn(minibatches, loss_of)
-            return
-        inputs = np.ascontiguousarray(samples.inputs, np.float32)
-        for order in minibatches.orders:
-            yield from self._pass(inputs, order, loss)
+            return super().learn(minibatches, loss_of)
+        orders = list(minibatches.orders)
+        pieces, edges = np.concatenate([order.pieces for order in orders]), [0]
+        for order in orders:
+            edges += [edges[-1] + end for end in order.bounds[1:]]
+        return self._steps(np.ascontiguousarray(samples.inputs, np.float32), pieces, edges, loss) if edges[1:] else []
 
-    def _pass(self, inputs: Array, order: Order, loss: NativeLoss) -> Iterator[OptimiserStep[Any]]:
-        training = self._native_weights.train(self._native_optimiser, inputs, order.pieces, order.bounds, loss)
-        metrics, norms = training
-        for (start, end), norm in zip(itertools.pairwise(order.bounds), norms, strict=True):
-            rows = order.pieces[start:end]
-            yield OptimiserStep(loss.of(rows, metrics[:, start:end]), float(norm), rows)
+    def _steps(
+        self, inputs: Array, pieces: RowIndices, edges: Sequence[int], loss: NativeLoss
+    ) -> Sequence[OptimiserStep[Any]]:
+        metrics, losses, norms = self._native_weights.train(self._native_optimiser, inputs, pieces, edges, loss)
+        parts = [slice(*pair) for pair in itertools.pairwise(edges)]
+        return [
+            OptimiserStep(loss.of(mean, metrics[:, part]), norm, pieces[part])
+            for part, mean, norm in zip(parts, losses.tolist(), norms.tolist(), strict=True)
+        ]
 
 
 class NativeEngine(NumpyEngine):

@@ -25,7 +25,7 @@ class FlatGradient:
     def __init__(self, network: Network, parameters: Array, weights: Weights) -> None:
         """`weights` are views into the parameters."""
         self._parameters, self._gradient, self.weights = parameters, np.zeros_like(parameters), weights
-        self._views = recurrent.views(network, self._gradient)
+        self._grad_log_std = self._gradient[-network.sizes[-1] :] if network.gaussian else None
 
     def assign(self, parameters: Array) -> None:
         """Sets the network's parameters ``[parameters]``."""
@@ -41,8 +41,8 @@ class FlatGradient:
         outputs, backward = self._forward(part)
         for loss in losses_of(outputs, self.weights.log_std, part.rows):
             backward(loss.grad_output)
-            if self._views.log_std is not None and loss.grad_log_std is not None:
-                self._views.log_std[...] = loss.grad_log_std
+            if self._grad_log_std is not None and loss.grad_log_std is not None:
+                self._grad_log_std[...] = loss.grad_log_std
             yield loss, self._gradient
 
     def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
@@ -61,6 +61,7 @@ class LossGradient(FlatGradient):
 
     def __init__(self, network: Network, parameters: Array) -> None:
         super().__init__(network, parameters, recurrent.views(network, parameters))
+        self._views = recurrent.views(network, self._gradient)
         self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
 
     def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:

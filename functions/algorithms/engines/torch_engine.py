@@ -7,7 +7,7 @@ stage runs. These are settings of the whole process.
 import itertools
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -145,11 +145,12 @@ class TorchDescent(Descent):
         state = self._adam.state[self._weights.flat]
         return Moments(array_of(state["exp_avg"]), array_of(state["exp_avg_sq"]), int(state["step"]))
 
-    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Iterator[OptimiserStep[L]]:
-        samples = ResidentSamples(minibatches.samples, self._weights)
+    def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
+        samples, steps = ResidentSamples(minibatches.samples, self._weights), list[OptimiserStep[L]]()
         for part in itertools.chain.from_iterable(map(samples.parts, minibatches.orders)):
             loss = self._loss_gradient.write(part, loss_of)
-            yield OptimiserStep(loss, self._descend(), part.places.rows)
+            steps.append(OptimiserStep(loss, self._descend(), part.places.rows))
+        return steps
 
     def along(self, trace: TorchTrace, grad_output: Array) -> float:
         self._loss_gradient.write_along(trace, grad_output)

@@ -5,7 +5,7 @@ The loss of choices is the cross entropy, summed over several choices; that of n
 outputs, in [-1, 1], summed over them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -103,7 +103,7 @@ def policy(context: Context[BcConfig], group: int) -> StageResult:
     return StageResult(network.tensors("policy", name), {**metrics, "policy_grad_norm": norm})
 
 
-def _in_order(steps: list[OptimiserStep[ImitationLoss]]) -> Array:
+def _in_order(steps: Sequence[OptimiserStep[ImitationLoss]]) -> Array:
     """The loss of every row ``[rows]`` in one pass over the data, in the order of the rows."""
     order = np.argsort(np.concatenate([step.rows for step in steps]))
     return np.asarray(np.concatenate([step.loss.rows for step in steps])[order])

@@ -7,7 +7,7 @@ Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The 
 Cooperative Multi-Agent Games", 2022.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -239,10 +239,12 @@ def train_policy(context: Context[PpoConfig], group: int, loss: ClippedPolicyLos
     return StageResult({**network.tensors("policy", name), **updated_statistics(context, "policy", group)}, metrics)
 
 
-def _by_row(steps: list[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:
+def _by_row(steps: Sequence[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:
     """The metrics of every row ``[rows]`` in one pass over the data, in the order of the rows."""
     if not steps:
         return dict.fromkeys(ROW_METRICS, np.zeros(0))
-    order = np.argsort(np.concatenate([step.rows for step in steps]))
-    metrics = [step.loss.rows for step in steps]
-    return {name: np.concatenate([rows[name] for rows in metrics])[order] for name in metrics[0]}
+    places, metrics = np.concatenate([step.rows for step in steps]), [step.loss.rows for step in steps]
+    by_row = {name: np.concatenate([rows[name] for rows in metrics]) for name in ROW_METRICS}
+    for values in by_row.values():
+        values[places] = values.copy()
+    return by_row

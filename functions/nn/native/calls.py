@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_void_p
+from ctypes import byref
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.kernels import (
-    METRICS,
     AdamFields,
     PassesFields,
     RowIndices,
@@ -56,10 +55,11 @@ class Optimiser:
 
 
 class Training(NamedTuple):
-    """What a pass over n rows of several minibatches returns: the `metrics` ``[3, n]`` of the rows, in their order, and
-    of each minibatch the gradient's norm before clipping, `norms`."""
+    """What passes over n rows of several minibatches return: the `metrics` ``[metrics, n]`` of the rows, in their
+    order, and of each minibatch the mean loss and the gradient's norm before clipping, `losses` and `norms`."""
 
     metrics: Array
+    losses: NDArray[np.float64]
     norms: NDArray[np.float64]
 
 
@@ -106,14 +106,16 @@ class Perceptron:
             raise ValueError(f"{bounds} do not part {len(order)} rows")
         self._make_room(int(np.diff(edges).max()))
         require_indices(order, len(inputs))
-        training = Training(np.zeros((METRICS, len(order)), np.float32), np.zeros(len(edges) - 1))
+        minibatches = len(edges) - 1
+        training = Training(
+            np.zeros((loss.metrics, len(order)), np.float32), np.zeros(minibatches), np.zeros(minibatches)
+        )
         passes = PassesFields(
             address(inputs, np.float32, (len(inputs), self._network.sizes[0])),
             address(order, np.int64, order.shape),
             edges.ctypes.data,
-            len(training.norms),
-            (c_void_p * METRICS)(*[metric.ctypes.data for metric in training.metrics]),
-            training.norms.ctypes.data,
+            minibatches,
+            *(array.ctypes.data for array in training),
         )
         policy, values = loss.fields(len(inputs), self._network.sizes[-1])
         kernels().network_train(self._room[0], byref(optimiser.fields), byref(passes), policy, values)

@@ -36,7 +36,8 @@ static int64_t lay_out(Network *net, float *begin) {
         net->gain_slopes[layer] = take(&memory, out);
         net->shift_slopes[layer] = take(&memory, out);
     }
-    net->planes = take(&memory, 2 * net->widths[net->layers] * BLOCK);
+    int64_t in = padded(net->widths[net->layers - 1]);
+    net->planes = take(&memory, net->widths[net->layers] * (in > 2 * BLOCK ? in : 2 * BLOCK));
     return memory.numbers;
 }
 
@@ -100,47 +101,51 @@ EXPORT void network_backward(Network *net, const float *grad_output, int64_t row
 EXPORT double network_step(Adam *adam) { return adam_step(adam); }
 
 /* The rows of several minibatches: minibatch k has those of `inputs` [., in] with the indices order[bounds[k] ..
- * bounds[k + 1]]. `metrics` [each of three][rows of all minibatches] and the `norms` of the gradients are written. */
+ * bounds[k + 1]]. Of minibatches the mean `losses` and the gradients' `norms` are written, and of a policy's rows the
+ * `metrics` [each of three][rows of all minibatches]. */
 typedef struct {
     const float *inputs;
     const int64_t *order, *bounds;
     int64_t minibatches;
-    float *metrics[3];
-    double *norms;
+    float *metrics;
+    double *losses, *norms;
 } Passes;
 
-static void policy_loss(Network *net, const PolicyRows *policy, const int64_t *places, int64_t rows, float *metrics[3]) {
+/* Returns the sum of the rows' losses; `metrics` are `apart` numbers from one to the next. */
+static double policy_loss(Network *net, const PolicyRows *policy, const int64_t *places, int64_t rows, float *metrics,
+                          int64_t apart) {
     int64_t actions = net->widths[net->layers], stride = padded(actions);
+    double loss = 0;
     for (int64_t from = 0; from < rows; from += LANES) {
-        float *parts[3] = {metrics[0] + from, metrics[1] + from, metrics[2] + from};
-        policy_rows(policy, places + from, rows - from < LANES ? rows - from : LANES, actions, (float)rows,
-                    net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
-                    net->planes, parts);
+        float *parts[3] = {metrics + from, metrics + apart + from, metrics + 2 * apart + from};
+        loss += policy_rows(policy, places + from, rows - from < LANES ? rows - from : LANES, actions, (float)rows,
+                            net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
+                            net->planes, parts);
     }
+    return loss;
 }
 
-static void value_loss(Network *net, const ValueRows *critic, const int64_t *places, int64_t rows, float *metrics[3]) {
+static double value_loss(Network *net, const ValueRows *critic, const int64_t *places, int64_t rows) {
     int64_t stride = padded(1);
+    double loss = 0;
     for (int64_t row = 0; row < rows; row++)
         net->slopes[net->layers][row * stride] =
-            value_row(critic, places[row], net->units[net->layers][row * stride], (float)rows, metrics[0] + row,
-                      metrics[1] + row);
+            value_row(critic, places[row], net->units[net->layers][row * stride], (float)rows, &loss);
+    return loss;
 }
 
 /* One step of Adam for each minibatch, on the loss of `policy` or of `critic`. */
 EXPORT void network_train(Network *net, Adam *adam, const Passes *passes, const PolicyRows *policy,
                           const ValueRows *critic) {
+    int64_t all_rows = passes->bounds[passes->minibatches];
     for (int64_t index = 0; index < passes->minibatches; index++) {
         int64_t from = passes->bounds[index], rows = passes->bounds[index + 1] - from;
         const int64_t *places = passes->order + from;
-        float *metrics[3];
-        for (int part = 0; part < 3; part++) metrics[part] = passes->metrics[part] ? passes->metrics[part] + from : 0;
         pack(net, adam->parameters);
         forward(net, passes->inputs, places, rows);
-        if (policy)
-            policy_loss(net, policy, places, rows, metrics);
-        else
-            value_loss(net, critic, places, rows, metrics);
+        double loss = policy ? policy_loss(net, policy, places, rows, passes->metrics + from, all_rows)
+                             : value_loss(net, critic, places, rows);
+        passes->losses[index] = loss / (double)rows;
         backward(net, rows);
         unpack(net, adam->gradient);
         passes->norms[index] = adam_step(adam);

@@ -18,8 +18,6 @@ from functions.nn.native.variants import SOURCE, VARIANTS, library_name
 RowIndices = NDArray[np.int64]
 BLOCK = 16
 """That of lanes.h."""
-METRICS = 3
-"""The metrics of a row that a loss writes."""
 
 
 class AdamFields(Structure):
@@ -56,8 +54,7 @@ class PassesFields(Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("inputs", "order", "bounds")),
         ("minibatches", c_int64),
-        ("metrics", c_void_p * METRICS),
-        ("norms", c_void_p),
+        *((name, c_void_p) for name in ("metrics", "losses", "norms")),
     ]
 
 

@@ -34,6 +34,8 @@ typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 INLINE int64_t padded(int64_t width) { return (width + BLOCK - 1) / BLOCK * BLOCK; }
+/* The numbers of the vectors that hold a row. */
+INLINE int64_t filled(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 INLINE vf load(const float *place) { return *(const vf *)place; }
 INLINE void store(float *place, vf value) { *(vf *)place = value; }
 INLINE vf all(float number) { return (vf){0} + number; }

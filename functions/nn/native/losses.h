@@ -21,9 +21,10 @@ typedef struct {
     float clip, delta;
 } ValueRows;
 
-/* Up to LANES rows of the clipped policy loss. `logits` and `slopes` have `stride` numbers a row; the metrics of the
- * rows go to `log_ratio`, `ratio` and `negative_entropy`. */
-INLINE void policy_rows(const PolicyRows *policy, const int64_t *places, int64_t rows, int64_t actions, float share,
+/* Up to LANES rows of the clipped policy loss; returns the sum of their losses without entropy. `logits` and `slopes`
+ * have `stride` numbers a row; `metrics` of the rows are the entropy, whether the ratio left the clip range, and the
+ * divergence. */
+INLINE double policy_rows(const PolicyRows *policy, const int64_t *places, int64_t rows, int64_t actions, float share,
                         const float *logits, float *slopes, int64_t stride, float *planes, float *metrics[3]) {
     float old[LANES] = {0}, advantage[LANES] = {0}, chosen[LANES] = {0};
     for (int64_t action = 0; action < actions; action++)
@@ -52,26 +53,37 @@ INLINE void policy_rows(const PolicyRows *policy, const int64_t *places, int64_t
         vf slope = fused(load(log_p + action * LANES) - negative_entropy, all(policy->entropy_weight), -weight);
         store(planes + action * LANES, slope * load(p + action * LANES));
     }
+    vf most_ratio = all(1 + policy->clip), least_ratio = all(1 - policy->clip);
+    vf clipped = where(ratio > most_ratio, most_ratio, where(ratio < least_ratio, least_ratio, ratio)) * gain;
+    vf surrogate = where(ratio * gain < clipped, ratio * gain, clipped), entropy = -negative_entropy;
+    vf overstep = where(magnitude(ratio - 1.0f) > policy->clip, all(1), all(0));
+    vf divergence = (ratio - 1.0f) - log_ratio;
+    double sum_of_losses = 0;
     float weights[LANES];
     store(weights, weight);
     for (int lane = 0; lane < rows; lane++) {
         planes[policy->actions[places[lane]] * LANES + lane] += weights[lane];
         for (int64_t action = 0; action < actions; action++)
             slopes[lane * stride + action] = planes[action * LANES + lane] / share;
-        metrics[0][lane] = ((float *)&log_ratio)[lane];
-        metrics[1][lane] = ((float *)&ratio)[lane];
-        metrics[2][lane] = ((float *)&negative_entropy)[lane];
+        metrics[0][lane] = ((float *)&entropy)[lane];
+        metrics[1][lane] = ((float *)&overstep)[lane];
+        metrics[2][lane] = ((float *)&divergence)[lane];
+        sum_of_losses -= ((float *)&surrogate)[lane];
     }
+    return sum_of_losses;
 }
 
-/* The slope of Huber's clipped value loss at one output; the metrics are the two errors. */
-INLINE float value_row(const ValueRows *critic, int64_t place, float value, float share, float *free, float *clipped) {
+INLINE float cut(float number, float most) { return number > most ? most : number < -most ? -most : number; }
+INLINE float huber(float error, float slope) { return slope * (error - 0.5f * slope); }
+
+/* The slope of Huber's clipped value loss at one output; the loss is added. */
+INLINE float value_row(const ValueRows *critic, int64_t place, float value, float share, double *loss) {
     float old = critic->old_values[place], target = critic->targets[place], change = value - old;
-    float cut_change = change > critic->clip ? critic->clip : change < -critic->clip ? -critic->clip : change;
-    *free = value - target;
-    *clipped = (old + cut_change) - target;
-    float slope = *free > critic->delta ? critic->delta : *free < -critic->delta ? -critic->delta : *free;
-    if (__builtin_fabsf(*free) < __builtin_fabsf(*clipped) && cut_change != change) slope = 0;
+    float cut_change = cut(change, critic->clip), free = value - target, clipped = (old + cut_change) - target;
+    float slope = cut(free, critic->delta), of_free = huber(free, slope);
+    float of_clipped = huber(clipped, cut(clipped, critic->delta));
+    *loss += of_free < of_clipped ? of_clipped : of_free;
+    if (__builtin_fabsf(free) < __builtin_fabsf(clipped) && cut_change != change) slope = 0;
     return slope / share;
 }
 

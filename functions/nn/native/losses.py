@@ -1,20 +1,21 @@
 """The losses that the kernels compute, with the arrays that they read."""
 
 from ctypes import byref
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array
-from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss, PolicyLoss, ValueLoss
-from functions.nn.native.kernels import PolicyRowsFields, RowIndices, ValueRowsFields, address, require_indices
-
-_NO_GRADIENT = np.zeros((0, 0), np.float32)
+from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss
+from functions.nn.native.kernels import PolicyRowsFields, ValueRowsFields, address, require_indices
 
 
 class NativeLoss(Protocol):
-    """A loss that the kernels compute."""
+    """A loss that the kernels compute, with so many `metrics` of every row."""
+
+    metrics: int
 
     def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
         """Pointers to `PolicyRowsFields` and `ValueRowsFields`, one of them None, for so many rows and outputs.
@@ -22,12 +23,34 @@ class NativeLoss(Protocol):
         Raises `ValueError` for arrays of other shapes or types, and for actions that there are not.
         """
 
-    def of(self, rows: RowIndices, metrics: Array) -> Any:
-        """The loss of a minibatch, by the metrics ``[3, B]`` that the kernels wrote for its rows."""
+    def of(self, loss: float, metrics: Array) -> Any:
+        """The loss of a minibatch, by its mean and the metrics ``[metrics, B]`` that the kernels wrote for its rows."""
+
+
+@dataclass(frozen=True)
+class PolicyStep:
+    """What is reported of a policy's minibatch, see `functions.nn.losses.PolicyLoss`; the gradient stays in C."""
+
+    surrogate: float
+    _metrics: Array
+
+    @property
+    def rows(self) -> dict[str, Array]:
+        """Metrics of each row ``[B]``."""
+        return dict(zip(ROW_METRICS, self._metrics, strict=True))
+
+
+@dataclass(frozen=True)
+class ValueStep:
+    """What is reported of a critic's minibatch, see `functions.nn.losses.ValueLoss`."""
+
+    loss: float
 
 
 class NativePolicyLoss:
     """`ClippedPolicyLoss` of one choice."""
+
+    metrics = len(ROW_METRICS)
 
     def __init__(self, loss: ClippedPolicyLoss) -> None:
         self._loss = loss
@@ -48,14 +71,15 @@ class NativePolicyLoss:
         )
         return byref(fields), None
 
-    def of(self, rows: RowIndices, metrics: Array) -> PolicyLoss:
-        """See `NativeLoss`; its gradient stays in C."""
-        log_ratio, ratio, negative_entropy = metrics
-        return PolicyLoss(_NO_GRADIENT, log_ratio, ratio, self._loss.advantage[rows], negative_entropy, self._loss.clip)
+    def of(self, loss: float, metrics: Array) -> PolicyStep:
+        """See `NativeLoss`."""
+        return PolicyStep(loss, metrics)
 
 
 class NativeValueLoss:
     """`ClippedValueLoss`."""
+
+    metrics = 0
 
     def __init__(self, loss: ClippedValueLoss) -> None:
         self._loss = loss
@@ -67,10 +91,9 @@ class NativeValueLoss:
         values = [address(each, np.float32, (rows,)) for each in (self._loss.old_values, self._loss.targets)]
         return None, byref(ValueRowsFields(*values, self._loss.clip, self._loss.delta))
 
-    def of(self, rows: RowIndices, metrics: Array) -> ValueLoss:
-        """See `NativeLoss`; its gradient stays in C."""
-        free, clipped_error, _ = metrics
-        return ValueLoss(_NO_GRADIENT, free, clipped_error, self._loss.delta)
+    def of(self, loss: float, metrics: Array) -> ValueStep:
+        """See `NativeLoss`."""
+        return ValueStep(loss)
 
 
 def native_loss(loss: Any) -> NativeLoss | None:

@@ -26,7 +26,7 @@ typedef struct {
     float *slopes[MOST_LAYERS + 1]; /* d loss / d what a linear layer returns [rows, padded width] */
     float *centred[MOST_LAYERS];    /* of norms [rows, padded width], and the inverse deviations [rows] */
     float *inverse[MOST_LAYERS];
-    float *planes;                  /* what a loss works in */
+    float *planes;                  /* what a loss works in, then the gradient of few outputs */
     float *gains[MOST_LAYERS], *shifts[MOST_LAYERS], *gain_slopes[MOST_LAYERS], *shift_slopes[MOST_LAYERS];
 } Network;
 
@@ -159,29 +159,41 @@ static void forward(Network *net, const float *inputs, const int64_t *places, in
         int64_t in = net->widths[layer], below = stride_of(net, layer), stride = padded(net->widths[layer + 1]);
         Left left = {net->units[layer], below, 1};
         const float *weights = net->weights[layer];
-        product(left, rows, weights, stride, in, stride, weights + in * stride, 0, net->units[layer + 1], stride);
+        product(left, rows, weights, stride, in, filled(net->widths[layer + 1]), weights + in * stride, 0,
+                net->units[layer + 1], stride);
         if (is_hidden(net, layer) && net->has_norms) normalise(net, layer, rows);
         if (is_hidden(net, layer)) activate(net, layer, rows);
     }
+}
+
+/* The gradient of a layer's weights: units, transposed, times slopes. That of few outputs is computed transposed, as most
+ * of its columns would be padding. */
+static void weight_gradient(Network *net, int64_t layer, int64_t rows) {
+    int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer), stride = padded(out);
+    int is_narrow = !is_hidden(net, layer) && layer && out <= BLOCK / 2;
+    float *gradient = net->gradients[layer], *transposed = net->planes, one = 1;
+    for (int64_t from = 0; from < rows; from += SPAN) {
+        int64_t span = rows - from < SPAN ? rows - from : SPAN;
+        const float *units = net->units[layer] + from * below, *slopes = net->slopes[layer + 1] + from * stride;
+        Left by_unit = {units, 1, below}, by_slope = {slopes, 1, stride}, ones = {&one, 0, 0};
+        if (is_narrow)
+            product(by_slope, out, units, below, span, filled(in), 0, from > 0, transposed, below);
+        else
+            product(by_unit, in, slopes, stride, span, filled(out), 0, from > 0, gradient, stride);
+        product(ones, 1, slopes, stride, span, filled(out), 0, from > 0, gradient + in * stride, stride);
+    }
+    for (int64_t from = 0; is_narrow && from < in; from++)
+        for (int64_t to = 0; to < out; to++) gradient[from * stride + to] = transposed[to * below + from];
 }
 
 /* Gradients of all parameters from d loss / d outputs in the last `slopes`. */
 static void backward(Network *net, int64_t rows) {
     for (int64_t layer = net->layers - 1; layer >= 0; layer--) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer);
-        int64_t stride = padded(out);
-        const float *slopes = net->slopes[layer + 1];
-        float *bias = net->gradients[layer] + in * stride, one = 1;
-        for (int64_t from = 0; from < rows; from += SPAN) {
-            int64_t span = rows - from < SPAN ? rows - from : SPAN;
-            Left left = {net->units[layer] + from * below, 1, below}, ones = {&one, 0, 0};
-            const float *right = slopes + from * stride;
-            product(left, in, right, stride, span, stride, 0, from > 0, net->gradients[layer], stride);
-            product(ones, 1, right, stride, span, stride, 0, from > 0, bias, stride);
-        }
+        weight_gradient(net, layer, rows);
         if (!layer) break;
-        Left left = {slopes, stride, 1};
-        product(left, rows, net->transposed[layer], below, out, below, 0, 0, net->slopes[layer], below);
+        Left left = {net->slopes[layer + 1], padded(out), 1};
+        product(left, rows, net->transposed[layer], below, out, filled(in), 0, 0, net->slopes[layer], below);
         activate_back(net, layer - 1, rows);
         if (net->has_norms) normalise_back(net, layer - 1, rows);
     }

@@ -61,20 +61,20 @@ INLINE void column(int vectors, Left left, int64_t rows, const float *right, int
     }
 }
 
-/* result [rows, columns] = first + left [rows, inner] right [inner, columns]; `columns` are a multiple of BLOCK. */
+/* result [rows, columns] = first + left [rows, inner] right [inner, columns]; `columns` are a multiple of LANES. */
 static void product(Left left, int64_t rows, const float *right, int64_t stride, int64_t inner, int64_t columns,
                     const float *first, int adds, float *result, int64_t result_stride) {
     int64_t from = 0;
 #define COLUMN(vectors) \
     column(vectors, left, rows, right + from, stride, inner, first ? first + from : 0, adds, result + from, result_stride)
     for (; from + WIDE * LANES <= columns; from += WIDE * LANES) COLUMN(WIDE);
-#if WIDE > VECTORS /* else BLOCK is the width of a tile, and nothing is left */
     switch ((columns - from) / LANES) {
+#if WIDE > 2
     case 3: COLUMN(3); break;
     case 2: COLUMN(2); break;
+#endif
     case 1: COLUMN(1); break;
     }
-#endif
 #undef COLUMN
 }
 

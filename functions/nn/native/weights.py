@@ -1,6 +1,7 @@
 """The weights of a perceptron whose passes the kernels compute."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +39,14 @@ class PerceptronWeights(Weights):
     hidden_size = 0
 
     def __init__(self, network: Network, parameters: Array) -> None:
-        self._views, self._parameters = recurrent.views(network, parameters), parameters
+        self._network, self._parameters = network, parameters
         self._size = network.parameters - network.gaussian * network.sizes[-1]
         self._perceptron = Perceptron(network)
         self._latest: PerceptronTrace | None = None
+
+    @cached_property
+    def _views(self) -> recurrent.Weights:
+        return recurrent.views(self._network, self._parameters)
 
     @property
     def log_std(self) -> Array | None:

@@ -20,11 +20,11 @@ ZIG = [sys.executable, "-m", "ziglang", "cc"]
 # What train.c prints, by every compiler below and on every processor: hashes of five networks with tanh and relu, and
 # with norms, after forty steps of Adam.
 HASHES = """
-45861ab50509d4db 76278494dfeef14f f9547ce218c1d061 e9c332d40171a562
-d204b4cde6202955 d350125e4a643736 31b4e570b2f664d1 5cdbf28f26fbfb51
-fa97474ee5a64198 6e287940b34a76da 4257333111c32c67 e0ffdbf3c133af70
-88b79616dd5066fe 8f5c376b85b346ff 063cb73928a18a35 ec5eed556552abaf
-9b0d60327f48466c 3de2dd78e757a16b cf82585aeec29a84 2a49ae3395bd3a4e
+d228f36d02f0b0a1 cf8cae916fe62a32 ec1342c2188d571d 7edea4f27f772eff
+dda24deeecb51641 6cca358a3d68a30f 43224907f9620866 310218125bb88c6c
+6cc90b6f355c29d1 12c1b4e59ae1e25d fbfcf53b289c7310 c4e0fb430fad715c
+ca882d9d17dfdc39 e416edffa4c17cf2 bfd3e2b465a2ee58 f8a691453b73bbab
+1d73e0fa8e1384a5 20bda5a1fc469fd4 cd79c047ad64ae29 9540db4065be69b1
 """
 
 

@@ -25,10 +25,10 @@ static uint64_t hashed(uint64_t hash, const float *numbers, int64_t count) { /* 
 }
 
 static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activation, int64_t has_norms) {
-    static float memory[MOST_NUMBERS], vectors[4][20000], inputs[ROWS * 60], rows[3][ROWS], metrics[3][ROWS];
+    static float memory[MOST_NUMBERS], vectors[4][20000], inputs[ROWS * 60], rows[3][ROWS], metrics[3 * ROWS];
     int64_t size = 0, order[ROWS], actions[ROWS], bounds[3] = {0, 20, ROWS}, out = widths[layers];
     uint8_t legal[ROWS * 8];
-    double norms[2];
+    double losses[2], norms[2];
     Network net;
     for (int64_t layer = 0; layer < layers; layer++)
         size += (widths[layer] + 1 + 2 * (has_norms && layer + 1 < layers)) * widths[layer + 1];
@@ -47,11 +47,12 @@ static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activatio
     PolicyRows policy = {actions, rows[0], rows[1], legal, 0.2f, 0.01f};
     ValueRows critic = {rows[0], rows[1], 0.2f, 10.0f};
     Adam adam = {vectors[0], vectors[1], vectors[2], vectors[3], size, 0, 1e-2, 1e-5, 0.5};
-    Passes passes = {inputs, order, bounds, 2, {metrics[0], metrics[1], metrics[2]}, norms};
+    Passes passes = {inputs, order, bounds, 2, metrics, losses, norms};
     for (int step = 0; step < STEPS; step++) network_train(&net, &adam, &passes, out > 1 ? &policy : 0, &critic);
     uint64_t hash = 14695981039346656037u;
     for (int part = 0; part < 3; part++) hash = hashed(hash, vectors[part], size);
-    for (int part = 0; part < (out > 1 ? 3 : 2); part++) hash = hashed(hash, metrics[part], ROWS);
+    if (out > 1) hash = hashed(hash, metrics, 3 * ROWS);
+    hash = hashed(hash, (float *)losses, 4);
     return hash;
 }
 
