@@ -38,7 +38,7 @@ INLINE int64_t padded(int64_t width) { return (width + BLOCK - 1) / BLOCK * BLOC
 INLINE int64_t filled(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
 INLINE vf load(const float *place) { return *(const vf *)place; }
 INLINE void store(float *place, vf value) { *(vf *)place = value; }
-INLINE vf all(float number) { return (vf){0} + number; }
+INLINE vf all(float number) { return number - (vf){0}; } /* x - 0 is x, and compiled to nothing; 0 + x is not, for -0 */
 INLINE vi bits(vf value) { return (vi)value; }
 INLINE vf number(vi value) { return (vf)value; }
 /* a where the mask is set, else b. */
