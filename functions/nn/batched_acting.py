@@ -6,7 +6,7 @@ agents, then blocks.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
-from functions.nn.discrete import OneChoice
+from functions.nn.discrete import Branches, OneChoice
 from functions.nn.heads import Head, head_of, head_of_network, outputs_of
 from functions.nn.layers import Gru, Layer, forward
 from functions.nn.normaliser import SEEN, InputStatistics
@@ -89,11 +89,14 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
 def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -> Head:
     """The action head of agents of the class; those without networks act by chance."""
     head = head_of(kind, stochastic=False) if networks is None else networks.head(kind)
-    if not team.kernels or not isinstance(head, OneChoice):
+    if not team.kernels:
         return head
+    from functions.nn.native import elementwise
     from functions.nn.native.acting import NativeChoice
 
-    return NativeChoice(head.width)
+    if isinstance(head, Branches):
+        return replace(head, elementary=elementwise)
+    return NativeChoice(head.width) if isinstance(head, OneChoice) else head
 
 
 def single_agent_policy(
