@@ -4,7 +4,7 @@ See `functions.nn.heads`.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +43,7 @@ class Gaussian:
 
     bounds: Bounds
     clips_actions: bool = False
-    elementary: Elementary = NUMPY
+    elementary: Elementary = field(default=NUMPY, repr=False)
 
     @property
     def width(self) -> int:

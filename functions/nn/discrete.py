@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ class OneChoice:
 
     width: int
     log_std_size: int = 0
-    elementary: Elementary = NUMPY
+    elementary: Elementary = field(default=NUMPY, repr=False)
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """See `Head`."""
@@ -84,7 +84,7 @@ class Branches:
 
     sizes: tuple[int, ...]
     log_std_size: int = 0
-    elementary: Elementary = NUMPY
+    elementary: Elementary = field(default=NUMPY, repr=False)
 
     @property
     def width(self) -> int:

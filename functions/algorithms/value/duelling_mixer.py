@@ -10,7 +10,7 @@ alone: its gradient reaches neither w nor the utilities.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ class DuellingTrace(NamedTuple):
 class DuellingMixer(QplexSizes):
     """A mixing network, and what computes it."""
 
-    arithmetic: Arithmetic = NUMPY
+    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
 
     @property
     def hypernetworks(self) -> Hypernetworks:

@@ -7,7 +7,7 @@ action is part of the best joint action.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class MixerTrace:
 class Mixer(QmixSizes):
     """A mixing network, and what computes it."""
 
-    arithmetic: Arithmetic = NUMPY
+    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
 
     @property
     def hypernetworks(self) -> Hypernetworks:
