@@ -1,11 +1,13 @@
 """Runs the command ``marless train`` and reads its ``metrics.jsonl``."""
 
+import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.launch import environment
 from coordinator.core.state import RoundLine
@@ -18,9 +20,10 @@ UNEVALUATED = ("evaluation.every=999999", "evaluation.episodes=2", "evaluation.f
 
 @dataclass(frozen=True)
 class Training:
-    """The rounds of a run that had at least two."""
+    """The rounds of a run that had at least two, and its summary."""
 
     lines: list[RoundLine]
+    summary: dict[str, Any] = field(default_factory=dict)
 
     @property
     def env_steps_per_second(self) -> float:
@@ -59,4 +62,6 @@ def trained(workers: int, *settings: str) -> Training:
         subprocess.run(
             command(workers, *settings), check=True, cwd=folder, env=environment(), stdout=subprocess.DEVNULL
         )
-        return Training(read(Path(folder) / "runs" / NAME / "metrics.jsonl"))
+        run = Path(folder) / "runs" / NAME
+        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        return Training(read(run / "metrics.jsonl"), summary)

@@ -1,0 +1,105 @@
+"""Ten seeds of the default run by kernels and by numpy, and of the plain loop: training seconds to a greedy return, and
+the returns of the final policies.
+
+    python -m benchmarks.comparisons.ten_seeds docs/results/ten-seeds.csv
+
+A seed's three runs follow each other, on two workers and in one process; seeds that the table has are not run again.
+Evaluations are as often as the plain loop's. An empty cell is a return that was not reached.
+"""
+
+import csv
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from benchmarks.launch import measured
+from benchmarks.training import trained
+from marless.reports.provenance import written_by
+from marless.reports.statistics import ci95, mean, tost_paired
+
+STEPS = 400_000
+SEEDS = range(1, 11)
+TARGET = -36.0
+ENGINES = ("native", "numpy")
+COLUMNS = (
+    "seed", "plain_seconds", *(f"{engine}_{what}" for engine in ENGINES for what in ("seconds", "return", "weights")),
+)  # fmt: skip
+# Two engines are equal where the 90 % interval of the difference of their returns is within this.
+EQUIVALENT = 0.5
+
+
+def main() -> None:
+    """The command line."""
+    parser = ArgumentParser(prog="python -m benchmarks.comparisons.ten_seeds")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    options = parser.parse_args()
+    rows = _read(options.table)
+    for seed in options.seeds:
+        if str(seed) not in {row["seed"] for row in rows}:
+            rows.append(_row(seed))
+            _write(options.table, rows)
+    print(*summary(rows), written_by(), sep="\n")
+
+
+def _row(seed: int) -> dict[str, str]:
+    plain = measured("plain_loop", "--seed", seed, "--steps", STEPS, "--json")["seconds_to"][f"{TARGET:g}"]
+    row = {"seed": str(seed), "plain_seconds": _cell(plain)}
+    for engine in ENGINES:
+        training = trained(
+            2, f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}",
+            "evaluation.every=10", "evaluation.episodes=320",
+        )  # fmt: skip
+        row[f"{engine}_seconds"] = _cell(training.seconds_to(TARGET))
+        row[f"{engine}_return"] = f"{training.summary['final_return']['mean']:.3f}"
+        row[f"{engine}_weights"] = training.summary["weights_sha256"][:16]
+    print(row, file=sys.stderr, flush=True)
+    return row
+
+
+def summary(rows: list[dict[str, str]]) -> list[str]:
+    """What the rows come to, in lines of text: seconds as shares of the plain loop's, and the returns' difference."""
+    lines = []
+    for engine in ENGINES:
+        shares = [
+            float(row[f"{engine}_seconds"]) / float(row["plain_seconds"])
+            for row in rows
+            if row[f"{engine}_seconds"] and row["plain_seconds"]
+        ]
+        returns = [float(row[f"{engine}_return"]) for row in rows]
+        low, high = ci95(returns)
+        share = f"{mean(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})" if shares else "no share"
+        lines.append(
+            f"{engine}: {TARGET:g} in {share} of the plain loop's seconds, {len(shares)} of {len(rows)} seeds;"
+            f" final return {mean(returns):.2f} ({low:.2f} to {high:.2f})"
+        )
+    native, numpy = ([float(row[f"{engine}_return"]) for row in rows] for engine in ENGINES)
+    test = tost_paired(native, numpy, EQUIVALENT)
+    low, high = test.ci90
+    lines.append(
+        f"native less numpy: {test.difference:+.2f}, 90 % interval {low:+.2f} to {high:+.2f}; that they differ by"
+        f" {EQUIVALENT} or more: p = {test.p_value:.3f}"
+    )
+    return lines
+
+
+def _cell(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f}"
+
+
+def _read(table: Path) -> list[dict[str, str]]:
+    if not table.exists():
+        return []
+    with table.open(encoding="utf-8", newline="") as file:
+        return [dict(row) for row in csv.DictReader(file)]
+
+
+def _write(table: Path, rows: list[dict[str, str]]) -> None:
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
