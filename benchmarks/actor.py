@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.contract import Team
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
+from functions.environments.task_names import EXACT_PHYSICS
 from functions.policies import Policy
 
 ENGINE = EnvTask(name="mpe/simple_spread")
+EXACT = EnvTask(name="mpe/simple_spread", options={EXACT_PHYSICS: True})
 ADAPTER = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
 # The default rollout size is the first.
 ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
@@ -23,20 +26,21 @@ ADAPTER_NUM_ENVS = 16
 Round = Callable[[], int]
 
 
-def untrained_policy(task: EnvTask) -> Policy:
-    """Policies of round 0, one per agent."""
+def untrained_policy(task: EnvTask, kernels: bool = False) -> Policy:
+    """Policies of round 0, one per agent, which act in numpy or by kernels."""
     spec = environments.spec(task)
     mappo = algorithms.algorithm("mappo")
     config = algorithms.configuration(mappo, {}).resolved(spec)
     team = Team(groups=tuple(range(len(spec.agents))))
     code = algorithms.implementation(mappo)
     groups = (code.initialise(spec, team, config, 1, group) for group in team.groups)
+    team = replace(team, kernels=kernels)
     return Policy(spec, team, {name: array for tensors in groups for name, array in tensors.items()})
 
 
-def rollout(task: EnvTask, num_envs: int) -> Round:
+def rollout(task: EnvTask, num_envs: int, kernels: bool = False) -> Round:
     """Samples one episode per environment and returns the number of environment steps."""
-    policy = untrained_policy(task)
+    policy = untrained_policy(task, kernels)
 
     def play() -> int:
         environment = environments.make(task, num_envs)
@@ -98,6 +102,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")
     args = parser.parse_args()
     subjects = {f"rollout of {num_envs}": rollout(ENGINE, num_envs) for num_envs in ROLLOUT_NUM_ENVS}
+    subjects |= {f"rollout of {num_envs} by kernels": rollout(EXACT, num_envs, True) for num_envs in ROLLOUT_NUM_ENVS}
     subjects |= {
         "adapter stepping": adapter_stepping(),
         "adapter rollout": rollout(ADAPTER, ADAPTER_NUM_ENVS),

@@ -123,3 +123,18 @@ def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless
         with pytest.raises(KeyboardInterrupt):
             main(["resume", "run", "stop.rounds=8", "--workers", "1"])
     assert marless("verify", "run").code == 0
+
+
+def test_weights_are_as_published_or_not(marless):
+    sha256 = json.loads(Path("runs/run/summary.json").read_text())["weights_sha256"]
+    said = marless("verify", "run", "--published", sha256.upper())
+    assert said.code == 0 and f"weights_sha256 {sha256} as published" in said.out[0]
+    assert json.loads(marless("verify", "run", "--published", sha256, "--json").out[0])["as_published"] is True
+    said = marless("verify", "run", "--published", "0" * 64)
+    assert said.code == 1 and f"weights_sha256 is {sha256}, not the published {'0' * 64}" in said.out[0]
+    assert json.loads(marless("verify", "run", "--json").out[0])["as_published"] is False
+
+
+def test_what_is_no_hash_is_refused(marless):
+    said = marless("verify", "run", "--published", "abc")
+    assert said.code == 2 and "--published abc: a weights_sha256 has 64 digits from 0 to f" in said.err[0]

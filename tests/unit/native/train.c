@@ -1,10 +1,12 @@
-/* Trains perceptrons on made-up rows and prints a hash of what they become, to compare compilers and processors. */
+/* Trains perceptrons on made-up rows and lets some act in a made-up world, and prints hashes of what comes of it, to
+ * compare compilers and processors. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../../../functions/nn/native/kernels.c"
 
 enum { ROWS = 37, STEPS = 20, MOST_NUMBERS = 1 << 20 };
+enum { AGENTS = 3, BODIES = 5, ENVS = 21, SEEN = 2 * BODIES, ACTIONS = 5 };
 
 static uint64_t drawn = 1;
 
@@ -56,10 +58,53 @@ static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activatio
     return hash;
 }
 
+/* Agents that collide see where bodies are, and push left, right, down, up or not at all; the last two are slow. */
+static uint64_t acted(int64_t activation, int64_t has_norms) {
+    static float memory[AGENTS][MOST_NUMBERS], flat[2000];
+    static double position[BODIES][2][ENVS], velocity[AGENTS][2][ENVS], force[AGENTS][2][ENVS], strength[ENVS];
+    static double relative[AGENTS][BODIES][2][ENVS], squares[AGENTS][BODIES][2][ENVS], distance[AGENTS][BODIES][ENVS];
+    const int64_t widths[] = {SEEN, 20, 17, ACTIONS}, first[] = {0, 0, 1, 2}, second[] = {1, 2, 2, 4};
+    const double most_speed[] = {__builtin_inf(), 1.0, 1.3}, reach[] = {0.3, 0.3, 0.15, 0.25};
+    float inputs[AGENTS][ENVS][SEEN], outputs[AGENTS * ENVS * ACTIONS], uniforms[AGENTS * ENVS], log_p[AGENTS * ENVS];
+    float planes[2 * BLOCK * ACTIONS];
+    int64_t choices[AGENTS * ENVS];
+    Network nets[AGENTS];
+    World world = {AGENTS, BODIES, ENVS, 0, AGENTS, 4, position[0][0], velocity[0][0], force[0][0], relative[0][0][0],
+                   squares[0][0][0], distance[0][0], most_speed, reach, first, second, strength};
+    memset(memory, 0, sizeof memory);
+    memset(velocity, 0, sizeof velocity);
+    for (int64_t agent = 0; agent < AGENTS; agent++) {
+        if (network_numbers(nets + agent, 3, widths, activation, has_norms, 8) > MOST_NUMBERS) exit(2);
+        network_place(nets + agent, memory[agent]);
+        fill(flat, 2000);
+        network_pack(nets + agent, flat);
+    }
+    for (double *place = (double *)position; place < (double *)(position + BODIES); place++) *place = 0.3 * draw();
+    measure(&world);
+    uint64_t hash = 14695981039346656037u;
+    for (int step = 0; step < STEPS; step++) {
+        for (int64_t row = 0; row < AGENTS * ENVS; row++)
+            for (int64_t seen = 0; seen < SEEN; seen++)
+                inputs[row / ENVS][row % ENVS][seen] = (float)relative[row / ENVS][seen / 2][seen % 2][row % ENVS];
+        networks_forward(nets, AGENTS, inputs[0][0], ENVS, outputs);
+        for (int64_t place = 0; place < AGENTS * ENVS; place++) uniforms[place] = 0.5f * (draw() + 1);
+        choices_draw(outputs, uniforms, AGENTS * ENVS, ACTIONS, planes, choices, log_p);
+        for (int64_t place = 0; place < AGENTS * ENVS; place++)
+            for (int64_t axis = 0; axis < 2; axis++)
+                force[place / ENVS][axis][place % ENVS] =
+                    4.0 * ((choices[place] == 2 + 2 * axis) - (choices[place] == 1 + 2 * axis));
+        world_advance(&world);
+        hash = hashed(hash, log_p, AGENTS * ENVS);
+        hash = hashed(hash, (float *)position, 2 * BODIES * 2 * ENVS);
+    }
+    return hash;
+}
+
 int main(void) {
     const int64_t shapes[][5] = {{18, 64, 64, 5}, {54, 64, 64, 1}, {7, 10, 5}, {3, 33, 20, 17, 1}, {5, 2}};
     const int64_t layers[] = {3, 3, 2, 4, 1};
     for (int shape = 0; shape < 5; shape++)
         for (int kind = 0; kind < 4; kind++)
             printf("%016llx\n", (unsigned long long)trained(layers[shape], shapes[shape], kind & 1, kind >> 1));
+    for (int kind = 0; kind < 4; kind++) printf("%016llx\n", (unsigned long long)acted(kind & 1, kind >> 1));
 }

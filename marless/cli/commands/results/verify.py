@@ -1,11 +1,12 @@
 """marless verify: checks a run's objects and weights against the hashes that the run recorded."""
 
 import dataclasses
+import re
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 
 from coordinator.core.state import State
-from coordinator.errors import FINISHED, UNFINISHED
+from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec, keys
 from functions.contract import CorruptObject, NoSuchObject, Ref
@@ -20,11 +21,14 @@ from marless.runs.integrity.file_hashes import changed
 from marless.runs.run_files import Documents
 from marless.runs.stored_run import Stored, look
 
+_HASH = re.compile("[0-9a-f]{64}")
+
 
 @dataclass(frozen=True)
 class Verified:
     """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash. With
-    `any_processor` the run's bytes depend on which machine served what."""
+    `any_processor` the run's bytes depend on which machine served what; `as_published`: a published hash was named,
+    and the weights have it."""
 
     problems: list[str]
     round: int
@@ -34,16 +38,23 @@ class Verified:
     behind: str
     not_covered: list[str]
     any_processor: bool
+    as_published: bool
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.run(parser)
     common.json(parser)
+    parser.add_argument(
+        "--published", metavar="SHA256", help="the weights_sha256 of a published run, which this one repeats"
+    )
 
 
 def run(options: Namespace) -> int:
     """Compares hashes; 1 when something differs."""
+    published = (options.published or "").lower()
+    if published and not _HASH.fullmatch(published):
+        raise UserError(f"--published {options.published}: a weights_sha256 has 64 digits from 0 to f")
     folder = RunFolder.find(options.run)
     with look(folder) as stored_run:
         last_state = stored_run.saved_state
@@ -62,8 +73,13 @@ def run(options: Namespace) -> int:
         problems += changes + (
             ["config.toml was edited after the run began"] if folder.edited(stored_run.identity) else []
         )
+    if published and not problems and weights != published:
+        problems.append(f"weights_sha256 is {weights or 'not there yet'}, not the published {published}")
     behind, any_processor = _behind(folder, stored_run.state), stored_run.identity.any_processor
-    result = Verified(problems, last_state.round, len(refs), answers, weights, behind, not_covered, any_processor)
+    as_published = bool(published) and weights == published
+    result = Verified(
+        problems, last_state.round, len(refs), answers, weights, behind, not_covered, any_processor, as_published
+    )
     _show(options, folder, result)
     return UNFINISHED if problems else FINISHED
 
@@ -76,7 +92,7 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
     answers_text = f", {counted(result.answers, 'kept answer')}" if result.answers else ""
     findings = result.problems or [
         f"OK, round {result.round}, {result.objects} objects{answers_text}, "
-        f"weights_sha256 {result.weights_sha256 or 'not yet'}"
+        f"weights_sha256 {result.weights_sha256 or 'not yet'}{' as published' if result.as_published else ''}"
     ]
     files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
     processors = "began or went on with --any-processor, so another machine may give other bytes"
