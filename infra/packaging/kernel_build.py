@@ -19,6 +19,8 @@ from tempfile import TemporaryDirectory
 
 from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name
 
+_ZIG = ("zig", "ziglang")
+
 
 def compiler() -> list[str]:
     """The command of a C compiler: that of the variable CC, cc, or the one of the package ziglang; empty if there is
@@ -30,9 +32,12 @@ def compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else []
 
 
-def build(folder: Path = SOURCE.parent) -> tuple[list[Path], str]:
-    """Compiles the sources in `folder` for this machine; the libraries there, and why one is missing, or nothing."""
-    command, variants = compiler(), VARIANTS.get(platform.machine(), ())
+def build(
+    folder: Path = SOURCE.parent, machine: str = platform.machine(), command: Sequence[str] = ()
+) -> tuple[list[Path], str]:
+    """Compiles the sources in `folder` for the machine, by the command or a compiler that is here; the libraries there,
+    and why one is missing, or nothing."""
+    command, variants = command or compiler(), VARIANTS.get(machine, ())
     if not command:
         return [], "there is no C compiler (cc, or pip install ziglang)"
     libraries = list[Path]()
@@ -41,16 +46,16 @@ def build(folder: Path = SOURCE.parent) -> tuple[list[Path], str]:
         if fault := _compile(command, variant, folder / SOURCE.name, library):
             return libraries, fault
         libraries.append(library)
-    return libraries, "" if variants else f"no kernels are known for a processor that is called {platform.machine()}"
+    return libraries, "" if variants else f"no kernels are known for a processor that is called {machine}"
 
 
 def _compile(command: Sequence[str], variant: str, source: Path, library: Path) -> str:
     """Writes the library as a whole, as it may be in use; returns what the compiler said when it failed."""
     with TemporaryDirectory(dir=library.parent) as folder:
         written = Path(folder) / library.name
-        target = f"-march={variant.replace('x86-64-', 'x86_64_') if 'ziglang' in command else variant}"
+        flags = _zig_flags(variant) if any(Path(word).name in _ZIG for word in command) else [f"-march={variant}"]
         done = subprocess.run(
-            [*command, *FLAGS, target, str(source), "-o", str(written)],
+            [*command, *FLAGS, *flags, str(source), "-o", str(written)],
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -58,9 +63,14 @@ def _compile(command: Sequence[str], variant: str, source: Path, library: Path) 
         )
         if done.returncode:
             reason = "".join(done.stderr.strip().splitlines()[-1:])
-            return f"{shlex.join(command)} {target} failed: {reason}"
+            return f"{shlex.join([*command, *flags])} failed: {reason}"
         written.replace(library)
     return ""
+
+
+def _zig_flags(variant: str) -> list[str]:
+    """Its own names of instruction sets; it keeps what debuggers read, which is most of a library, unless told so."""
+    return [f"-mcpu={'generic' if variant == 'armv8-a' else variant.replace('x86-64-', 'x86_64_')}", "-s"]
 
 
 def main() -> int:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from functions.function_specs import COORDINATOR, FUNCTIONS
+from functions.nn.native.variants import SOURCE
+from infra.packaging import function_kernels
 from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import OURS, PUBLIC, sources
@@ -83,9 +85,10 @@ def build(
             raise PackageFault(f"{users.reason}, so the learner has to be a container image, which has no zip archive")
         _install_others(others, ready, users, platform)
         _compile(compiler, others, others)
+        libraries = function_kernels.build(machine, Path(folder, "kernels"))
         for function, target in targets.items():
             shutil.copytree(others, target, dirs_exist_ok=True)
-            _copy(function, target)
+            _copy(function, target, libraries)
             _compile(compiler, target, *(target / name for name in (*OURS, PUBLIC)))
             require_size(function, target)
     return compiler is not None
@@ -169,11 +172,14 @@ def _prune(target: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _copy(function: str, target: Path) -> None:
-    """Copies our own code that the function's entry module needs."""
+def _copy(function: str, target: Path, libraries: Sequence[Path]) -> None:
+    """Copies our own code that the function's entry module needs; the compiled `libraries` too where it calls them."""
+    kernels = target / SOURCE.parent.relative_to(ROOT)
     for file in [*sources(ROOT, (ENTRIES | RESOURCE_ENTRY)[function]).files, *_data(function)]:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, target / file)
+    for library in libraries if kernels.is_dir() else ():
+        shutil.copyfile(library, kernels / library.name)
 
 
 def _data(function: str) -> Iterator[Path]:

@@ -86,7 +86,7 @@ def refuse(file: StudyFile) -> None:
         raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
     algorithm = file.base.get("algorithm")
     settings = algorithm if isinstance(algorithm, dict) else {}
-    refuse_elsewhere(settings.get("device"), settings.get("engine"))
+    refuse_elsewhere(settings.get("device"))
     refuse_language(settings.get("name"))
 
 
@@ -106,10 +106,10 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
     """Writes all runs and the study into the tenant's ledger, and calls the governor, which begins them.
 
     Nothing of this machine is needed afterwards; the same call goes on with one that was killed. Raises `UserError`
-    when the tenant has runs of these names already, and for runs that need a GPU or kernels.
+    when the tenant has runs of these names already, and for runs that need a GPU.
     """
     for run in study.runs:
-        refuse_elsewhere(run.config.algorithm.device, run.config.algorithm.engine)
+        refuse_elsewhere(run.config.algorithm.device)
         refuse_language(run.config.algorithm.name)
     beginning = _Beginning(study, place, deployment)
     owners = {beginning.write(run): run.owner for run in study.runs}

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from built_kernels import needs_kernels
 from commands import SMALL
 from emulated_runs import detach, same, summary
 
@@ -26,6 +27,17 @@ def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, p
     said = marless.train(name, *settings, "--backend", "emulated")
     assert said.code == 0, said.err
     same(summary(place.home, name), expected(marless, *settings))
+
+
+@pytest.mark.slow
+@needs_kernels
+def test_functions_compute_by_the_kernels_what_this_machine_does(place, marless, expected):
+    settings = ("algorithm.engine=native", "placement.rule=split")
+    said = marless.train("kernels", *settings, "--backend", "emulated")
+    assert said.code == 0, said.err
+    found = summary(place.home, "kernels")
+    same(found, expected(marless, *settings))
+    assert found["weights_sha256"] != expected(marless)["weights_sha256"]
 
 
 def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finished, expected):

@@ -24,6 +24,7 @@ from functions.environments.scripted import script_names as scripted
 from functions.environments.task_names import BUILT_IN, FAMILIES
 from functions.function_specs import COORDINATOR, FUNCTIONS
 from functions.resources.settings import Resource
+from infra.packaging import function_kernels
 from infra.packaging import package_build as packages_module
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
@@ -101,6 +102,11 @@ def offline(tmp_path_factory):
         for name, version in PINNED.items():
             made = wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
             lines.write(f"{name}=={version} --hash=sha256:{hashlib.sha256(made.read_bytes()).hexdigest()}\n")
+    # Writes what stands after -o, as the compiler does.
+    compiler = "import sys\nopen(sys.argv[sys.argv.index('-o') + 1], 'w').write(' '.join(sys.argv[1:5]))\n"
+    zig = wheel(folder, "ziglang", "0.0", {"ziglang/__main__.py": compiler})
+    compiler_pins = folder / "compiler.txt"
+    compiler_pins.write_text(f"ziglang==0.0 --hash=sha256:{hashlib.sha256(zig.read_bytes()).hexdigest()}\n")
     wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, ["needed>=1", "numpy"])
     wheel(folder, "needed", "1.5", {"needed.py": ""})
     wheel(folder, "torch", "2.9", {"torch/__init__.py": ""}, ["sympy"])
@@ -110,6 +116,7 @@ def offline(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, Shell() as shell:
         shell.export(PIP_CONFIG_FILE="/dev/null", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder))
         patch.setattr(packages_module, "PINS", pins)
+        patch.setattr(function_kernels, "PINS", compiler_pins)
         yield pins
 
 
@@ -217,10 +224,14 @@ def test_the_pins_are_those_of_the_development_environment():
     assert {name: developed[name] for name in PINNED} == PINNED
 
 
-@pytest.mark.parametrize("file", [PINS, *sorted(ROOT.glob("constraints-audit-*.txt"))], ids=lambda file: file.stem)
-def test_every_pin_that_is_deployed_or_audits_has_a_hash(file):
+@pytest.mark.parametrize(
+    ("file", "least"),
+    [(PINS, 10), (function_kernels.PINS, 1), *((file, 10) for file in sorted(ROOT.glob("constraints-audit-*.txt")))],
+    ids=lambda value: getattr(value, "stem", ""),
+)
+def test_every_pin_that_is_deployed_compiles_or_audits_has_a_hash(file, least):
     pins = re.split(r"(?<!\\)\n", re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).strip())
-    assert len(pins) > 10
+    assert len(pins) >= least
     assert [pin for pin in pins if not re.fullmatch(r"\S+==\S+( *\\?\n? *--hash=sha256:[0-9a-f]{64})+", pin)] == []
 
 
@@ -290,6 +301,14 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
     assert {"botocore/data/s3/1/service-2.json.gz", f"{numpy}/METADATA", f"{numpy}/licenses/LICENSE"} <= present
     ballast = {"aws_emulator", "botocore/data/ec2", "numpy/tests", "numpy/__init__.pyi", f"{numpy}/RECORD"}
     assert not present & {*ballast, "coordinator", "functions/learner"}
+
+
+@pytest.mark.slow
+def test_a_function_that_learns_holds_kernels_for_its_processor(offline, tmp_path):
+    build({"learner": tmp_path}, machine="x86_64", python=HERE)
+    held = {file.name: file.read_text() for file in (tmp_path / "functions/nn/native").glob("*.so")}
+    assert held.keys() == {"kernels-x86-64-v3.so", "kernels-x86-64-v4.so"}
+    assert {text.partition(" -O3")[0] for text in held.values()} == {"cc -target x86_64-linux-gnu.2.17"}
 
 
 @pytest.mark.slow

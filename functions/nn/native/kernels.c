@@ -4,6 +4,7 @@
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
+#include "processor.h"
 
 typedef struct {
     float *begin;
@@ -41,17 +42,7 @@ static int64_t lay_out(Network *net, float *begin) {
     return memory.numbers;
 }
 
-/* Whether this processor has the instructions that this library was compiled to. */
-EXPORT int64_t runs_here(void) {
-#if defined(__AVX512F__)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-#elif defined(__AVX2__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-#else
-    return 1;
-#endif
-}
+EXPORT int64_t runs_here(void) { return is_suitable(); }
 
 EXPORT int64_t network_bytes(void) { return sizeof(Network); }
 

@@ -30,7 +30,7 @@ def require_packages(config: RunConfig, functions_here: bool = True) -> None:
         _require_engine(config.algorithm)
         require_resources(config.resources)
     else:
-        refuse_elsewhere(config.algorithm.device, config.algorithm.engine)
+        refuse_elsewhere(config.algorithm.device)
 
 
 def refuse_gpu_elsewhere(device: object) -> None:
@@ -41,13 +41,10 @@ def refuse_gpu_elsewhere(device: object) -> None:
         )
 
 
-def refuse_elsewhere(device: object, engine: object) -> None:
-    """Raises `UserError` for a run with this `algorithm.device` or `algorithm.engine` on AWS, whose functions have no
-    GPU and no kernels."""
+def refuse_elsewhere(device: object) -> None:
+    """Raises `UserError` for a run with this `algorithm.device` on AWS, whose functions have no GPU."""
     if device == "cuda":
         raise UserError("algorithm.device=cuda: functions of AWS have no GPU; set algorithm.device=cpu")
-    if engine == "native":
-        raise UserError("algorithm.engine=native: functions of AWS hold no kernels; set algorithm.engine=numpy")
 
 
 def refuse_language(algorithm: object) -> None:

@@ -13,9 +13,10 @@ from c_programs import compiled, needs_compiler
 from functions.contract import MissingExtra
 from functions.nn.native.kernels import kernels
 from functions.nn.native.variants import SOURCE, VARIANTS, library_name
-from infra.packaging import kernel_build
+from infra.packaging import function_kernels, kernel_build
 
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")
+needs_zig = pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
 # What train.c prints, by every compiler below and on every processor: hashes of five networks with tanh and relu, and
 # with norms, after forty steps of Adam, and of what four kinds of networks do in a world.
@@ -51,7 +52,7 @@ def test_every_level_and_instruction_set_gives_the_same_bytes(tmp_path, level, i
 
 
 @pytest.mark.conformance
-@pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")
+@needs_zig
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
 @pytest.mark.parametrize(
     "target", ["x86_64-linux-musl -mcpu=x86_64_v2", "x86_64-linux-musl -mcpu=x86_64_v3", "aarch64-linux-musl"]
@@ -74,6 +75,30 @@ def test_no_sanitizer_finds_anything(tmp_path):
     assert printed(program) == HASHES.split()
 
 
+# QEMU knows no AVX-512.
+@pytest.mark.conformance
+@ON_X86
+@pytest.mark.skipif(not shutil.which("qemu-x86_64-static"), reason="apt-get install qemu-user-static")
+@pytest.mark.parametrize(
+    ("processor", "suitable"), [("Nehalem", "00"), ("SandyBridge", "00"), ("Haswell", "10"), ("max", "10")]
+)
+def test_a_library_knows_which_processors_have_its_instructions(tmp_path, processor, suitable):
+    for instructions, answer in zip(("x86-64-v3", "x86-64-v4"), suitable, strict=True):
+        program = compiled("suitable", tmp_path / instructions, "-O1", "-static", f"-march={instructions}")
+        assert printed("qemu-x86_64-static", "-cpu", processor, program) == [answer]
+
+
+@pytest.mark.conformance
+@needs_zig
+@pytest.mark.parametrize(("machine", "of_header"), [("aarch64", 183), ("x86_64", 62)])  # elf.h
+def test_kernels_of_functions_are_small_and_the_same_in_every_build(tmp_path, machine, of_header):
+    once, again = (function_kernels.build(machine, tmp_path / name) for name in ("once", "again"))
+    for library, other in zip(once, again, strict=True):
+        assert library.read_bytes() == other.read_bytes() and library.stat().st_size < 100_000
+        assert int.from_bytes(library.read_bytes()[18:20], "little") == of_header
+        assert machine != platform.machine() or kernels(library.parent).runs_here()
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_what_is_built_is_loaded(tmp_path):
@@ -83,14 +108,14 @@ def test_what_is_built_is_loaded(tmp_path):
     assert kernels(tmp_path).runs_here()
 
 
+@pytest.mark.skipif(bool(find_spec("ziglang")), reason="ziglang is a compiler")
 def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
     _copy_source(tmp_path)
     shell.export(PATH=str(tmp_path), CC="")
     libraries, fault = kernel_build.build(tmp_path)
-    if not find_spec("ziglang"):
-        assert not libraries and fault == "there is no C compiler (cc, or pip install ziglang)"
-        with pytest.raises(MissingExtra, match="no kernels for this processor"):
-            kernels(tmp_path)
+    assert not libraries and fault == "there is no C compiler (cc, or pip install ziglang)"
+    with pytest.raises(MissingExtra, match="no kernels for this processor"):
+        kernels(tmp_path)
 
 
 @needs_compiler
