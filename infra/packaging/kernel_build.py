@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name
+from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name, sources_digest
 
 _ZIG = ("zig", "ziglang")
 
@@ -55,7 +55,7 @@ def _compile(command: Sequence[str], variant: str, source: Path, library: Path) 
         written = Path(folder) / library.name
         flags = _zig_flags(variant) if any(Path(word).name in _ZIG for word in command) else [f"-march={variant}"]
         done = subprocess.run(
-            [*command, *FLAGS, *flags, str(source), "-o", str(written)],
+            [*command, *FLAGS, *flags, *_sources(source), "-o", str(written)],
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -66,6 +66,11 @@ def _compile(command: Sequence[str], variant: str, source: Path, library: Path) 
             return f"{shlex.join([*command, *flags])} failed: {reason}"
         written.replace(library)
     return ""
+
+
+def _sources(source: Path) -> list[str]:
+    """The source, with the hash by which a library says of which sources it is."""
+    return [f"-DSOURCES={sources_digest(source.parent):#x}u", str(source)]
 
 
 def _zig_flags(variant: str) -> list[str]:

@@ -39,7 +39,7 @@ class Optimiser:
         self.parameters, self.first, self.second = parameters, first, second
         self.gradient = np.zeros_like(parameters)
         vectors = (parameters, first, second, self.gradient)
-        places = [address(vector, np.float32, parameters.shape) for vector in vectors]
+        places = [address(vector, np.float32, (parameters.size,), is_written=True) for vector in vectors]
         self.fields = AdamFields(*places, len(parameters), steps, *settings)
 
     @property
@@ -49,6 +49,8 @@ class Optimiser:
 
     def step(self, gradient: Array) -> float:
         """Applies one update and returns the gradient's norm before clipping."""
+        if gradient.shape != self.gradient.shape:
+            raise ValueError(f"a gradient {gradient.shape} of {self.parameters.size} parameters")
         if gradient is not self.gradient:
             self.gradient[...] = gradient
         return float(kernels().network_step(byref(self.fields)))
@@ -93,7 +95,7 @@ class Perceptron:
             self._room[0],
             address(grad_output, np.float32, (rows, self._network.sizes[-1])),
             rows,
-            address(gradient, np.float32, (self._perceptron_parameters,)),
+            address(gradient, np.float32, (self._perceptron_parameters,), is_written=True),
         )
 
     def train(
@@ -101,6 +103,8 @@ class Perceptron:
     ) -> Training:
         """One step of the optimiser for each minibatch: the rows of `inputs` ``[n, in]`` with the indices `order`
         between two successive `bounds`."""
+        if optimiser.parameters.size != self._network.parameters:
+            raise ValueError(f"an optimiser of {optimiser.parameters.size} parameters, not {self._network.parameters}")
         edges = np.array(bounds, np.int64)
         if not len(order) or edges[0] != 0 or edges[-1] != len(order) or (np.diff(edges) < 1).any():
             raise ValueError(f"{bounds} do not part {len(order)} rows")

@@ -17,7 +17,7 @@ INLINE vi halvings(vf x, vf *times) {
     *times = shifted - shift;
     return bits(shifted) - bits(shift);
 }
-INLINE vf power_of_two(vi exponent) { return number((exponent + 127) << 23); } /* exponent from -126 to 127 */
+INLINE vf power_of_two(vi exponent) { return number((vi)(((vu)exponent + 127) << 23)); } /* exponent from -126 to 127 */
 
 /* e^r - 1 for |r| <= ln 2 / 2: r + r^2 (1/2 + r/6 + ...). */
 INLINE vf short_expm1(vf r) {
@@ -57,8 +57,8 @@ INLINE vf hyperbolic_tangent(vf x) {
 INLINE vf logarithm(vf x) {
     vi is_small = bits(x) < 0x00800000; /* subnormal, 0 or negative */
     vf scaled = where(is_small, x * 8388608.0f, x);
-    vi exponent = ((bits(scaled) - 0x3f3504f3) >> 23), shift = is_small & 23;
-    vf f = number(bits(scaled) - (exponent << 23)) - 1.0f, e = __builtin_convertvector(exponent - shift, vf);
+    vi exponent = (vi)((vu)scaled - 0x3f3504f3) >> 23, shift = is_small & 23;
+    vf f = number((vi)((vu)scaled - ((vu)exponent << 23))) - 1.0f, e = __builtin_convertvector(exponent - shift, vf);
     vf sum = all(7.0376836292e-2f);
     sum = fused(sum, f, all(-1.1514610310e-1f));
     sum = fused(sum, f, all(1.1676998740e-1f));

@@ -42,6 +42,12 @@ static int64_t lay_out(Network *net, float *begin) {
     return memory.numbers;
 }
 
+/* A hash of the sources, which `infra.packaging.kernel_build` defines. */
+#ifndef SOURCES
+#define SOURCES 0
+#endif
+EXPORT uint64_t sources(void) { return SOURCES; }
+
 EXPORT int64_t runs_here(void) { return is_suitable(); }
 
 EXPORT int64_t network_bytes(void) { return sizeof(Network); }

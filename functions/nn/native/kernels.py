@@ -3,7 +3,7 @@ shape as something else. Nothing is computed here."""
 
 import ctypes
 import platform
-from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from functions.contract import MissingExtra
 from functions.nn.layers import Array
-from functions.nn.native.variants import SOURCE, VARIANTS, library_name
+from functions.nn.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 
 RowIndices = NDArray[np.int64]
 BLOCK = 16
@@ -60,6 +60,7 @@ class PassesFields(Structure):
 
 # What each kernel returns, and what it takes.
 _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "sources": (c_uint64, ()),
     "runs_here": (c_int64, ()),
     "elementwise": (None, (c_int64, c_void_p, c_int64, c_void_p)),
     "network_bytes": (c_int64, ()),
@@ -82,30 +83,41 @@ _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @cache
 def kernels(folder: Path = SOURCE.parent) -> ctypes.CDLL:
-    """Those in the folder for the fastest instruction set that this processor has; raises `MissingExtra`."""
+    """Those in the folder for the fastest instruction set that this processor has; raises `MissingExtra`.
+
+    Libraries of other sources than those beside them would give other bytes, or read arrays as something else.
+    """
+    sources = sources_digest(folder)
     for variant in VARIANTS.get(platform.machine(), ()):
-        if (path := folder / library_name(variant)).exists():
-            library = _library(path)
-            if library.runs_here():
-                return library
+        library = _library(folder / library_name(variant))
+        if library and library.runs_here() and sources in (0, library.sources()):
+            return library
     raise MissingExtra(
-        "algorithm.engine=native: there are no kernels for this processor; install a C compiler, then marless again,"
-        " or set algorithm.engine=numpy"
+        "algorithm.engine=native: there are no kernels for this processor that were compiled from these sources;"
+        " install a C compiler, then marless again, or begin a run with algorithm.engine=numpy"
     )
 
 
-def _library(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in _KERNELS.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+def _library(path: Path) -> ctypes.CDLL | None:
+    """None if there is no library, or one for another system or with other kernels."""
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _KERNELS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError):
+        return None
     return library
 
 
-def address(array: Array, kind: DTypeLike, shape: tuple[int, ...]) -> int:
-    """Where the array's numbers are; raises `ValueError` unless it is of that type and shape and in one piece."""
-    if array.dtype != kind or array.shape != shape or not array.flags.c_contiguous:
+def address(array: Array, kind: DTypeLike, shape: tuple[int, ...], is_written: bool = False) -> int:
+    """Where the array's numbers are; raises `ValueError` unless it is of that type and shape, in one piece and, where
+    the kernels write it, writable."""
+    flags = array.flags
+    if array.dtype != kind or array.shape != shape or not (flags.c_contiguous and flags.aligned):
         raise ValueError(f"{array.dtype} {array.shape} in place of {np.dtype(kind)} {shape}, in one piece")
+    if is_written and not flags.writeable:
+        raise ValueError(f"an array {shape} that is to be written cannot be")
     return array.ctypes.data
 
 

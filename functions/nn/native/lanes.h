@@ -32,6 +32,7 @@
 
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias)); /* overflows as C defines it */
 
 INLINE int64_t padded(int64_t width) { return (width + BLOCK - 1) / BLOCK * BLOCK; }
 /* The numbers of the vectors that hold a row. */

@@ -1,5 +1,6 @@
-"""Which instruction sets the kernels are compiled for, and where the libraries are."""
+"""Which instruction sets the kernels are compiled for, from which sources, and where the libraries are."""
 
+import hashlib
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -16,3 +17,11 @@ FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", 
 def library_name(variant: str) -> str:
     """The file of the library for an instruction set, beside the source if it was built."""
     return f"kernels-{variant}.so"
+
+
+def sources_digest(folder: Path) -> int:
+    """A hash of the sources in the folder, 64 bits; 0 where there are none, as in functions' packages."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.[ch]")):
+        digest.update(file.name.encode() + file.read_bytes())
+    return int.from_bytes(digest.digest()[:8]) if (folder / SOURCE.name).exists() else 0

@@ -4,6 +4,7 @@ import pytest
 
 from functions.contract import MissingExtra
 from functions.nn.native.kernels import kernels
+from infra.packaging.kernel_build import compiler
 
 
 def _are_built():
@@ -13,4 +14,5 @@ def _are_built():
         return False
 
 
-needs_kernels = pytest.mark.skipif(not _are_built(), reason="no kernels were compiled for this processor")
+# Where a compiler could have built them, tests fail without.
+needs_kernels = pytest.mark.skipif(not compiler() and not _are_built(), reason="there is no C compiler")

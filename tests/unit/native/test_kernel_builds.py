@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from built_kernels import needs_kernels
 from c_programs import compiled, needs_compiler
 
 from functions.contract import MissingExtra
@@ -114,6 +115,26 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
     shell.export(PATH=str(tmp_path), CC="")
     libraries, fault = kernel_build.build(tmp_path)
     assert not libraries and fault == "there is no C compiler (cc, or pip install ziglang)"
+    with pytest.raises(MissingExtra, match="no kernels for this processor"):
+        kernels(tmp_path)
+
+
+@needs_kernels
+def test_a_library_of_other_sources_is_not_loaded(tmp_path):
+    _copy_source(tmp_path)
+    for library in SOURCE.parent.glob("*.so"):
+        shutil.copy(library, tmp_path)
+    assert kernels(tmp_path).sources() == kernels().sources() > 0
+    (tmp_path / "lanes.h").write_text("/* other */")
+    kernels.cache_clear()
+    with pytest.raises(MissingExtra, match="no kernels for this processor that were compiled from these sources"):
+        kernels(tmp_path)
+
+
+@needs_kernels
+def test_a_file_that_is_no_library_or_has_other_kernels_is_not_loaded(tmp_path):
+    for variant in VARIANTS[platform.machine()]:
+        (tmp_path / library_name(variant)).write_bytes(b"\x7fELF")
     with pytest.raises(MissingExtra, match="no kernels for this processor"):
         kernels(tmp_path)
 
