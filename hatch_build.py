@@ -1,5 +1,6 @@
 """Compiles the kernels where the program is installed or a wheel of it is built, if there is a compiler."""
 
+import platform
 import sys
 import sysconfig
 from pathlib import Path
@@ -22,7 +23,8 @@ class KernelHook(BuildHookInterface):
         if fault:
             self.app.display_warning(f"no kernels for algorithm.engine=native: {fault}")
         if libraries:
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            # A Python for both kinds of Mac compiles for the one at hand.
+            name = sysconfig.get_platform().replace("universal2", platform.machine())
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform}"
+            build_data["tag"] = f"py3-none-{name.replace('-', '_').replace('.', '_')}"
             build_data["artifacts"] += [str(library.relative_to(root)) for library in libraries]

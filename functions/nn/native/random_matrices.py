@@ -19,7 +19,7 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     triangular factor has a positive diagonal. The modified Gram-Schmidt process goes twice over them, which makes them
     orthogonal to working precision (Giraud et al., 2005).
     """
-    matrix = standard_normal(rng, max(rows, columns) * min(rows, columns)).reshape(max(rows, columns), -1)
+    matrix = standard_normal(rng, rows * columns).reshape(max(rows, columns), min(rows, columns))
     for _ in range(2):
         for index in range(matrix.shape[1]):
             column, rest = matrix[:, index : index + 1], matrix[:, index + 1 :]

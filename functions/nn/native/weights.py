@@ -69,7 +69,7 @@ class PerceptronWeights(Weights):
         """See `Weights.forward`; the other arguments are for networks with a hidden state."""
         rows = np.ascontiguousarray(inputs, np.float32).reshape(-1, inputs.shape[-1])
         outputs = self._perceptron.forward(self._parameters[: self._size], rows)
-        self._latest = PerceptronTrace(rows, outputs.reshape(*inputs.shape[:-1], -1))
+        self._latest = PerceptronTrace(rows, outputs.reshape(*inputs.shape[:-1], outputs.shape[-1]))
         return self._latest
 
     def backward(self, trace: PerceptronTrace, grad_output: Array, gradient: Array) -> None:

@@ -137,6 +137,12 @@ def test_native_on_a_gpu_is_refused_and_not_on_aws_whose_functions_hold_kernels(
     require_packages(load(None, ["algorithm.engine=native"]), functions_here=False)
 
 
+def test_a_batch_may_be_without_rows():
+    weights = PerceptronWeights(NETWORK, np.zeros(NETWORK.parameters, np.float32))
+    assert weights.forward(np.zeros((2, 0, 4))).outputs.shape == (2, 0, 3)
+    assert weights.forward(np.zeros((0, 4))).outputs.shape == (0, 3)
+
+
 def test_the_gradient_of_an_earlier_forward_pass_is_its_own():
     network, rng = Network((4, 6, 3)), np.random.default_rng(4)
     weights = PerceptronWeights(network, rng.standard_normal(network.parameters).astype(np.float32))
