@@ -63,7 +63,11 @@ ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.value
 # What a task's resources bring, where its run has some.
 ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
 # What actors of native runs, and environments of theirs, compute by.
-ACTING = {"functions.nn.native.acting", "functions.environments.mpe.native_world"}
+ACTING = {
+    "functions.nn.native.acting",
+    "functions.nn.native.elementwise",
+    "functions.environments.mpe.native_world",
+}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # What it imports where a process waits for functions, or governs a study.
 LISTENING, GOVERNING = {"coordinator.drive.attempt_record"}, {"coordinator.drive.study_governor"}
@@ -76,7 +80,8 @@ LEARNING = {
 }
 # What learners import when a run names the engine.
 ENGINES = {
-    "functions.algorithms.engines.native_engine", "functions.nn.native", "functions.nn.native.calls",
+    "functions.algorithms.engines.native_arithmetic", "functions.algorithms.engines.native_engine",
+    "functions.nn.native", "functions.nn.native.calls",
     "functions.nn.native.elementwise", "functions.nn.native.kernels", "functions.nn.native.losses",
     "functions.nn.native.random_matrices", "functions.nn.native.variants", "functions.nn.native.weights",
     "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
