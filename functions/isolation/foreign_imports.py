@@ -30,7 +30,7 @@ class Imports:
 
     def look(self) -> bool:
         """Whether anything else has been imported since; once it was, it always is."""
-        if not self.foreign:
+        if not self.foreign and not self._known.issuperset(sys.modules):
             fresh = sys.modules.keys() - self._known
             names = {name.partition(".")[0] for name in fresh} - _TRUSTED
             self.foreign = any(not name.startswith(_PREFIXES) for name in names)

@@ -1,13 +1,13 @@
 """The language model of this process's task: its base is opened once, whoever's run it belongs to."""
 
-import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import file_digest
 from typing import TYPE_CHECKING
 
 from functions.contract import BadRequest, CorruptObject, LanguageModel, MissingExtra, Ref, StorageFault
 from functions.language.errors import UnusableBase
+from functions.language.model.shared_bytes import Below, SharedBytes
 from functions.storage_port import Blobs, Files
 from functions.system_errors import explain
 
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from functions.language.model.base_model import Base
     from functions.language.model.speaker import Speaker
 
+# Of a model like SmolLM2 a text of 20 tokens has 46 KB.
+_SHARED_BYTES = 256 * 2**20
 _NEEDS_TORCH = "agents that speak need torch: pip install 'marless[language]'"
 
 
 class Models:
     """Keeps the base that was used last, by the hash of its bytes, and a speaker for each size of its adapters."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedBytes) -> None:
+        """What is computed of texts below the adapters goes to `shared`."""
+        self._shared = shared
         self._base: tuple[str, Base] | None = None
         self._speakers: dict[tuple[int, int], Speaker] = {}
         self._bound: Speaker | None = None
@@ -42,7 +46,6 @@ class Models:
             yield
         finally:
             self._bound = None
-            _give_back()
 
     def _speaker(self, model: LanguageModel, blobs: Blobs) -> "Speaker":
         try:
@@ -53,7 +56,9 @@ class Models:
         base, size = self._opened(model.base, blobs), (model.rank, model.layers)
         if size not in self._speakers:
             try:
-                self._speakers[size] = Speaker(base, AdapterLayout(base.shape, *size))
+                layout = AdapterLayout(base.shape, *size)
+                below = Below(self._shared, f"{model.base.sha256} {layout.first} ".encode())
+                self._speakers[size] = Speaker(base, layout, store=below)
             except UnusableBase as error:
                 raise BadRequest(str(error)) from error
         return self._speakers[size]
@@ -82,11 +87,5 @@ def _open(ref: Ref, blobs: Blobs) -> "Base":
         raise StorageFault(f"cannot read {path}: {explain(error)}") from error
 
 
-def _give_back() -> None:
-    """What this process has freed goes back to the system, or each of a pool's workers keeps tens of megabytes."""
-    with suppress(AttributeError, OSError):  # not the library of GNU
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-MODELS = Models()
-"""Those of this process."""
+MODELS = Models(SharedBytes(_SHARED_BYTES))
+"""Those of this process. Workers fork from one that has imported this."""

@@ -1,5 +1,6 @@
 """Memory, age and working time of this process, and what the system says of any."""
 
+import ctypes
 import os
 import resource
 import sys
@@ -7,6 +8,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+# Of malloc.h.
+_ARENA_MAX = -8
 
 
 def peak_mb() -> float:
@@ -37,6 +41,13 @@ def limit_memory(megabytes: int) -> None:
     """
     if megabytes and sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+
+
+def share_freed_memory() -> None:
+    """What one thread of this process has freed others use again: by default the library of GNU keeps it for each of
+    them apart, and threads that come and go leave tens of megabytes behind (mallopt(3), M_ARENA_MAX)."""
+    with suppress(AttributeError, OSError):  # another library
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def expendable() -> None:

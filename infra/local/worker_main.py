@@ -24,7 +24,7 @@ from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
-from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb
+from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
 from infra.local.pipe_messages import Call, Ended, Inbox, Offer, Ready, frame
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
@@ -53,6 +53,7 @@ def serve(
     end_with(lifeline, outlives_s)
     adopt_orphans()
     expendable()
+    share_freed_memory()
     limit_memory(memory_mb)
     # A log is read after a crash, and takes whatever an environment prints. The zygote's streams are those of a file.
     sys.stdout, sys.stderr = (

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from functions.contract import KeyTaken
 from functions.storage_port import Blobs
+from infra.local.own_process import resident_mb
 from infra.local.pipe_messages import Ended, Ready, frame
 
 mark = "fresh"
@@ -165,6 +167,29 @@ def _mark(argument, blobs):
     return f"{mark} {'pytest' in sys.modules}"
 
 
+def _allocate_in_threads(argument, blobs):
+    """So many threads, all of which are there at once, take 20 MB in pieces and free them, one after the other; by how
+    many megabytes the process has grown."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    everyone, turn, before = threading.Barrier(argument), threading.Lock(), resident_mb()
+
+    def allocate():
+        everyone.wait()
+        with turn:
+            pieces = [libc.malloc(100_000) for _ in range(200)]
+            libc.malloc(100_000)  # stays, and all before it in the process
+            for piece in pieces:
+                ctypes.memset(piece, 1, 100_000)
+                libc.free(piece)
+        everyone.wait()
+
+    with ThreadPoolExecutor(argument) as pool:
+        for ended in [pool.submit(allocate) for _ in range(argument)]:
+            ended.result()
+    return resident_mb() - before
+
+
 def _import(argument, blobs):
     importlib.import_module(argument)
     return os.getpid()
@@ -283,6 +308,7 @@ _DEEDS = {
     "draw": _draw,
     "mark": _mark,
     "allocate": _allocate,
+    "allocate in threads": _allocate_in_threads,
     "import": _import,
     "mask": _mask,
     "shift": _shift,

@@ -89,6 +89,11 @@ def test_a_worker_starts_only_when_none_is_idle(pool):
     assert len({ask(pool, "pid").body for _ in range(3)}) == 1
 
 
+@on_linux
+def test_what_a_thread_of_a_worker_has_freed_others_use(pool):
+    assert json.loads(ask(pool, "allocate in threads", 8).body) < 60  # 160 where each has memory of its own
+
+
 def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
     with WorkerPool(1, tmp_path / "blobs", {"actor": "echo"}) as pool:
         for number in range(5):

@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -33,20 +33,34 @@ _LEAST_HIDDEN = 256
 Part = TypeVar("Part")
 
 
+class ByteStore(Protocol):
+    """What this process or another one has kept by a key, if anything."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def put(self, key: bytes, body: bytes) -> None: ...
+
+
 class Speaker:
     """A base and the place of the adapters in it; roles and tenants share one, each with an adapter of its own."""
 
     def __init__(
-        self, base: Base, layout: AdapterLayout, cache_bytes: int = _CACHE_BYTES, threads: int | None = None
+        self,
+        base: Base,
+        layout: AdapterLayout,
+        cache_bytes: int = _CACHE_BYTES,
+        threads: int | None = None,
+        store: ByteStore | None = None,
     ) -> None:
-        """Keeps activations of the trunk up to `cache_bytes`. So many `threads` share the parts of `each_part`; None:
-        as many as there are cores, if the model is large enough for them."""
+        """Keeps activations of the trunk up to `cache_bytes`, and beyond this process in `store`. So many `threads`
+        share the parts of `each_part`; None: as many as there are cores, if the model is large enough for them."""
         compute_alike()
         self.base, self.layout = base, layout
         fitting = _cores() if base.shape.hidden >= _LEAST_HIDDEN else 1
         self._threads = fitting if threads is None else threads
         self._rotation = torch.zeros(2, 0, 0)
         self._cache, self._cached_bytes, self._most_bytes = OrderedDict[bytes, Tensor](), 0, cache_bytes
+        self._store = store
 
     def matrices(self, adapter: Flat | None, gradient: bool = False) -> dict[str, Tensor]:
         """The adapter's matrices by name, leaves of a graph if `gradient`; none for None, which is the base alone."""
@@ -61,12 +75,26 @@ class Speaker:
         keys = [row.tobytes() for row in np.ascontiguousarray(tokens, np.int32)]
         rows = dict(zip(keys, tokens, strict=True))
         activations = {key: self._cache[key] for key in rows if key in self._cache}
+        activations |= self._computed_elsewhere([key for key in rows if key not in activations])
         fresh = {key: row for key, row in rows.items() if key not in activations}
         if fresh:
             activations |= zip(fresh, self._trunk(np.stack(list(fresh.values()))), strict=True)
+            if self._store is not None:
+                for key in fresh:
+                    self._store.put(key, activations[key].numpy().tobytes())
         for key in rows:
             self._keep(key, activations[key])
         return torch.stack([activations[key] for key in keys])
+
+    def _computed_elsewhere(self, keys: list[bytes]) -> dict[bytes, Tensor]:
+        """What the store has of these rows."""
+        bodies = {key: self._store.get(key) for key in keys} if self._store is not None else {}
+        shape = (-1, self.base.shape.hidden)
+        return {
+            key: torch.from_numpy(np.frombuffer(body, np.float32).reshape(shape).copy())
+            for key, body in bodies.items()
+            if body is not None
+        }
 
     @torch.no_grad()
     def _trunk(self, tokens: TokenArray) -> list[Tensor]:
