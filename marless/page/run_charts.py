@@ -19,6 +19,8 @@ _METRICS = {
     "temperature": ("Temperature", "the weight of the entropy"),
     "kl": ("KL divergence", "how far the policy moved in the round"),
     "clip_fraction": ("Clip fraction", "share of rows at the clip"),
+    "advantage_spread": ("Spread of advantages", "of replies to one start; where it is 0 nothing is learned"),
+    "base_kl": ("Distance from the base", "KL divergence of the language model without the adapter"),
     "effective_sample_size": ("Effective sample size", "share of the rows, where data is of earlier rounds"),
     "explained_variance": ("Explained variance", "of returns, by the critic; at most 1"),
     "td_loss": ("TD loss", "of the values"),
@@ -71,11 +73,12 @@ def agent_returns(facts: Facts, size: Size) -> Html:
 
 
 def learning_metrics(facts: Facts, size: Size) -> list[Html]:
-    """A chart for each metric that tells how learning goes, with a line for every agent."""
+    """A chart for each metric that tells how learning goes, with a line for every agent; none for one that never left
+    0."""
     by_metric: dict[str, set[str]] = {}
     for line in facts.lines:
-        for key in line.metrics:
-            if (match := _METRIC.fullmatch(key)) and match["metric"] in _METRICS:
+        for key, value in line.metrics.items():
+            if value and (match := _METRIC.fullmatch(key)) and match["metric"] in _METRICS:
                 by_metric.setdefault(f"{match['stage']}/{match['metric']}", set()).add(key)
     charts = []
     for metric in sorted(by_metric, key=lambda metric: list(_METRICS).index(metric.rpartition("/")[2])):

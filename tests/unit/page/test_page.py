@@ -118,6 +118,12 @@ def test_amounts_that_do_not_add_up_to_their_total_are_damage_and_no_zero(tmp_pa
         read(folder)
 
 
+def test_a_metric_that_never_left_0_has_no_chart(tmp_path):
+    metrics = {"policy/clip_fraction/g00": 0.0, "policy/advantage_spread/g00": 0.25}
+    page = page_of(a_folder(tmp_path / "r", [a_line(number, metrics=metrics) for number in (1, 2)]))
+    assert "Clip fraction" not in page and "<b>Spread of advantages</b>" in page
+
+
 def test_an_agent_in_a_group_has_its_own_metric_or_that_of_the_group(tmp_path):
     metrics = {"policy/entropy/g00": 0.5, "policy/entropy_a01/g00": 0.75}
     folder = a_folder(
