@@ -15,7 +15,9 @@ from coordinator.config.schema import Evaluation, RunConfig, algorithm_name
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS, family
 from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
+from functions.algorithms.specification import AlgorithmConfig, NetworkConfig
 from functions.environments.task_names import EXACT_PHYSICS
+from functions.nn.native.kernels import are_built
 
 
 class Layer(NamedTuple):
@@ -111,11 +113,23 @@ def _recurrent(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
 
 
 def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """The faster engine: numpy on the CPU, see docs/results/engines.md; torch where numpy cannot."""
-    if config.algorithm.engine != "auto":
+    """The fastest engine, see docs/results/engines.md: on the CPU the kernels where this machine has them and they
+    cover the networks, else numpy; torch where neither can."""
+    algorithm = config.algorithm
+    if algorithm.engine != "auto":
         return None
-    engine = "numpy" if config.algorithm.device == "cpu" and not config.algorithm.needs_torch else "torch"
+    engine = "torch" if algorithm.needs_torch or algorithm.device != "cpu" else "numpy"
+    if suits_kernels(algorithm) and are_built():
+        engine = "native"
     return Layer("algorithm.engine=auto", {"algorithm.engine": engine})
+
+
+def suits_kernels(algorithm: AlgorithmConfig) -> bool:
+    """Whether its networks are perceptrons on the CPU."""
+    recurrent = getattr(algorithm, "recurrent", False)
+    return (
+        isinstance(algorithm, NetworkConfig) and not (algorithm.needs_torch or recurrent) and algorithm.device == "cpu"
+    )
 
 
 def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:

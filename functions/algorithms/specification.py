@@ -125,7 +125,7 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     engine: Annotated[
         Literal["auto", "numpy", "native", "torch"],
         Meta(
-            description="what computes networks: numpy, C (native), torch, or numpy where it can and else torch (auto)"
+            description="what computes networks: numpy, C (native), torch, or the fastest that this machine has (auto)"
         ),
     ] = "auto"
     device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"

@@ -32,15 +32,17 @@ class NativeNetworks:
         return self._network.clipped
 
     def __init__(
-        self, network: Network, parameters: Array, normalisers: Sequence[Layer], log_std: FloatArray | None
+        self, network: Network, stacks: Sequence[Array], normalisers: Sequence[Layer], log_std: FloatArray | None
     ) -> None:
-        """`parameters` ``[n, parameters]`` of a network that the kernels cover, after `normalisers` of observations."""
+        """`stacks` ``[n, ...]`` are the parameters of n networks that the kernels cover, in the order of the flat
+        vector; they act after `normalisers` of observations."""
         self.log_std = log_std
-        self._network, self._agents, self._normalisers = network, len(parameters), normalisers
-        self._room = room_for(network, _ROWS, self._agents)
+        self._network, self._agents, self._normalisers = network, len(stacks[0]), normalisers
+        self._room = room_for(network, _ROWS, self._agents, trains=False)
         fields, _ = self._room
         each = len(fields) // self._agents
-        for agent, flat in enumerate(parameters):
+        for agent in range(self._agents):
+            flat = np.concatenate([stack[agent].ravel() for stack in stacks])
             place = ctypes.byref(fields, agent * each)
             kernels().network_pack(place, address(flat, np.float32, flat.shape))
 
@@ -74,11 +76,10 @@ def native_networks(
     """The networks of n agents, whose stacked `layers` have a `network`'s shape but for the width of their inputs; None
     if the kernels do not cover them."""
     order = stored_order([type(layer) for layer in layers])
-    arrays = [array for index in order for array in layers[index].arrays]
-    parameters = np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+    stacks = [array for index in order for array in layers[index].arrays]
     inputs = layers[0].arrays[0].shape[-2]
     network = replace(network, sizes=(inputs, *network.sizes[1:]))
-    return NativeNetworks(network, parameters, normalisers, log_std) if covers(network, parameters) else None
+    return NativeNetworks(network, stacks, normalisers, log_std) if covers(network, stacks[0]) else None
 
 
 @dataclass(frozen=True)

@@ -129,17 +129,17 @@ class Perceptron:
         """Makes room for passes over so many rows; what the smaller room held is lost."""
         if rows <= self._most_rows:
             return rows
-        self._room, self._most_rows = room_for(self._network, rows, 1), rows
+        self._room, self._most_rows = room_for(self._network, rows, 1, trains=True), rows
         return rows
 
 
-def room_for(network: Network, most_rows: int, count: int) -> Room:
-    """So many networks of one shape, for passes over `most_rows` rows."""
+def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room:
+    """So many networks of one shape, for passes over `most_rows` rows, forward ones alone unless `trains`."""
     each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
     fields = ctypes.create_string_buffer(count * each)
     places = [byref(fields, number * each) for number in range(count)]
     shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None
-    numbers = max(kernels().network_numbers(place, *shape, most_rows) for place in places)
+    numbers = max(kernels().network_numbers(place, *shape, most_rows, trains) for place in places)
     memory = np.zeros(count * numbers + _ALIGNMENT, np.float32)
     offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
     for number, place in enumerate(places):

@@ -20,25 +20,25 @@ INLINE float *take(Memory *memory, int64_t numbers) {
 /* Which numbers a network works in; returns how many. */
 static int64_t lay_out(Network *net, float *begin) {
     Memory memory = {begin, 0};
-    int64_t rows = net->most_rows;
+    int64_t rows = net->most_rows, trained = net->trains;
     net->units[0] = take(&memory, rows * net->widths[0]);
     for (int64_t layer = 0; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], out = padded(net->widths[layer + 1]);
         net->weights[layer] = take(&memory, (in + 1) * out);
-        net->gradients[layer] = take(&memory, (in + 1) * out);
-        net->transposed[layer] = take(&memory, net->widths[layer + 1] * padded(in));
+        net->gradients[layer] = take(&memory, trained * (in + 1) * out);
+        net->transposed[layer] = take(&memory, trained * net->widths[layer + 1] * padded(in));
         net->units[layer + 1] = take(&memory, rows * out);
-        net->slopes[layer + 1] = take(&memory, rows * out);
+        net->slopes[layer + 1] = take(&memory, trained * rows * out);
         if (!net->has_norms || !is_hidden(net, layer)) continue;
         net->centred[layer] = take(&memory, rows * out);
         net->inverse[layer] = take(&memory, rows);
         net->gains[layer] = take(&memory, out);
         net->shifts[layer] = take(&memory, out);
-        net->gain_slopes[layer] = take(&memory, out);
-        net->shift_slopes[layer] = take(&memory, out);
+        net->gain_slopes[layer] = take(&memory, trained * out);
+        net->shift_slopes[layer] = take(&memory, trained * out);
     }
     int64_t in = padded(net->widths[net->layers - 1]);
-    net->planes = take(&memory, net->widths[net->layers] * (in > 2 * BLOCK ? in : 2 * BLOCK));
+    net->planes = take(&memory, trained * net->widths[net->layers] * (in > 2 * BLOCK ? in : 2 * BLOCK));
     return memory.numbers;
 }
 
@@ -54,13 +54,14 @@ EXPORT int64_t network_bytes(void) { return sizeof(Network); }
 
 /* The numbers that passes of a network over `most_rows` rows work in. */
 EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int64_t activation,
-                               int64_t has_norms, int64_t most_rows) {
+                               int64_t has_norms, int64_t most_rows, int64_t trains) {
     memset(net, 0, sizeof *net);
     net->layers = layers;
     memcpy(net->widths, widths, (layers + 1) * sizeof *widths);
     net->activation = activation;
     net->has_norms = has_norms;
     net->most_rows = most_rows;
+    net->trains = trains;
     return lay_out(net, 0);
 }
 

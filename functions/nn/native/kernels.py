@@ -64,7 +64,7 @@ _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "runs_here": (c_int64, ()),
     "elementwise": (None, (c_int64, c_void_p, c_int64, c_void_p)),
     "network_bytes": (c_int64, ()),
-    "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64)),
+    "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_int64)),
     "network_place": (None, (c_void_p, c_void_p)),
     "network_forward": (None, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
     "network_pack": (None, (c_void_p, c_void_p)),
@@ -96,6 +96,14 @@ def kernels(folder: Path = SOURCE.parent) -> ctypes.CDLL:
         "algorithm.engine=native: there are no kernels for this processor that were compiled from these sources;"
         " install a C compiler, then marless again, or begin a run with algorithm.engine=numpy"
     )
+
+
+def are_built() -> bool:
+    """Whether `kernels` returns any."""
+    try:
+        return bool(kernels())
+    except MissingExtra:
+        return False
 
 
 def _library(path: Path) -> ctypes.CDLL | None:

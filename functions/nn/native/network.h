@@ -19,6 +19,7 @@ typedef struct {
     int64_t widths[MOST_LAYERS + 1];
     int64_t activation, has_norms;
     int64_t most_rows;
+    int64_t trains;                 /* else nothing of a backward pass has a place */
     float *weights[MOST_LAYERS];    /* [in + 1, padded out], the bias is the last row */
     float *transposed[MOST_LAYERS]; /* [out, padded in] */
     float *gradients[MOST_LAYERS];  /* [in + 1, padded out] */
@@ -43,7 +44,7 @@ static void pack(Network *net, const float *flat) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out), below = padded(in);
         for (int64_t row = 0; row <= in; row++)
             memcpy(net->weights[layer] + row * stride, flat + row * out, out * sizeof(float));
-        if (layer)
+        if (layer && net->trains)
             for (int64_t row = 0; row < in; row++)
                 for (int64_t to = 0; to < out; to++) net->transposed[layer][to * below + row] = flat[row * out + to];
         flat += (in + 1) * out;

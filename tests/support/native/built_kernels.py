@@ -2,17 +2,8 @@
 
 import pytest
 
-from functions.contract import MissingExtra
-from functions.nn.native.kernels import kernels
+from functions.nn.native.kernels import are_built
 from infra.packaging.kernel_build import compiler
 
-
-def _are_built():
-    try:
-        return bool(kernels())
-    except MissingExtra:
-        return False
-
-
 # Where a compiler could have built them, tests fail without.
-needs_kernels = pytest.mark.skipif(not compiler() and not _are_built(), reason="there is no C compiler")
+needs_kernels = pytest.mark.skipif(not compiler() and not are_built(), reason="there is no C compiler")

@@ -293,6 +293,7 @@ def test_what_is_tried_out_in_a_check_is_what_the_coordinator_asks_for(spec, rul
     for groups in ([0], [0, 1, 4]):
         asked = LEARNER_PLACEMENTS[rule](spec.stages, groups, updates)
         works = [
-            [(work.stages, work.groups, range(work.first, work.first + work.updates)) for work in w] for w in asked
+            [(work.stages, work.groups, range(work.first, work.first + work.updates), work.omissions) for work in wave]
+            for wave in asked
         ]
         assert [[tuple(share) for share in wave] for wave in SCHEDULES[rule](spec.stages, groups, updates)] == works

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import synthetic
+from built_kernels import needs_kernels
 from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained
 
 from coordinator.config.loading import load
@@ -100,9 +101,17 @@ def test_a_missing_gpu_is_named():
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
-    [((), "numpy"), (("algorithm.device=cuda",), "torch"), (("algorithm.engine=torch",), "torch")],
+    [
+        pytest.param((), "native", marks=needs_kernels),
+        (("algorithm.recurrent=true",), "numpy"),
+        (("algorithm.network=gru",), "numpy"),
+        (("algorithm.device=cuda",), "torch"),
+        (("algorithm.network=cnn",), "torch"),
+        (("algorithm.engine=numpy",), "numpy"),
+        (("algorithm.engine=torch",), "torch"),
+    ],
 )
-def test_a_run_has_the_faster_engine_of_its_device(settings, expected):
+def test_a_run_has_the_fastest_engine_for_its_networks_and_device(settings, expected):
     assert load(None, settings).algorithm.engine == expected
 
 

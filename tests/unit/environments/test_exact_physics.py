@@ -104,7 +104,7 @@ def test_native_runs_have_it_unless_told_otherwise_and_others_do_not():
     settings = ["algorithm.engine=native", "task.options.max_cycles=10"]
     assert load(None, settings).task.options == {"max_cycles": 10, EXACT_PHYSICS: True}
     assert load(None, [*settings, f"task.options.{EXACT_PHYSICS}=false"]).task.options[EXACT_PHYSICS] is False
-    for other in ([], ["algorithm.engine=native", "task.name=toy/signal"]):
+    for other in (["algorithm.engine=numpy"], ["algorithm.engine=native", "task.name=toy/signal"]):
         assert not load(None, other).task.options
 
 

@@ -138,7 +138,7 @@ def test_the_learner_finds_the_log_probabilities_of_the_actor_to_the_last_bit():
     rng, network = np.random.default_rng(6), Network((6, 64, 64, 5))
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
     inputs = rng.standard_normal((203, 6), np.float32)
-    outputs, _ = NativeNetworks(network, flat[None], [], None).outputs(inputs[None, None], None)
+    outputs, _ = NativeNetworks(network, [flat[None]], [], None).outputs(inputs[None, None], None)
     chosen, log_p = NativeChoice(5).draw(outputs[:, 0], None, rng.random((1, 203), np.float32))
     loss = ClippedPolicyLoss(OneChoice(5), chosen[0], log_p[0], np.ones(203, np.float32), None, 0.2, 0.01)
     optimiser = Optimiser(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1.0)

@@ -9,7 +9,7 @@ from driver import train
 
 from marless.backends import inline
 
-PUBLISHED = tomllib.loads((Path(__file__).parents[2] / "docs/data/hashes.toml").read_text())
+PUBLISHED = tomllib.loads((Path(__file__).parents[3] / "docs/data/hashes.toml").read_text("utf-8"))
 
 
 @needs_kernels
