@@ -24,7 +24,6 @@ from functions.environments.base import (
 )
 from functions.environments.mpe import shapes
 from functions.environments.mpe.actions import Controls, in_numbers
-from functions.environments.mpe.exact_world import exact_world
 from functions.environments.mpe.world import Body, Numbers, Real, World
 from functions.environments.scene import Colour, Scene
 
@@ -81,12 +80,12 @@ class Engine:
     """A scenario as a `VectorEnvironment`; all environments end together, after `max_cycles` steps."""
 
     def __init__(
-        self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False, exact: bool = False
+        self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False, world: type[World] = World
     ) -> None:
         self.num_envs = num_envs
         self.spec = _spec(scenario, max_cycles, continuous)
         self._scenario = scenario
-        self._world_type = exact_world() if exact else World
+        self._world_type = world
         self._world = self._new_world(num_envs)
         self._controls = [Controls(kind, scenario.agents[kind.agents[0]], scenario.words) for kind in self.spec.classes]
         self._features = tuple(

@@ -1,6 +1,5 @@
 """Worlds whose steps have the same bytes on every machine."""
 
-from functions.contract import MissingExtra
 from functions.environments.mpe.arithmetic import EXACT
 from functions.environments.mpe.world import World
 
@@ -14,10 +13,6 @@ class ExactWorld(World):
 def exact_world() -> type[World]:
     """Worlds stepped by the kernels where these are built, which is faster; the bytes are those of `ExactWorld`."""
     from functions.environments.mpe.native_world import NativeWorld
-    from functions.nn.native.kernels import kernels
+    from functions.nn.native.kernels import are_built
 
-    try:
-        kernels()
-    except MissingExtra:
-        return ExactWorld
-    return NativeWorld
+    return NativeWorld if are_built() else ExactWorld

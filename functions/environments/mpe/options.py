@@ -10,6 +10,8 @@ from typing import Any
 
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import Engine, Scenario
+from functions.environments.mpe.exact_world import exact_world
+from functions.environments.mpe.world import World
 from functions.environments.task_names import EXACT_PHYSICS
 
 # Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
@@ -112,8 +114,9 @@ def maker(
     def make(task: EnvTask, num_envs: int) -> Engine:
         options = check_options(task, {**_COMMON, **own_checks})
         arguments = {name: value for name, value in options.items() if name in own_checks}
-        world = scenario(**arguments | size(task, options))
-        flags = (options.get(name, False) for name in ("continuous_actions", EXACT_PHYSICS))
-        return Engine(world, num_envs, options.get("max_cycles", _MAX_CYCLES), *flags)
+        bodies = scenario(**arguments | size(task, options))
+        world = exact_world() if options.get(EXACT_PHYSICS) else World
+        max_cycles, continuous = options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False)
+        return Engine(bodies, num_envs, max_cycles, continuous, world)
 
     return make

@@ -8,7 +8,8 @@ from built_kernels import needs_kernels
 
 from coordinator.config.loading import load
 from functions.environments.base import EnvTask
-from functions.environments.mpe import arithmetic, engine
+from functions.environments.mpe import arithmetic
+from functions.environments.mpe.engine import Engine
 from functions.environments.mpe.exact_world import ExactWorld
 from functions.environments.registry import make
 from functions.environments.task_names import EXACT_PHYSICS
@@ -59,12 +60,11 @@ def test_the_kernels_have_the_bytes_of_numpy():
 @needs_kernels
 @pytest.mark.parametrize("continuous", [False, True], ids=["choices", "numbers"])
 @pytest.mark.parametrize("name", MODULES)
-def test_a_world_that_the_kernels_step_has_the_bytes_of_one_in_numpy(name, continuous, monkeypatch):
+def test_a_world_that_the_kernels_step_has_the_bytes_of_one_in_numpy(name, continuous):
     """Two bodies stand on one point at first."""
     options = {EXACT_PHYSICS: True, "continuous_actions": continuous, "max_cycles": 9}
     native = make(EnvTask(name=name, options=options), 7)
-    monkeypatch.setattr(engine, "exact_world", lambda: ExactWorld)
-    plain = make(EnvTask(name=name, options=options), 7)
+    plain = Engine(native._scenario, 7, 9, continuous, ExactWorld)
     for each in (native, plain):
         each.reset(np.random.default_rng(3))
     state = crowded(native, np.random.default_rng(2))

@@ -27,8 +27,10 @@ ALIKE = "3:0.1:0.7:1,3:0.2:0.3:0"
 
 
 @pytest.fixture(autouse=True)
-def kinds_of_episodes(monkeypatch):
-    monkeypatch.setitem(registry.BUILT_IN, "test/kinds", "episode_kinds")
+def kinds_of_episodes():
+    registry.BUILT_IN["test/kinds"] = "episode_kinds"
+    yield
+    del registry.BUILT_IN["test/kinds"]
 
 
 WEIGHTS = {"policy/g00/w0": np.zeros((1, 2), np.float32), "policy/g00/b0": np.zeros(2, np.float32)}
