@@ -49,7 +49,7 @@ def test_a_judge_who_answers_at_random_is_asked_each_question_once_whatever_is_k
     print(f"CHAOS_SEED={SEED}")
     options = (*OPTIONS, f"stop.rounds={rounds}", "resources.judge.serve=judges:moody")
     folder = tmp_path / "killed"
-    kill_at_random(folder, kills, random.Random(SEED), options, spares_resources=True)
+    kill_at_random(folder, kills, rounds, random.Random(SEED), options, spares_resources=True)
     killed = train(folder, options, workers=2)
     questions = calls()
     assert killed.state.status == "finished"
@@ -70,7 +70,7 @@ def test_hundred_kills_of_drivers_workers_and_resources_change_no_byte(tmp_path,
     expected = train(tmp_path / "undisturbed", options, workers=2)
     assert answers(tmp_path / "undisturbed") == len(calls()) == expected.state.meter.actions["judge"].count
     folder = tmp_path / "killed"
-    kill_at_random(folder, 100, random.Random(SEED), options)
+    kill_at_random(folder, 100, 600, random.Random(SEED), options)
     killed = train(folder, options, workers=3)
     assert killed.sha256 == expected.sha256
     assert killed.state.final == expected.state.final

@@ -22,7 +22,7 @@ OPTIONS = (
     "evaluation.episodes=2",
     "evaluation.final_episodes=2",
 )
-# With rounds enough for all kills: a run goes through some while it is not stopped.
+# With rounds enough for all kills: each driver goes through some while it is not stopped.
 TASKS = {"pettingzoo:mpe2.simple_spread_v3:parallel_env": 60, "mpe/simple_spread": 400}
 KILLS = 20
 
@@ -38,7 +38,7 @@ def test_twenty_kills_change_no_byte(tmp_path, task, placement):
     assert [line.round for line in expected.lines if line.episodes] == [*range(10, rounds + 1, 10)]
 
     folder = tmp_path / "killed"
-    kill_in_turn(folder, KILLS, draw, lambda kill: options)
+    kill_in_turn(folder, KILLS, rounds, draw, lambda kill: options)
     found = train(folder, options, workers=2)
     assert found.sha256 == expected.sha256
     assert found.state.final == expected.state.final

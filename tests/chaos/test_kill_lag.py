@@ -34,7 +34,7 @@ def test_fifty_kills_change_no_byte(tmp_path):
         return (*OPTIONS, f"placement.rule={PLACEMENTS[kill % len(PLACEMENTS)]}")
 
     folder = tmp_path / "killed"
-    kill_in_turn(folder, KILLS, draw, options)
+    kill_in_turn(folder, KILLS, ROUNDS, draw, options)
     found = train(folder, OPTIONS, workers=3)
     assert found.sha256 == expected.sha256
     assert found.state.final == expected.state.final

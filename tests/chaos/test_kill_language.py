@@ -27,7 +27,7 @@ OPTIONS = (
 @pytest.mark.parametrize(
     ("kills", "rounds"),
     [
-        pytest.param(2, 8, marks=pytest.mark.slow, id="2 kills"),
+        pytest.param(2, 24, marks=pytest.mark.slow, id="2 kills"),
         pytest.param(50, 400, marks=pytest.mark.conformance, id="50 kills"),
     ],
 )
@@ -38,7 +38,7 @@ def test_kills_change_no_byte_of_what_roles_learn(tmp_path, kills, rounds, lag):
     options = (*OPTIONS, f"base.model={base}", f"stop.rounds={rounds}", f"pipeline.lag={lag}")
     folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     expected = train(undisturbed, options, workers=2, inputs=stored_inputs_of(undisturbed, options))
-    kill_at_random(folder, kills, random.Random(SEED), options)
+    kill_at_random(folder, kills, rounds, random.Random(SEED), options)
     killed = train(folder, options, workers=3, inputs=stored_inputs_of(folder, options))
     assert killed.state.status == "finished"
     assert killed.sha256 == expected.sha256

@@ -2,9 +2,9 @@
 
     python driver.py FOLDER WORKERS key=value ...
 
-prints ``round N`` as rounds finish and ``STATUS HASH`` at the end; SIGINT and SIGTERM end it resumably. With HOLD=N in
-its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, so that a test can act on
-it at a known moment.
+prints ``round N`` as rounds finish and ``STATUS HASH`` at the end; SIGINT and SIGTERM end it resumably. With
+HOLD="N ..." in its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, and after
+each further number of rounds named, so that a test can act on it at a known moment.
 """
 
 import os
@@ -129,15 +129,15 @@ def main() -> None:
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: interrupted.append(number))
-    last_round, hold = -1, int(os.environ.get("HOLD", "-1"))
+    last_round, holds = -1, [int(number) for number in os.environ.get("HOLD", "").split()]
 
     def report_round(state: State) -> bool:
-        nonlocal last_round, hold
+        nonlocal last_round
         if state.round != last_round:
             last_round = state.round
             print(f"round {last_round}", flush=True)
-        if last_round == hold and any(slot.waiting for slot in state.slots.values()):
-            hold = -1
+        if holds and last_round >= holds[0] and any(slot.waiting for slot in state.slots.values()):
+            del holds[0]
             print("holding", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
         return False

@@ -26,10 +26,12 @@ FOLDERS = [str(DRIVER.parents[2]), str(DRIVER.parent / "resources")]
 
 
 class Process:
-    """The driver in its own process; with `hold` it stops itself when it has invoked the work after that round."""
+    """The driver in its own process; with `hold` it stops itself when it has invoked the work after that round, and
+    once more after round `limit`, so that it never ends before it is killed, however fast it is."""
 
-    def __init__(self, folder, hold=None, options=OPTIONS):
-        hold_setting = {} if hold is None else {"HOLD": str(hold)}
+    def __init__(self, folder, hold=None, options=OPTIONS, limit=""):
+        hold_setting = {} if hold is None else {"HOLD": f"{hold} {limit}"}
+        self._hold = hold
         self._process = subprocess.Popen(
             [sys.executable, str(DRIVER), str(folder), "2", *options],
             stdout=subprocess.PIPE,
@@ -57,6 +59,12 @@ class Process:
             self._process.kill()
         return output.rstrip().rpartition("\n")[2]
 
+    def kill(self):
+        """Kills it: the round that it was in, of those that it has told."""
+        self.send(signal.SIGKILL)
+        output, _ = self._process.communicate(timeout=60)
+        return max([self._hold, *(int(line.split()[1]) for line in output.splitlines() if line.startswith("round "))])
+
     def workers(self):
         """The process ids of its workers."""
         return [pid for pid, parent, _ in processes() if parent == self._process.pid]
@@ -77,30 +85,34 @@ def serves_resource(pid):
         return False
 
 
-def kill_in_turn(folder, kills, draw, options_of):
-    """Kills the run's driver that often, each time about a round later, and at every second time a worker before it, as
-    `draw` says; `options_of` gives the options of a try by its number."""
+def held_processes(folder, kills, rounds, options_of):
+    """As many drivers of the run as it is to be killed, one after another, each held when it has invoked the work after
+    its next round; whoever has a driver kills it before the next. `rounds` are those of the whole run, of which each
+    driver may go through its share; `options_of` gives the options of a driver by its number."""
+    assert rounds > kills
     round_ = 0
     for kill in range(kills):
-        process = Process(folder, hold=round_ + 1, options=options_of(kill))
-        round_ += 1
+        limit = rounds * (kill + 1) // (kills + 1)
+        process = Process(folder, hold=round_ + 1, options=options_of(kill), limit=limit)
+        yield process
+        round_ = process.kill()
+
+
+def kill_in_turn(folder, kills, rounds, draw, options_of):
+    """Kills the run's driver that often, each time about a round later, and at every second time a worker before it, as
+    `draw` says; `rounds` and `options_of` as of `held_processes`."""
+    for kill, process in enumerate(held_processes(folder, kills, rounds, options_of)):
         if kill % 2:
             # The run goes on with another worker for a moment.
             os.kill(draw.choice(process.workers()), signal.SIGKILL)
             process.send(signal.SIGCONT)
             time.sleep(draw.uniform(0.0, 0.2))
-        process.send(signal.SIGKILL)
-        if (last := process.end()).startswith("round "):
-            round_ = int(last.split()[1])
 
 
-def kill_at_random(folder, kills, draw, options, spares_resources=False):
+def kill_at_random(folder, kills, rounds, draw, options, spares_resources=False):
     """Kills the run's driver that often, each time a moment after its next round has begun, and mostly another process
     of the run before it, as `draw` says; processes of resources only if it `spares_resources` not."""
-    round_ = 0
-    for _ in range(kills):
-        process = Process(folder, hold=round_ + 1, options=options)
-        round_ += 1
+    for process in held_processes(folder, kills, rounds, lambda kill: options):
         process.send(signal.SIGCONT)
         for _ in range(draw.choice((0, 1, 1, 2))):
             time.sleep(draw.uniform(0.0, 0.2))
@@ -108,9 +120,6 @@ def kill_at_random(folder, kills, draw, options, spares_resources=False):
                 with suppress(ProcessLookupError):
                     os.kill(draw.choice(victims), signal.SIGKILL)
         time.sleep(draw.uniform(0.0, 0.2))
-        process.send(signal.SIGKILL)
-        if (last := process.end()).startswith("round "):
-            round_ = max(round_, int(last.split()[1]))
 
 
 def processes():
