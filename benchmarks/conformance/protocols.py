@@ -10,6 +10,8 @@ of these tasks. Win rates of SMAX's scenarios: none of the same kind are known t
 stand beside them in docs/explanation/learning.md.
 """
 
+from dataclasses import replace
+
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
 from functions.algorithms import registry
 from marless.studies.cells import Settings, Value
@@ -72,6 +74,8 @@ _LONG: Settings = {
     "algorithm.num_minibatches": 24,
     "algorithm.lr_schedule": "linear",
 }
+# Trained by numpy before there were native kernels.
+_TRAINED_BY_NUMPY = ("mappo", "ippo", "iql", "vdn", "qmix", "maddpg", "iddpg")
 # Trained before the defaults of these tasks fell to 0; a step size that is set keeps its schedule and all the others.
 CONSTANT_STEP = ("mappo", "ippo")
 _LONG_BARS = {"mappo": -26.5, "ippo": -27.5}
@@ -137,6 +141,15 @@ def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
             bar=BARS.get(algorithm),
         )
         for algorithm in ALGORITHMS
+    ]
+
+
+def _native(cases: list[Case]) -> list[Case]:
+    """The cases that numpy trained, by native kernels."""
+    return [
+        replace(case, treatment="native", settings={**case.settings, "algorithm.engine": "native"})
+        for case in cases
+        if case.algorithm in _TRAINED_BY_NUMPY
     ]
 
 
@@ -326,6 +339,7 @@ FULL = Protocol(
         [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
         _foraging("8x8-2p-2f-coop"),
         _spread("terminal", 4_000_000, 2_000_000),
+        _native(_spread("terminal", 4_000_000, 2_000_000)),
         # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
         _numbers(500_000),
