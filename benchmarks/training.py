@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.launch import environment
 from coordinator.core.state import RoundLine
 from marless.reports.journal import read
 
 NAME = "benchmark"
+_T = TypeVar("_T")
 # Keeps evaluation out of the timed rounds.
 UNEVALUATED = ("evaluation.every=999999", "evaluation.episodes=2", "evaluation.final_episodes=2")
 
@@ -41,11 +42,19 @@ class Training:
         """Training seconds to the end of the round in which an evaluation reached `target`."""
         return self._first(target, lambda line: line.seconds)
 
+    def round_of(self, target: float) -> int | None:
+        """The round in which an evaluation reached `target`."""
+        return self._first(target, lambda line: line.round)
+
+    def seconds_after(self, round_: int | None) -> float | None:
+        """Training seconds to the end of that round."""
+        return next((line.seconds for line in self.lines if line.round == round_), None)
+
     def dollars_to(self, target: float) -> float | None:
         """The bill at the same moment."""
         return self._first(target, lambda line: line.dollars)
 
-    def _first(self, target: float, of: Callable[[RoundLine], float]) -> float | None:
+    def _first(self, target: float, of: Callable[[RoundLine], _T]) -> _T | None:
         reached = (of(line) for line in self.lines if line.evaluation and line.evaluation.mean >= target)
         return next(reached, None)
 

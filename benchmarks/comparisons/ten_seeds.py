@@ -3,8 +3,11 @@ the returns of the final policies.
 
     python -m benchmarks.comparisons.ten_seeds docs/results/ten-seeds.csv
 
-A seed's three runs follow each other, on two workers and in one process; seeds that the table has are not run again.
-Evaluations are as often as the plain loop's. An empty cell is a return that was not reached.
+A seed's runs follow each other, on two workers and in one process; seeds that the table has are not run again.
+Evaluations are as often as the plain loop's, which stops its clock for them, so an engine trains once more without any,
+to the same weights: `seconds` are those of that run at the end of the round whose evaluation reached the return, from
+the launch of its workers on, and `evaluated_seconds` those of the run with evaluations. An empty cell is a return that
+was not reached.
 """
 
 import csv
@@ -13,7 +16,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from benchmarks.launch import measured
-from benchmarks.training import trained
+from benchmarks.training import UNEVALUATED, trained
 from marless.reports.provenance import written_by
 from marless.reports.statistics import ci95, mean, tost_paired
 
@@ -22,7 +25,8 @@ SEEDS = range(1, 11)
 TARGET = -36.0
 ENGINES = ("native", "numpy")
 COLUMNS = (
-    "seed", "plain_seconds", *(f"{engine}_{what}" for engine in ENGINES for what in ("seconds", "return", "weights")),
+    "seed", "plain_seconds",
+    *(f"{engine}_{what}" for engine in ENGINES for what in ("seconds", "evaluated_seconds", "return", "weights")),
 )  # fmt: skip
 # Two engines are equal where the 90 % interval of the difference of their returns is within this.
 EQUIVALENT = 0.5
@@ -46,13 +50,17 @@ def _row(seed: int) -> dict[str, str]:
     plain = measured("plain_loop", "--seed", seed, "--steps", STEPS, "--json")["seconds_to"][f"{TARGET:g}"]
     row = {"seed": str(seed), "plain_seconds": _cell(plain)}
     for engine in ENGINES:
-        training = trained(
-            2, f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}",
-            "evaluation.every=10", "evaluation.episodes=320",
-        )  # fmt: skip
-        row[f"{engine}_seconds"] = _cell(training.seconds_to(TARGET))
-        row[f"{engine}_return"] = f"{training.summary['final_return']['mean']:.3f}"
-        row[f"{engine}_weights"] = training.summary["weights_sha256"][:16]
+        settings = (f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}")
+        evaluated = trained(2, *settings, "evaluation.every=10", "evaluation.episodes=320")
+        alone = trained(2, *settings, *UNEVALUATED)
+        weights = evaluated.summary["weights_sha256"]
+        if alone.summary["weights_sha256"] != weights:
+            raise SystemExit(f"seed {seed}, {engine}: evaluations changed the weights, so the times are of two runs")
+        round_ = evaluated.round_of(TARGET)
+        row[f"{engine}_seconds"] = _cell(alone.seconds_after(round_))
+        row[f"{engine}_evaluated_seconds"] = _cell(evaluated.seconds_after(round_))
+        row[f"{engine}_return"] = f"{evaluated.summary['final_return']['mean']:.3f}"
+        row[f"{engine}_weights"] = weights[:16]
     print(row, file=sys.stderr, flush=True)
     return row
 
