@@ -25,7 +25,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 TESTS := tests emulator/tests
 # They are compiled when the program is installed.
-KERNELS_SOURCES := $(wildcard functions/nn/native/*.[ch])
+KERNELS_SOURCES := $(wildcard functions/native/*.[ch])
 
 # OpenBLAS multiplies matrices by other kernels, and NumPy's loops do without AVX-512: other roundings.
 KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYPE=SkylakeX OPENBLAS_CORETYPE=Zen \

@@ -13,7 +13,7 @@ from benchmarks.table import Row, quotients
 from benchmarks.training import UNEVALUATED, command, trained
 from coordinator.pricing.prices import load_prices
 from functions.contract import MissingExtra
-from functions.nn.native.kernels import kernels
+from functions.native.kernels import kernels
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
 INSTANCE = "c6a.large"  # the instance type whose price the plain loop is charged

@@ -169,7 +169,7 @@ class Team(Message, frozen=True, kw_only=True):
     opponents: Opponents | None = None
     """Agents that do not learn, each of which is a separate group."""
     kernels: bool = False
-    """Whether `functions.nn.native` computes what agents do, so that the bytes are the same on every machine."""
+    """Whether `functions.native` computes what agents do, so that the bytes are the same on every machine."""
 
     @property
     def fixed(self) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig, NetworkConfig
 from functions.environments.task_names import EXACT_PHYSICS
-from functions.nn.native.kernels import are_built
+from functions.native.kernels import are_built
 
 
 class Layer(NamedTuple):

@@ -12,11 +12,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic, Optimiser
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
 from functions.contract import MissingExtra
+from functions.native.arithmetic import NUMPY, Arithmetic
 from functions.nn import recurrent
+from functions.nn.adam import Adam
 from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import Network, NetworkShape
@@ -63,6 +64,32 @@ class Moments(NamedTuple):
     first: Array
     second: Array
     steps: int
+
+
+class Optimiser(Protocol):
+    """Adam on one flat vector, see `functions.nn.adam.Adam`."""
+
+    @property
+    def first(self) -> Array: ...
+
+    @property
+    def second(self) -> Array: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    def step(self, gradient: Array) -> float:
+        """Applies one update and returns the gradient's norm before clipping; `gradient` may be scaled in place."""
+
+
+class Perceptron(Protocol):
+    """A feed-forward network with flat parameters."""
+
+    def forward(self, inputs: Array) -> Any:
+        """The trace of rows ``[B, in]``, with their `outputs` ``[B, out]``."""
+
+    def backward(self, trace: Any, grad_output: Array, gradient: Array) -> None:
+        """Writes d loss / d parameters into the flat `gradient`, given d loss / d outputs ``[B, out]``."""
 
 
 class OptimiserStep(NamedTuple, Generic[L]):
@@ -148,7 +175,7 @@ class AdamDescent(Descent):
         return self._step(self._loss_gradient.at(trace, grad_output))
 
     def apply(self, gradient: Array) -> float:
-        return self._step(np.array(gradient, self._optimiser.parameters.dtype))
+        return self._step(np.array(gradient, self.weights.dtype))
 
     def _step(self, gradient: Array) -> float:
         return self._optimiser.step(gradient)
@@ -158,9 +185,16 @@ class Engine(Protocol):
     """What computes with networks. A network is the tensors ``<prefix>/...``; there is a `KeyError` if none has the
     prefix. The `arithmetic` computes what is between networks."""
 
-    @property
-    def arithmetic(self) -> Arithmetic:
-        return NUMPY
+    arithmetic: Arithmetic = NUMPY
+
+    def perceptron(self, network: Network, parameters: Array) -> Perceptron:
+        """The network with these flat parameters."""
+        return recurrent.FlatPerceptron(network, parameters)
+
+    def optimiser(self, parameters: Array, settings: OptimiserSettings, moments: Moments | None = None) -> Optimiser:
+        """What changes the flat `parameters`, from new moments if there are none."""
+        first, second, steps = moments or Moments(np.zeros_like(parameters), np.zeros_like(parameters), 0)
+        return Adam(parameters, np.array(first), np.array(second), steps, *settings)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
         """A new network of a factory, by the names of its tensors; with its graph for actors if it `acts`.

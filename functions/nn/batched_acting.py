@@ -91,11 +91,11 @@ def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -
     head = head_of(kind, stochastic=False) if networks is None else networks.head(kind)
     if not team.kernels:
         return head
-    from functions.nn.native import elementwise
+    from functions.native.arithmetic import NATIVE
     from functions.nn.native.acting import NativeChoice
 
     if isinstance(head, Branches):
-        return replace(head, elementary=elementwise)
+        return replace(head, arithmetic=NATIVE)
     return NativeChoice(head.width) if isinstance(head, OneChoice) else head
 
 

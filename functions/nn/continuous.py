@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import ActionArray, FloatArray
-from functions.nn.discrete import NUMPY, Elementary, HeadGradient
+from functions.native.arithmetic import NUMPY, Arithmetic
+from functions.nn.discrete import HeadGradient
 
 Array = NDArray[Any]
 
@@ -43,7 +44,7 @@ class Gaussian:
 
     bounds: Bounds
     clips_actions: bool = False
-    elementary: Elementary = field(default=NUMPY, repr=False)
+    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
 
     @property
     def width(self) -> int:
@@ -61,7 +62,7 @@ class Gaussian:
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """mean + exp(log_std) noise."""
-        actions = outputs + self.elementary.exp(_require(log_std)) * noise
+        actions = outputs + self.arithmetic.exp(_require(log_std)) * noise
         return actions, self.log_probability(outputs, log_std, actions)
 
     def greedy(self, outputs: Array) -> ActionArray:
@@ -79,12 +80,12 @@ class Gaussian:
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """The sum over the dimensions."""
         log_std = _require(log_std)
-        distance = (actions - outputs) * self.elementary.exp(-log_std)
+        distance = (actions - outputs) * self.arithmetic.exp(-log_std)
         return np.asarray((-0.5 * distance * distance - log_std - _HALF_LOG_TAU).sum(axis=-1))
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """(a - mean) / std² and ((a - mean) / std)² - 1."""
-        scale = self.elementary.exp(-_require(log_std))
+        scale = self.arithmetic.exp(-_require(log_std))
         distance = (actions - outputs) * scale
         return distance * scale, distance * distance - 1
 

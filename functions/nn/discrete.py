@@ -1,32 +1,19 @@
 """Discrete and multi-discrete action heads. See `functions.nn.heads`."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import ActionArray, BoolArray, FloatArray
+from functions.native.arithmetic import NUMPY, Arithmetic
 
 Array = NDArray[Any]
 HeadGradient = tuple[Array, Array | None]
 """Derivatives of every row by the outputs ``[..., width]`` and by log_std ``[..., d]`` or None."""
-
-
-class Elementary(Protocol):
-    """The functions that heads compute with: numpy's, or those of the kernels (`functions.nn.native.elementwise`)."""
-
-    @property
-    def exp(self) -> Callable[[Array], Array]: ...
-
-    @property
-    def log(self) -> Callable[[Array], Array]: ...
-
-
-NUMPY: Elementary = np
 
 
 @dataclass(frozen=True)
@@ -35,7 +22,7 @@ class OneChoice:
 
     width: int
     log_std_size: int = 0
-    elementary: Elementary = field(default=NUMPY, repr=False)
+    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """See `Head`."""
@@ -43,7 +30,7 @@ class OneChoice:
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """See `draw`."""
-        return draw(outputs, noise, self.elementary)
+        return draw(outputs, noise, self.arithmetic)
 
     def greedy(self, outputs: Array) -> ActionArray:
         """The first of the highest outputs."""
@@ -55,25 +42,25 @@ class OneChoice:
 
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """See `Distribution`."""
-        log_p = log_softmax(outputs, self.elementary)
+        log_p = log_softmax(outputs, self.arithmetic)
         return np.take_along_axis(log_p, actions[..., None].astype(np.int64), axis=-1)[..., 0]
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """The chosen action's one-hot minus the probabilities."""
-        gradient = -self.elementary.exp(log_softmax(outputs, self.elementary))
+        gradient = -self.arithmetic.exp(log_softmax(outputs, self.arithmetic))
         indices = actions[..., None].astype(np.int64)
         np.put_along_axis(gradient, indices, 1 + np.take_along_axis(gradient, indices, axis=-1), axis=-1)
         return gradient, None
 
     def entropy(self, outputs: Array, log_std: Array | None) -> Array:
         """-Σ p log p."""
-        log_p = log_softmax(outputs, self.elementary)
-        return np.asarray(-(self.elementary.exp(log_p) * log_p).sum(axis=-1))
+        log_p = log_softmax(outputs, self.arithmetic)
+        return np.asarray(-(self.arithmetic.exp(log_p) * log_p).sum(axis=-1))
 
     def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
         """-p (log p + H)."""
-        log_p = log_softmax(outputs, self.elementary)
-        p = self.elementary.exp(log_p)
+        log_p = log_softmax(outputs, self.arithmetic)
+        p = self.arithmetic.exp(log_p)
         entropy = -(p * log_p).sum(axis=-1, keepdims=True)
         return -p * (log_p + entropy), None
 
@@ -84,7 +71,7 @@ class Branches:
 
     sizes: tuple[int, ...]
     log_std_size: int = 0
-    elementary: Elementary = field(default=NUMPY, repr=False)
+    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
 
     @property
     def width(self) -> int:
@@ -98,7 +85,7 @@ class Branches:
 
     @cached_property
     def _choices(self) -> tuple[OneChoice, ...]:
-        return tuple(OneChoice(size, elementary=self.elementary) for size in self.sizes)
+        return tuple(OneChoice(size, arithmetic=self.arithmetic) for size in self.sizes)
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """See `Head`."""
@@ -107,7 +94,7 @@ class Branches:
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """Actions ``[n, E, branches]`` and the sum of their log-probabilities, from outputs ``[n, E, width]``."""
         samples = [
-            draw(outputs[..., part], noise[..., index], self.elementary) for index, part in enumerate(self._parts)
+            draw(outputs[..., part], noise[..., index], self.arithmetic) for index, part in enumerate(self._parts)
         ]
         actions, log_probability = zip(*samples, strict=True)
         return np.stack(actions, axis=-1), sum(log_probability[1:], start=log_probability[0])
@@ -150,7 +137,7 @@ class Branches:
         return np.concatenate(gradients, axis=-1), None
 
 
-def draw(logits: FloatArray, uniform: FloatArray, elementary: Elementary = NUMPY) -> tuple[ActionArray, FloatArray]:
+def draw(logits: FloatArray, uniform: FloatArray, arithmetic: Arithmetic = NUMPY) -> tuple[ActionArray, FloatArray]:
     """Actions ``[n, E]`` and their log-probabilities for logits ``[n, E, actions]``, by inverse transform sampling with
     `uniform` ``[n, E]`` in [0, 1).
 
@@ -159,14 +146,14 @@ def draw(logits: FloatArray, uniform: FloatArray, elementary: Elementary = NUMPY
     """
     planes = np.array(logits.transpose(2, 0, 1), order="C")  # always a copy, since it is changed
     planes -= planes.max(axis=0)
-    cumulative = elementary.exp(planes)
+    cumulative = arithmetic.exp(planes)
     for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
         here += before
     total = cumulative[-1]
     is_below = cumulative <= uniform * total
     actions = is_below.view(np.int8).sum(axis=0, dtype=np.int16).astype(np.int64)
     indices = actions * uniform.size + np.arange(uniform.size).reshape(uniform.shape)
-    return actions, planes.reshape(-1).take(indices) - elementary.log(total)
+    return actions, planes.reshape(-1).take(indices) - arithmetic.log(total)
 
 
 def epsilon_greedy(values: Array, uniform: Array, epsilon: float, legal: BoolArray | None) -> ActionArray:
@@ -186,8 +173,8 @@ def epsilon_greedy(values: Array, uniform: Array, epsilon: float, legal: BoolArr
     return actions
 
 
-def log_softmax(logits: Array, elementary: Elementary = NUMPY) -> Array:
+def log_softmax(logits: Array, arithmetic: Arithmetic = NUMPY) -> Array:
     """Log-probabilities over the last axis."""
     log_p: Array = logits - logits.max(axis=-1, keepdims=True)
-    log_p -= elementary.log(elementary.exp(log_p).sum(axis=-1, keepdims=True))
+    log_p -= arithmetic.log(arithmetic.exp(log_p).sum(axis=-1, keepdims=True))
     return log_p

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
+from functions.native.arithmetic import NUMPY, Arithmetic
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
-from functions.nn.discrete import NUMPY, Branches, Elementary, HeadGradient, OneChoice, epsilon_greedy
+from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
 
 Array = NDArray[Any]
 
@@ -54,10 +55,10 @@ class Head(Protocol):
 
 
 class Distribution(Head, Protocol):
-    """A stochastic head, which computes with the `elementary` functions."""
+    """A stochastic head, which computes with the `arithmetic`."""
 
     @property
-    def elementary(self) -> Elementary: ...
+    def arithmetic(self) -> Arithmetic: ...
 
     def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """In nats; the log-density of continuous actions."""
@@ -72,13 +73,13 @@ class Distribution(Head, Protocol):
         """d entropy / d outputs and / d log_std."""
 
 
-def distribution(kind: AgentClass, clipped: bool = False, elementary: Elementary = NUMPY) -> Distribution:
+def distribution(kind: AgentClass, clipped: bool = False, arithmetic: Arithmetic = NUMPY) -> Distribution:
     """The stochastic head of this class of agents; `clipped` is for continuous actions, see `Gaussian`."""
     if kind.continuous:
-        return Gaussian(Bounds(kind.low, kind.high), clipped, elementary)
+        return Gaussian(Bounds(kind.low, kind.high), clipped, arithmetic)
     if kind.branches:
-        return Branches(kind.branches, elementary=elementary)
-    return OneChoice(kind.actions, elementary=elementary)
+        return Branches(kind.branches, arithmetic=arithmetic)
+    return OneChoice(kind.actions, arithmetic=arithmetic)
 
 
 def head_of(kind: AgentClass, stochastic: bool, clips_actions: bool = False) -> Head:

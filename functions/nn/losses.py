@@ -142,7 +142,7 @@ def clipped_head_loss(
     Continuous actions are those that were sampled, before squashing or clipping: see `functions.nn.heads`.
     """
     log_ratio = head.log_probability(outputs, log_std, actions) - old_log_probability
-    ratio = head.elementary.exp(log_ratio)
+    ratio = head.arithmetic.exp(log_ratio)
     weight = (_weight(ratio, advantage, clip) / len(ratio))[:, None]
     share = entropy_weight / len(ratio)
     by_outputs, by_log_std = head.log_probability_gradient(outputs, log_std, actions)

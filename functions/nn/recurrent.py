@@ -153,6 +153,19 @@ class Weights(NamedTuple):
         return tensors if self.log_std is None else {**tensors, "log_std": self.log_std}
 
 
+class FlatPerceptron:
+    """The passes of a feed-forward network with flat parameters, see `functions.algorithms.engine.Perceptron`."""
+
+    def __init__(self, network: Network, parameters: Array) -> None:
+        self._network, self._weights = network, views(network, parameters)
+
+    def forward(self, inputs: Array) -> Trace:
+        return self._weights.forward(inputs)
+
+    def backward(self, trace: Trace, grad_output: Array, gradient: Array) -> None:
+        self._weights.backward(trace, grad_output, views(self._network, gradient))
+
+
 def views(network: Network, flat: Array) -> Weights:
     """The weights of a network as views into its flat vector ``[parameters]``."""
     return Weights(network.layers(flat), flat[-network.sizes[-1] :] if network.gaussian else None, network.marks)

@@ -6,7 +6,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from functions.nn.native.variants import SOURCE
+from functions.native.variants import SOURCE
 from infra.packaging import kernel_build
 from infra.packaging.plugins import PackageFault, pip
 

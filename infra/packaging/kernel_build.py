@@ -1,4 +1,4 @@
-"""Compiles the kernels of `functions.nn.native`, one library for each instruction set of a machine.
+"""Compiles the kernels of `functions.native`, one library for each instruction set of a machine.
 
     python -m infra.packaging.kernel_build
 
@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from functions.nn.native.variants import FLAGS, SOURCE, VARIANTS, library_name, sources_digest
+from functions.native.variants import FLAGS, SOURCE, VARIANTS, library_name, sources_digest
 
 _ZIG = ("zig", "ziglang")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from functions.function_specs import COORDINATOR, FUNCTIONS
-from functions.nn.native.variants import SOURCE
+from functions.native.variants import SOURCE
 from infra.packaging import function_kernels
 from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter

@@ -49,7 +49,7 @@ class LocalBackend(Backend):
 
 
 def _kernels() -> Part:
-    from functions.nn.native.kernels import kernels
+    from functions.native.kernels import kernels
 
     try:
         kernels()

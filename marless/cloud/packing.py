@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
-from functions.nn.native.variants import SOURCE
+from functions.native.variants import SOURCE
 from functions.resources.settings import Resource
 from infra.deployment import Image, Packages
 from infra.deployment.stack import RESOURCE

@@ -17,7 +17,7 @@ from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from functions.algorithms.registry import algorithm
 from functions.contract import StorageFault
 from functions.function_specs import NAMES
-from functions.nn.native.kernels import are_built
+from functions.native.kernels import are_built
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend

@@ -65,7 +65,6 @@ ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
 # What actors of native runs, and environments of theirs, compute by.
 ACTING = {
     "functions.nn.native.acting",
-    "functions.nn.native.elementwise",
     "functions.environments.mpe.native_world",
 }
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
@@ -80,10 +79,9 @@ LEARNING = {
 }
 # What learners import when a run names the engine.
 ENGINES = {
-    "functions.algorithms.engines.native_arithmetic", "functions.algorithms.engines.native_engine",
-    "functions.nn.native", "functions.nn.native.calls",
-    "functions.nn.native.elementwise", "functions.nn.native.kernels", "functions.nn.native.losses",
-    "functions.nn.native.random_matrices", "functions.nn.native.variants", "functions.nn.native.weights",
+    "functions.algorithms.engines.native_engine",
+    "functions.nn.native", "functions.nn.native.calls", "functions.nn.native.losses",
+    "functions.nn.native.random_matrices", "functions.nn.native.weights",
     "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
     "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
     "functions.nn.torch_weights", "functions.kernel_variables",
@@ -311,7 +309,7 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
 @pytest.mark.slow
 def test_a_function_that_learns_holds_kernels_for_its_processor(offline, tmp_path):
     build({"learner": tmp_path}, machine="x86_64", python=HERE)
-    held = {file.name: file.read_text() for file in (tmp_path / "functions/nn/native").glob("*.so")}
+    held = {file.name: file.read_text() for file in (tmp_path / "functions/native").glob("*.so")}
     assert held.keys() == {"kernels-x86-64-v3.so", "kernels-x86-64-v4.so"}
     assert {text.partition(" -O3")[0] for text in held.values()} == {"cc -target x86_64-linux-gnu.2.17"}
 

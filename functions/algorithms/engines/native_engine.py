@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from functions.algorithms import engine as engines
 from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments, OptimiserSettings, OptimiserStep
-from functions.algorithms.engines.arithmetic import Arithmetic
-from functions.algorithms.engines.native_arithmetic import NATIVE
 from functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
 from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Tensors
+from functions.native.arithmetic import NATIVE, Arithmetic
+from functions.native.kernels import kernels
 from functions.nn import recurrent
 from functions.nn.layers import Array
 from functions.nn.native.calls import Optimiser, covers
-from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import NativeLoss, native_loss
 from functions.nn.native.random_matrices import orthogonal
 from functions.nn.native.weights import PerceptronTrace, PerceptronWeights
@@ -78,9 +78,17 @@ class NativeDescent(AdamDescent):
 class NativeEngine(NumpyEngine):
     """Perceptrons in C, and what these do not cover in numpy."""
 
-    @property
-    def arithmetic(self) -> Arithmetic:
-        return NATIVE
+    arithmetic: Arithmetic = NATIVE
+
+    def perceptron(self, network: Network, parameters: Array) -> engines.Perceptron:
+        covered = covers(network, parameters)
+        return PerceptronWeights(network, parameters) if covered else super().perceptron(network, parameters)
+
+    def optimiser(
+        self, parameters: Array, settings: OptimiserSettings, moments: Moments | None = None
+    ) -> engines.Optimiser:
+        is_single = parameters.dtype == np.float32
+        return (_adam if is_single else super().optimiser)(parameters, settings, moments)
 
     def initial_parameters(self, network: Network, rng: np.random.Generator, output_gain: float) -> Array:
         return recurrent.initialise(network, rng, output_gain, orthogonal)
@@ -99,8 +107,12 @@ class NativeEngine(NumpyEngine):
         network, flat = recurrent.from_tensors(tensors, prefix)
         if not covers(network, flat):
             return super().descent(tensors, prefix, settings, moments)
-        first, second, steps = moments or Moments(np.zeros_like(flat), np.zeros_like(flat), 0)
-        return NativeDescent(network, Optimiser(flat, np.array(first), np.array(second), steps, *settings))
+        return NativeDescent(network, _adam(flat, settings, moments))
+
+
+def _adam(parameters: Array, settings: OptimiserSettings, moments: Moments | None) -> Optimiser:
+    first, second, steps = moments or Moments(np.zeros_like(parameters), np.zeros_like(parameters), 0)
+    return Optimiser(parameters, np.array(first), np.array(second), steps, *settings)
 
 
 def engine(device: str, network: str) -> Engine:

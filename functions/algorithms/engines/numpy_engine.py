@@ -11,7 +11,6 @@ from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
 from functions.contract import BadRequest
 from functions.nn import recurrent
-from functions.nn.adam import Adam
 from functions.nn.layers import Array
 from functions.nn.networks import Weights
 from functions.nn.shape import Network, NetworkShape
@@ -96,11 +95,12 @@ class NumpyEngine(Engine):
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
     ) -> AdamDescent:
         network, flat = recurrent.from_tensors(tensors, prefix)
-        first, second, steps = moments or Moments(np.zeros_like(flat), np.zeros_like(flat), 0)
-        optimiser = Adam(flat, np.array(first), np.array(second), steps, *settings)
-        return AdamDescent(LossGradient(network, optimiser.parameters), optimiser)
+        return AdamDescent(LossGradient(network, flat), self.optimiser(flat, settings, moments))
+
+
+NUMPY: Engine = NumpyEngine()
 
 
 def engine(device: str, network: str) -> Engine:
     """The engine; it computes perceptrons and GRUs on the processor alone, whatever is asked for."""
-    return NumpyEngine()
+    return NUMPY

@@ -94,7 +94,7 @@ def proximal_log_probability(context: Context[PpoConfig], group: int) -> Array:
 def policy_head(context: Context[PpoConfig], agent: int) -> Distribution:
     """The head of the agent's policy, which computes with the arithmetic of the engine."""
     kind = context.spec.classes[context.batch.place(agent)[0]]
-    return distribution(kind, elementary=engine_of(context.config).arithmetic)
+    return distribution(kind, arithmetic=engine_of(context.config).arithmetic)
 
 
 def behaviour_log_probability(context: Context[PpoConfig], agent: int) -> Array:

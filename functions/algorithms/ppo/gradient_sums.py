@@ -133,7 +133,7 @@ def _metrics(data: ClippedPolicyLoss, outputs: Array, log_std: Array | None, row
     """The metrics of `losses.PolicyLoss` ``[rows]``, in the order of the rows."""
     outputs = mask_logits(outputs, None if data.legal is None else data.legal[rows])
     log_ratio = data.head.log_probability(outputs, log_std, data.actions[rows]) - data.log_probability[rows]
-    ratio = data.head.elementary.exp(log_ratio)
+    ratio = data.head.arithmetic.exp(log_ratio)
     order = np.argsort(rows)
     metrics = {
         "entropy": data.head.entropy(outputs, log_std),

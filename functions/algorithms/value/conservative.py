@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic
 from functions.algorithms.off_policy.td import gather_actions
+from functions.native.arithmetic import NUMPY, Arithmetic
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
 

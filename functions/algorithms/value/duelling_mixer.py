@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic
+from functions.algorithms.engine import Engine
+from functions.algorithms.engines.numpy_engine import NUMPY
 from functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
 from functions.algorithms.value.specs import QplexSizes
 from functions.nn.layers import Array
@@ -45,14 +46,14 @@ class DuellingTrace(NamedTuple):
 
 @dataclass(frozen=True)
 class DuellingMixer(QplexSizes):
-    """A mixing network, and what computes it."""
+    """A mixing network, and the engine that computes it."""
 
-    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
+    engine: Engine = field(default=NUMPY, repr=False)
 
     @property
     def hypernetworks(self) -> Hypernetworks:
         """The networks that compute w, b and the factors of λ."""
-        return Hypernetworks(self.shapes, self.arithmetic)
+        return Hypernetworks(self.shapes, self.engine)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """See `Hypernetworks.to_tensors`."""
@@ -80,7 +81,7 @@ class DuellingMixer(QplexSizes):
         heads = (len(state), self.heads, self.agents)
         agent, action = (self._sigmoid(each).reshape(heads) for each in (agent, action))
         positive = np.abs(weight) + weight.dtype.type(_POSITIVE)
-        factor = self.arithmetic.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
+        factor = self.engine.arithmetic.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
         advantages = positive * advantages
         joint = (positive * utilities + bias + (factor - 1) * advantages).sum(axis=1)
         return joint, DuellingTrace(utilities, alive, weight, key, agent, action, advantages, traces)
@@ -106,14 +107,14 @@ class DuellingMixer(QplexSizes):
     def _sigmoid(self, values: Array) -> Array:
         """1 / (1 + e^-x), by tanh, which does not overflow."""
         half = values.dtype.type(0.5)
-        return np.asarray(half * self.arithmetic.tanh(half * values) + half)
+        return np.asarray(half * self.engine.arithmetic.tanh(half * values) + half)
 
 
 def duelling_mixer_of(
-    tensors: Mapping[str, NDArray[Any]], prefix: str, arithmetic: Arithmetic = NUMPY
+    tensors: Mapping[str, NDArray[Any]], prefix: str, engine: Engine = NUMPY
 ) -> tuple[DuellingMixer, Array]:
     """Shape and flat vector (a copy) of a network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
     networks, flat = Hypernetworks.of(tensors, prefix, DuellingMixer.names)
     state, *hidden, agents = networks.shapes["weight"].sizes
     heads, both = networks.shapes["key"].sizes[-1], networks.shapes["action"].sizes[0]
-    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0, arithmetic), flat
+    return DuellingMixer(agents, state, both - state, heads, hidden[0] if hidden else 0, engine), flat

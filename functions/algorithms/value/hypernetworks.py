@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic, Perceptron
+from functions.algorithms.engine import Engine, Perceptron
+from functions.algorithms.engines.numpy_engine import NUMPY
 from functions.algorithms.value.specs import hypernetwork
 from functions.nn import recurrent
 from functions.nn.layers import Array
@@ -30,10 +31,10 @@ class HypernetworkTrace(NamedTuple):
 
 
 class Hypernetworks(NamedTuple):
-    """The shapes of the networks by name, in the order of the flat vector, and what computes them."""
+    """The shapes of the networks by name, in the order of the flat vector, and the engine that computes them."""
 
     shapes: Mapping[str, Network]
-    arithmetic: Arithmetic = NUMPY
+    engine: Engine = NUMPY
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], prefix: str, names: Sequence[str]) -> tuple[Self, Array]:
@@ -61,7 +62,7 @@ class Hypernetworks(NamedTuple):
     def forward(self, flat: Array, inputs: Sequence[Array]) -> list[HypernetworkTrace]:
         """The passes of every network over its inputs ``[B, in]``."""
         parts = zip(self.shapes.values(), self._parts(flat), strict=True)
-        networks = [self.arithmetic.perceptron(shape, part) for shape, part in parts]
+        networks = [self.engine.perceptron(shape, part) for shape, part in parts]
         return [HypernetworkTrace(each, each.forward(rows)) for each, rows in zip(networks, inputs, strict=True)]
 
     def backward(self, flat: Array, traces: Sequence[HypernetworkTrace], grad_outputs: Sequence[Array]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import next_values
-from functions.algorithms.engine import engine_of
+from functions.algorithms.engine import Moments, OptimiserSettings, engine_of
 from functions.algorithms.groups import leads_side
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.new_networks import as_target
@@ -160,13 +160,16 @@ def _train_step(
 ) -> tuple[dict[str, Array], float]:
     """The mixing network, its moments and its target after a step, and the gradient's norm."""
     config, prefix = context.config, f"mixer_optimiser/{name}"
-    first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
-    steps = int(context.tensors[f"{prefix}/steps"][0])
-    settings = config.lr, config.adam_eps, config.max_grad_norm
-    optimiser = engine_of(config).arithmetic.adam(flat, first, second, steps, *settings)
+    first, second, steps = (context.tensors[f"{prefix}/{moment}"] for moment in Moments._fields)
+    settings = OptimiserSettings(config.lr, config.adam_eps, config.max_grad_norm)
+    optimiser = engine_of(config).optimiser(flat, settings, Moments(first, second, int(steps[0])))
     norm = optimiser.step(gradient)
     online = mixer.to_tensors(flat, f"mixer/{name}")
-    state = {"first": first, "second": second, "steps": np.array([optimiser.steps], np.int64)}
+    state = {
+        "first": optimiser.first,
+        "second": optimiser.second,
+        "steps": np.array([optimiser.steps], np.int64),
+    }
     return {
         **online,
         **{f"{prefix}/{moment}": array for moment, array in state.items()},

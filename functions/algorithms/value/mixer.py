@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engines.arithmetic import NUMPY, Arithmetic
+from functions.algorithms.engine import Engine
+from functions.algorithms.engines.numpy_engine import NUMPY
 from functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
 from functions.algorithms.value.specs import QmixSizes
 from functions.nn.layers import Array
@@ -38,14 +39,14 @@ class MixerTrace:
 
 @dataclass(frozen=True)
 class Mixer(QmixSizes):
-    """A mixing network, and what computes it."""
+    """A mixing network, and the engine that computes it."""
 
-    arithmetic: Arithmetic = field(default=NUMPY, repr=False)
+    engine: Engine = field(default=NUMPY, repr=False)
 
     @property
     def hypernetworks(self) -> Hypernetworks:
         """The networks that compute the weights from the state."""
-        return Hypernetworks(self.shapes, self.arithmetic)
+        return Hypernetworks(self.shapes, self.engine)
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """See `Hypernetworks.to_tensors`."""
@@ -63,12 +64,12 @@ class Mixer(QmixSizes):
         traces = self.hypernetworks.forward(flat, [state] * len(self.names))
         weight, first_bias, last, last_bias = (trace.outputs for trace in traces)
         weight = weight.reshape(len(state), self.agents, self.embed)
-        hidden = self.arithmetic.einsum("bn,bnm->bm", utilities, np.abs(weight))
+        hidden = self.engine.arithmetic.einsum("bn,bnm->bm", utilities, np.abs(weight))
         hidden += first_bias
-        elu_gradient = self.arithmetic.exp(np.minimum(hidden, hidden.dtype.type(0)))
+        elu_gradient = self.engine.arithmetic.exp(np.minimum(hidden, hidden.dtype.type(0)))
         np.maximum(hidden, hidden.dtype.type(0), out=hidden)
         hidden += elu_gradient - 1  # expm1 takes 20 times as long, for digits that the sums below lose
-        joint = self.arithmetic.einsum("bm,bm->b", hidden, np.abs(last)) + last_bias[:, 0]
+        joint = self.engine.arithmetic.einsum("bm,bm->b", hidden, np.abs(last)) + last_bias[:, 0]
         return joint, MixerTrace(utilities, alive, weight, last, hidden, elu_gradient, traces)
 
     def backward(self, flat: Array, trace: MixerTrace, grad_output: Array) -> tuple[Array, Array]:
@@ -80,7 +81,7 @@ class Mixer(QmixSizes):
         inner *= trace.elu_gradient
         last = grad_output[:, None] * trace.hidden
         last *= np.sign(trace.last)
-        by_utilities = self.arithmetic.einsum("bnm,bm->bn", np.abs(trace.weight), inner)
+        by_utilities = self.engine.arithmetic.einsum("bnm,bm->bn", np.abs(trace.weight), inner)
         if trace.alive is not None:
             by_utilities *= trace.alive
         weight = np.sign(trace.weight)
@@ -90,10 +91,10 @@ class Mixer(QmixSizes):
         return self.hypernetworks.backward(flat, trace.traces, grad_outputs), by_utilities
 
 
-def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str, arithmetic: Arithmetic = NUMPY) -> tuple[Mixer, Array]:
+def mixer_of(tensors: Mapping[str, NDArray[Any]], prefix: str, engine: Engine = NUMPY) -> tuple[Mixer, Array]:
     """Shape and flat vector (a copy) of a mixing network stored by `Hypernetworks.to_tensors`; raises `KeyError`."""
     networks, flat = Hypernetworks.of(tensors, prefix, Mixer.names)
     first, last_bias = networks.shapes["first_weight"].sizes, networks.shapes["last_bias"].sizes
     state, embed = last_bias[0], last_bias[1]
     hyper = first[1] if len(first) > 2 else 0
-    return Mixer(first[-1] // embed, state, embed, hyper, arithmetic), flat
+    return Mixer(first[-1] // embed, state, embed, hyper, engine), flat

@@ -47,7 +47,7 @@ class _Qmix(MixedValue[QmixConfig]):
     def load(self, context: Context[QmixConfig], prefix: str) -> tuple[MixingNetwork, Array]:
         config = context.config
         if config.mixer is None:
-            return mixer_of(context.tensors, prefix, engine_of(config).arithmetic)
+            return mixer_of(context.tensors, prefix, engine_of(config))
         mixer: tuple[MixingNetwork, Array] = _by_torch(config).load(
             context.tensors, prefix, config.mixer, config.device
         )

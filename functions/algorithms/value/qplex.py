@@ -28,7 +28,7 @@ from functions.nn.losses import mask_logits
 
 class _Qplex(MixedValue[QplexConfig]):
     def load(self, context: Context[QplexConfig], prefix: str) -> tuple[DuellingMixer, Array]:
-        return duelling_mixer_of(context.tensors, prefix, engine_of(context.config).arithmetic)
+        return duelling_mixer_of(context.tensors, prefix, engine_of(context.config))
 
     def extra_inputs(self, context: Context[QplexConfig], side: list[int], data: str) -> tuple[Array, ...]:
         batch = context.batch

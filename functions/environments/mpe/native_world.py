@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.mpe.arithmetic import EXACT
-from functions.environments.mpe.world import World
-from functions.nn.native.doubles import exp
-from functions.nn.native.kernels import address, kernels
+from functions.environments.mpe.exact_world import ExactWorld
+from functions.environments.mpe.world import Real
+from functions.native.kernels import address, kernels
 
 _SIZES = ("agents", "rows", "envs", "first_moving", "moving", "pairs")
 _ARRAYS = ("position", "velocity", "force", "relative", "squares", "distance", "most_speed", "reach")
@@ -24,10 +23,17 @@ class _Fields(Structure):
     ]
 
 
-class NativeWorld(World):
-    """See `exact_world.ExactWorld`, whose bytes it has."""
+def exp(values: Real) -> Real:
+    """See `exact_world.exp`, whose bytes it has."""
+    result = np.array(values, order="C")
+    kernels().doubles_exp(address(result, np.float64, result.shape), result.size)
+    return result
 
-    arithmetic = EXACT._replace(exp=exp)
+
+class NativeWorld(ExactWorld):
+    """See `ExactWorld`, whose bytes it has."""
+
+    exp = staticmethod(exp)
 
     def __init__(self, *arguments: Any) -> None:
         """See `World`."""

@@ -2,7 +2,7 @@
 
 Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
 `continuous_actions`: actions are then continuous, between 0 and 1, see `functions.environments.mpe.actions`; and
-`exact_physics`: every machine then gives the same bytes, see `functions.environments.mpe.arithmetic`.
+`exact_physics`: every machine then gives the same bytes, see `functions.environments.mpe.exact_world`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +10,10 @@ from typing import Any
 
 from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import Engine, Scenario
-from functions.environments.mpe.exact_world import exact_world
+from functions.environments.mpe.exact_world import ExactWorld
 from functions.environments.mpe.world import World
 from functions.environments.task_names import EXACT_PHYSICS
+from functions.native.kernels import are_built
 
 # Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
@@ -115,8 +116,17 @@ def maker(
         options = check_options(task, {**_COMMON, **own_checks})
         arguments = {name: value for name, value in options.items() if name in own_checks}
         bodies = scenario(**arguments | size(task, options))
-        world = exact_world() if options.get(EXACT_PHYSICS) else World
+        world = _exact_world() if options.get(EXACT_PHYSICS) else World
         max_cycles, continuous = options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False)
         return Engine(bodies, num_envs, max_cycles, continuous, world)
 
     return make
+
+
+def _exact_world() -> type[World]:
+    """Worlds stepped by the kernels where these are built, which is faster; the bytes are those of `ExactWorld`."""
+    if not are_built():
+        return ExactWorld
+    from functions.environments.mpe.native_world import NativeWorld
+
+    return NativeWorld

@@ -48,5 +48,5 @@ class Pursuit(Scenario):
         """The penalty of prey for each coordinate outside the bounds: ``[prey, 2, E]``, from 0 within 0.9 up to 10."""
         distance = np.abs(world.position[self.chasers : world.agents])
         # Also capped before exp, which would overflow at large distances.
-        far = np.minimum(world.arithmetic.exp(np.minimum(2 * distance - 2, 3.0)), 10.0)
+        far = np.minimum(world.exp(np.minimum(2 * distance - 2, 3.0)), 10.0)
         return np.where(distance < 0.9, 0.0, np.where(distance < 1.0, (distance - 0.9) * 10, far))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.mpe.arithmetic import MPE2
 from functions.environments.scene import Colour
 
 Real = NDArray[np.float64]
@@ -52,8 +51,6 @@ class World:
     positions relative to each agent; `squares` their squares; `distance` ``[agents, rows of position, E]``.
     """
 
-    arithmetic = MPE2
-
     def __init__(
         self, agents: tuple[Body, ...], landmarks: tuple[Body, ...], goals: int, words: int, num_envs: int
     ) -> None:
@@ -77,6 +74,18 @@ class World:
         )
         self._prepare_motion(agents)
         self._prepare_contacts(agents + landmarks)
+
+    @staticmethod
+    def exp(values: Real) -> Real:
+        """e to the power of numbers from -700 to 700."""
+        return np.exp(values)
+
+    @staticmethod
+    def softplus(values: Real) -> None:
+        """Writes log(1 + exp(x)) over every number."""
+        # Avoids exp's slow path for results below 1e-308; such a force can change a zero only.
+        np.maximum(values, -700.0, out=values)
+        np.logaddexp(0.0, values, out=values)
 
     def push(self, agents: slice, direction: NDArray[Any]) -> None:
         """Sets the pushes of `agents` in the next step; `direction` ``[n, 2, E]`` is in units of their acceleration."""
@@ -163,7 +172,7 @@ class World:
         np.take(self.relative.reshape(-1, 2, self.num_envs), self._pairs, axis=0, out=push, mode="clip")
         np.subtract(self._reach, apart, out=overlap)
         overlap /= CONTACT_MARGIN
-        self.arithmetic.softplus(overlap)
+        self.softplus(overlap)
         overlap *= CONTACT_MARGIN
         push *= CONTACT_FORCE
         push /= apart[:, None]

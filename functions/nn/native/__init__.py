@@ -1,1 +1,1 @@
-"""Kernels in C for the passes of small networks, whose bytes are the same on every machine."""
+"""Passes of small networks by the kernels of `functions.native`."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from functions.environments.base import ActionArray, AgentClass, FloatArray
+from functions.native.kernels import BLOCK, address, kernels
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Head, head_of_network
 from functions.nn.layers import Array, Layer
 from functions.nn.native.calls import covers, room_for
-from functions.nn.native.kernels import BLOCK, address, kernels
 from functions.nn.shape import Network, stored_order
 
 # Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.layers import Array, LayerNorm, Relu, Tanh
-from functions.nn.native.kernels import (
+from functions.native.kernels import (
     AdamFields,
     PassesFields,
     RowIndices,
@@ -17,6 +16,7 @@ from functions.nn.native.kernels import (
     kernels,
     require_indices,
 )
+from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
 from functions.nn.shape import Network
 

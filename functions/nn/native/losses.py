@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from functions.native.kernels import PolicyRowsFields, ValueRowsFields, address, require_indices
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array
 from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss
-from functions.nn.native.kernels import PolicyRowsFields, ValueRowsFields, address, require_indices
 
 
 class NativeLoss(Protocol):

@@ -8,8 +8,8 @@ logarithm.
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.native.arithmetic import NATIVE
 from functions.nn.layers import Array
-from functions.nn.native import elementwise
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
@@ -36,6 +36,6 @@ def standard_normal(rng: np.random.Generator, count: int) -> NDArray[np.float64]
         squares = points[0] * points[0] + points[1] * points[1]
         inside = (squares > 0) & (squares < 1)
         squares = squares[inside]
-        points = points[:, inside] * np.sqrt(-2 * elementwise.log(squares) / squares)
+        points = points[:, inside] * np.sqrt(-2 * NATIVE.log(squares) / squares)
         numbers = np.concatenate([numbers, points.ravel()])
     return numbers[:count]

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functions.native.kernels import RowIndices
 from functions.nn import recurrent
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
 from functions.nn.native.calls import Optimiser, Perceptron, Training
-from functions.nn.native.kernels import RowIndices
 from functions.nn.native.losses import NativeLoss
 from functions.nn.networks import Weights
 from functions.nn.shape import Network

@@ -102,7 +102,7 @@ def _require_engine(algorithm: AlgorithmConfig) -> None:
 
 
 def _require_kernels() -> None:
-    from functions.nn.native.kernels import kernels
+    from functions.native.kernels import kernels
 
     try:
         kernels()

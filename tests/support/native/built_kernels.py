@@ -2,7 +2,7 @@
 
 import pytest
 
-from functions.nn.native.kernels import are_built
+from functions.native.kernels import are_built
 from infra.packaging.kernel_build import compiler
 
 # Where a compiler could have built them, tests fail without.

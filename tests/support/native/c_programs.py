@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.nn.native.variants import FLAGS
+from functions.native.variants import FLAGS
 from infra.packaging.kernel_build import compiler
 
 FOLDER = Path(__file__).parents[2] / "unit" / "native"

@@ -8,12 +8,11 @@ from built_kernels import needs_kernels
 
 from coordinator.config.loading import load
 from functions.environments.base import EnvTask
-from functions.environments.mpe import arithmetic
+from functions.environments.mpe import exact_world, native_world
 from functions.environments.mpe.engine import Engine
 from functions.environments.mpe.exact_world import ExactWorld
 from functions.environments.registry import make
 from functions.environments.task_names import EXACT_PHYSICS
-from functions.nn.native import doubles
 from marless.reports.policy import same_task
 
 
@@ -33,9 +32,9 @@ def near_and_far(most):
 @pytest.mark.parametrize(
     ("function", "exact", "inputs"),
     [
-        (arithmetic.exp, mpmath.exp, near_and_far(700)),
-        (arithmetic.log1p, mpmath.log1p, np.abs(near_and_far(1))),
-        (lambda x: written(arithmetic.softplus, x), lambda x: mpmath.log1p(mpmath.exp(x)), near_and_far(39)),
+        (exact_world.exp, mpmath.exp, near_and_far(700)),
+        (exact_world.log1p, mpmath.log1p, np.abs(near_and_far(1))),
+        (lambda x: written(exact_world.softplus, x), lambda x: mpmath.log1p(mpmath.exp(x)), near_and_far(39)),
     ],
     ids=["exp", "log1p", "softplus"],
 )
@@ -47,14 +46,14 @@ def test_functions_are_within_two_units_in_the_last_place(function, exact, input
 
 
 def test_bodies_far_apart_leave_each_other_alone_and_what_is_no_number_stays_none():
-    assert not written(arithmetic.softplus, np.array([-40.0, -1e300, -np.inf])).any()
-    assert np.isnan(arithmetic.exp(np.array([np.nan]))).all()
+    assert not written(exact_world.softplus, np.array([-40.0, -1e300, -np.inf])).any()
+    assert np.isnan(exact_world.exp(np.array([np.nan]))).all()
 
 
 @needs_kernels
 def test_the_kernels_have_the_bytes_of_numpy():
     inputs = near_and_far(700)
-    np.testing.assert_array_equal(doubles.exp(inputs).view(np.int64), arithmetic.exp(inputs).view(np.int64))
+    np.testing.assert_array_equal(native_world.exp(inputs).view(np.int64), exact_world.exp(inputs).view(np.int64))
 
 
 @needs_kernels

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from built_kernels import needs_kernels
 
-from functions.nn.native import elementwise
+from functions.native.arithmetic import NATIVE
 
 pytestmark = needs_kernels
 
@@ -38,7 +38,7 @@ def test_functions_are_within_two_units_in_the_last_place(function):
     rng = np.random.default_rng(2)
     inputs = np.concatenate([of_every_exponent(2), rng.uniform(-1, 1, 500), rng.uniform(-104, 89, 500)])
     inputs = (np.abs(inputs) if function == "log" else inputs).astype(np.float32)
-    require_two_units(function, inputs, getattr(elementwise, function)(inputs))
+    require_two_units(function, inputs, getattr(NATIVE, function)(inputs))
 
 
 @pytest.mark.conformance
@@ -46,7 +46,7 @@ def test_functions_are_within_two_units_in_the_last_place(function):
 def test_functions_are_within_two_units_at_many_numbers_of_every_exponent(function):
     inputs = of_every_exponent(1000)
     inputs = np.abs(inputs) if function == "log" else inputs
-    require_two_units(function, inputs, getattr(elementwise, function)(inputs))
+    require_two_units(function, inputs, getattr(NATIVE, function)(inputs))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_functions_are_within_two_units_at_many_numbers_of_every_exponent(functi
     ],
 )
 def test_infinities_zeros_and_nan_are_those_of_c99(function, inputs, expected):
-    outputs = getattr(elementwise, function)(np.array(inputs, np.float32))
+    outputs = getattr(NATIVE, function)(np.array(inputs, np.float32))
     np.testing.assert_array_equal(outputs, np.array(expected, np.float32))
     signs = [sign for sign, number in zip(np.signbit(outputs), expected, strict=True) if not np.isnan(number)]
     assert signs == [bool(np.signbit(number)) for number in expected if not np.isnan(number)]
@@ -69,6 +69,6 @@ def test_infinities_zeros_and_nan_are_those_of_c99(function, inputs, expected):
 def test_arrays_of_any_shape_order_and_precision_keep_them(function, shape):
     numbers = np.random.default_rng(3).uniform(0.1, 2, shape)
     for array in (numbers, numbers.astype(np.float32, order="F")):
-        results = getattr(elementwise, function)(array)
+        results = getattr(NATIVE, function)(array)
         assert results.dtype == array.dtype and results.shape == shape
         np.testing.assert_allclose(results, getattr(np, function)(numbers), rtol=1e-6, atol=1e-7)

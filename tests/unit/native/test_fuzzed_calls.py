@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch_perceptrons import expected
 
+from functions.native.arithmetic import NATIVE
+from functions.native.variants import SOURCE
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
-from functions.nn.native import elementwise
 from functions.nn.native.calls import Optimiser, Perceptron
 from functions.nn.native.losses import native_loss
-from functions.nn.native.variants import SOURCE
 from functions.nn.shape import Network
 from infra.packaging import kernel_build
 
@@ -155,7 +155,7 @@ def test_elementary_functions_are_those_of_numpy_for_every_number(data, shape, n
     (array,) = arrays(data.draw, tuple(shape))
     with np.errstate(all="ignore"):
         exact = getattr(np, name)(array.astype(np.float32).astype(np.float64)).astype(np.float32).astype(array.dtype)
-        result = getattr(elementwise, name)(array)
+        result = getattr(NATIVE, name)(array)
     assert (result.shape, result.dtype) == (array.shape, array.dtype)
     if array.dtype.kind == "f":
         np.testing.assert_allclose(result, exact, rtol=2e-3 if array.itemsize == 2 else 1e-6, atol=1e-37)
@@ -171,11 +171,11 @@ def test_no_sanitizer_finds_a_fault_in_any_call(tmp_path):
     _, fault = kernel_build.build(tmp_path, command=["gcc", "-g", "-fsanitize=address,undefined"])
     assert fault == ""
     program = f"""
-import functions.nn.native.variants as variants
+import functions.native.variants as variants
 from pathlib import Path
 variants.SOURCE = Path({str(tmp_path / SOURCE.name)!r})
 import pytest, sys
-from functions.nn.native.kernels import kernels
+from functions.native.kernels import kernels
 assert kernels()._name.startswith({str(tmp_path)!r})
 sys.exit(pytest.main(["-q", "-s", "-m", "not conformance", {str(Path(__file__))!r}]))
 """

@@ -12,8 +12,8 @@ from built_kernels import needs_kernels
 from c_programs import compiled, needs_compiler
 
 from functions.contract import MissingExtra
-from functions.nn.native.kernels import kernels
-from functions.nn.native.variants import SOURCE, VARIANTS, library_name
+from functions.native.kernels import kernels
+from functions.native.variants import SOURCE, VARIANTS, library_name
 from infra.packaging import function_kernels, kernel_build
 
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")

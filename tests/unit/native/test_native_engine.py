@@ -10,11 +10,11 @@ from torch_perceptrons import expected
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from functions.contract import MissingExtra
+from functions.native.kernels import kernels
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, covers
-from functions.nn.native.kernels import kernels
 from functions.nn.native.losses import native_loss
 from functions.nn.native.weights import PerceptronWeights
 from functions.nn.shape import Network

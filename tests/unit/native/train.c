@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../../functions/nn/native/kernels.c"
+#include "../../../functions/native/kernels.c"
 
 enum { ROWS = 37, STEPS = 20, MOST_NUMBERS = 1 << 20 };
 enum { AGENTS = 3, BODIES = 5, ENVS = 21, SEEN = 2 * BODIES, ACTIONS = 5 };

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from functions.contract import MissingExtra
-from functions.nn.layers import Array
-from functions.nn.native.variants import SOURCE, VARIANTS, library_name, sources_digest
+from functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 
 RowIndices = NDArray[np.int64]
 BLOCK = 16
@@ -118,7 +117,7 @@ def _library(path: Path) -> ctypes.CDLL | None:
     return library
 
 
-def address(array: Array, kind: DTypeLike, shape: tuple[int, ...], is_written: bool = False) -> int:
+def address(array: NDArray[Any], kind: DTypeLike, shape: tuple[int, ...], is_written: bool = False) -> int:
     """Where the array's numbers are; raises `ValueError` unless it is of that type and shape, in one piece and, where
     the kernels write it, writable."""
     flags = array.flags

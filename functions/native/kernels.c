@@ -1,4 +1,4 @@
-/* What the engine `native` calls, see functions/nn/native/kernels.py. Nothing is allocated or kept here. */
+/* What the engine `native` calls, see functions/native/kernels.py. Nothing is allocated or kept here. */
 #include "adam.h"
 #include "elementwise.h"
 #include "losses.h"

@@ -1,4 +1,4 @@
-/* exp and log(1 + exp) in double precision, operation by operation those of functions/environments/mpe/arithmetic.py:
+/* exp and log(1 + exp) in double precision, operation by operation those of functions/environments/mpe/exact_world.py:
  * additions, multiplications and divisions alone, none of them fused. */
 #ifndef DOUBLES_H
 #define DOUBLES_H
