@@ -307,6 +307,8 @@ class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
 
     environment: EnvTask
     """The env task."""
+    evaluated: EnvTask | None = None
+    """That of evaluations, where it is another, which the same policies must be able to play."""
 
 
 class Recorded(Message, frozen=True, kw_only=True):

@@ -27,6 +27,8 @@ _TASK_KEYS = {
     "task.judge": "the resource that grades finished episodes; default: none",
     "task.last_action": "observations end with the agent's last action, for recurrent networks",
 }
+# Tables whose keys are the environment's.
+OPTIONS = ("task.options", "evaluation.options")
 NAME = "NAME"
 """Stands for the name that a user gives a table, as in ``resources.NAME.slots``."""
 # The keys that name a rule, and the rules that they may name.
@@ -87,6 +89,11 @@ NAMED_TABLES = {
     if (table := named_table(field.type)) is not None
 }
 """The classes of such tables, by the table that holds them."""
+
+
+def is_option(key: str) -> bool:
+    """Whether the key is one of the environment's own, as ``task.options.horizon``."""
+    return key.startswith(tuple(f"{table}." for table in OPTIONS))
 
 
 def general(key: str) -> str:

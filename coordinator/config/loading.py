@@ -12,7 +12,7 @@ import msgspec
 
 from coordinator.config import defaults
 from coordinator.config.checks import fault
-from coordinator.config.config_keys import key_types, valid_keys
+from coordinator.config.config_keys import is_option, key_types, valid_keys
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ALGORITHM, Base, ConfigError, RunConfig, algorithm_name
 from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
@@ -23,7 +23,6 @@ from coordinator.file_reading import UnreadableFile, read_text
 from functions.algorithms import registry as algorithms
 from functions.contract import BadRequest, MissingExtra
 from functions.encoding import Undecodable
-from functions.environments.base import EnvTask
 from functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"
@@ -95,15 +94,15 @@ def _complete(document: Mapping[str, Any], where: str) -> tuple[RunConfig, dict[
         raise ConfigError(f"{where}: {readable(error, name, document, where == _TYPED)}") from error
     if problem := fault(config):
         raise ConfigError(f"{where}: {problem}")
-    _learn_secrets(config.task, where)
+    _learn_secrets(config, where)
     return config, {**family, **derivations}
 
 
-def _learn_secrets(task: EnvTask, where: str) -> None:
+def _learn_secrets(config: RunConfig, where: str) -> None:
     """What the program says from now on has the names of options in place of their values, where these are secret."""
-    for name, value in task.options.items():
-        key = f"task.options.{name}"
-        if is_secret(name) and isinstance(value, str):
+    for key, value in flatten(msgspec.to_builtins(config)).items():
+        name = key.rpartition(".")[2]
+        if is_option(key) and is_secret(name) and isinstance(value, str):
             if value in (placeholder(name), placeholder(key)):
                 raise ConfigError(f"{where}: {key} has its name for a value, as in a file that was given away; set it")
             learn(key, value)

@@ -241,6 +241,10 @@ class Evaluation(Section, frozen=True, kw_only=True):
     side: (
         Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="side whose return counts; default: the largest")] | None
     ) = None
+    options: Annotated[
+        dict[str, str | int | float | bool],
+        Meta(description="options of the task in evaluations, where they are others than in training"),
+    ] = {}
 
 
 class Opponents(Section, frozen=True, kw_only=True):
@@ -401,6 +405,11 @@ class RunConfig(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, AlgorithmConfig):
             msgspec.structs.force_setattr(self, "algorithm", _convert_algorithm(self.algorithm))
+
+    @property
+    def evaluated_task(self) -> EnvTask:
+        """The env task of evaluations: that of training, with `evaluation.options`."""
+        return msgspec.structs.replace(self.task, options=self.task.options | self.evaluation.options)
 
     def effective(self) -> Self:
         """The configuration, with a limit of `DEFAULT_ROUNDS` rounds if it has no limit."""

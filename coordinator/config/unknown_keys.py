@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coordinator.config.config_keys import general, particular, valid_keys
+from coordinator.config.config_keys import OPTIONS, general, is_option, particular, valid_keys
 from coordinator.config.foreign_names import COUNTERPARTS, Counterpart
 from coordinator.config.renamed_keys import RENAMED
 from functions.algorithms import registry as algorithms
@@ -23,7 +23,7 @@ def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
     """The first key that does not exist, and a remedy, as a message; '' when all exist."""
     keys = valid_keys(algorithm)
     for key, value in _flatten(document, keys):
-        if general(key) not in keys and not key.startswith("task.options."):
+        if general(key) not in keys and not is_option(key):
             if new := RENAMED.get(key):
                 return f"{key} is now called {new}"
             return particular(answer(f"there is no key {key}", general(key), algorithm, value), key)
@@ -122,7 +122,7 @@ def _flatten(document: Mapping[str, Any], keys: Collection[str]) -> Iterable[tup
     def below(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
         for name, value in table.items():
             key = f"{prefix}{name}"
-            if isinstance(value, Mapping) and value and (general(key) not in keys or key == "task.options"):
+            if isinstance(value, Mapping) and value and (general(key) not in keys or key in OPTIONS):
                 yield from below(value, f"{key}.")
             elif general(key) not in tables:
                 yield key, value

@@ -5,7 +5,15 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from coordinator.config.config_keys import NAME, NAMED_TABLES, general, key_types, particular, valid_keys
+from coordinator.config.config_keys import (
+    NAME,
+    NAMED_TABLES,
+    OPTIONS,
+    general,
+    key_types,
+    particular,
+    valid_keys,
+)
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import DEFAULT_ROUNDS, RunConfig
 from coordinator.config.toml_dump import toml_value
@@ -29,6 +37,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "algorithm.target_update_interval": 200,
     "base.model": "models/base",
     "base.policies": "runs/pretrained",
+    "evaluation.options": {"horizon": 50},
     "evaluation.side": 0,
     "league.rule": "prioritised",
     "league.script": "scripted",
@@ -64,8 +73,8 @@ def readable(error: msgspec.ValidationError, algorithm: str, document: Mapping[s
     key, at = fault.place.partition("[")[0], fault.place
     if not key:
         return str(fault)
-    if key == "task.options" and at != key:
-        return _of_option(document["task"]["options"], fault.need)
+    if key in OPTIONS and at != key:
+        return _of_option(key, _value(document, key), fault.need)
     value = _value(document, key)
     types = key_types(algorithm)
     if general(key) not in types and not fault.need:
@@ -113,10 +122,10 @@ def example_setting(key: str, algorithm: str) -> str:
     return _setting(key, example(key, algorithm), typed=True)
 
 
-def _of_option(options: Mapping[str, Any], need: str) -> str:
+def _of_option(table: str, options: Mapping[str, Any], need: str) -> str:
     """msgspec does not name the keys of a dict. The value may be a secret."""
     name = next(name for name, value in options.items() if not isinstance(value, str | int | float))
-    return f"task.options.{name}: it is not {need} (a keyword argument of the environment)"
+    return f"{table}.{name}: it is not {need} (a keyword argument of the environment)"
 
 
 def _setting_below(table: str, value: Any, types: Mapping[str, Any], algorithm: str, typed: bool) -> str:

@@ -28,6 +28,7 @@ from functions.contract import (
     Team,
     WholeTask,
 )
+from functions.environments.base import EnvTask
 from functions.resources.settings import identity
 
 
@@ -93,6 +94,7 @@ def describe(plan: Plan, state: State) -> DescribeTask:
         resources=resources(plan),
         model=plan.inputs.model,
         environment=plan.config.task,
+        evaluated=plan.config.evaluated_task if plan.config.evaluation.options else None,
     )
 
 
@@ -198,14 +200,20 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
 
 
 def evaluate(
-    plan: Plan, state: State, stream: str, policies: tuple[Ref, ...], team: Team | None, side: Side | None
+    plan: Plan,
+    state: State,
+    environment: EnvTask,
+    stream: str,
+    policies: tuple[Ref, ...],
+    team: Team | None,
+    side: Side | None,
 ) -> EvaluateTask:
     """What the tasks that play the stream's episodes have in common; `team` is by default the present one."""
     return EvaluateTask(
         address=address(plan, state, stream),
         resources=resources(plan),
         model=plan.inputs.model,
-        environment=plan.config.task,
+        environment=environment,
         team=team or team_of(state),
         policies=policies,
         stream=stream,

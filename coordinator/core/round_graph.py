@@ -49,6 +49,7 @@ from coordinator.rules.sharing_trial import schedule
 from functions import keys
 from functions.algorithms.specification import StageSpec
 from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
+from functions.environments.base import EnvTask
 
 # The most objects of results that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4
@@ -380,11 +381,13 @@ def _trial(plan: Plan, state: State) -> list[Gate]:
         "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
         "old": (policies_in(*locations_after_learning(plan, state)), team),
     }
+    # A trial decides how the run goes on, so it is of the env task that is learned.
+    task, everybody = plan.config.task, not team.fixed
     nodes = [
         node
         for arm, (policies, members) in arms.items()
         for node in evaluations(
-            plan, state, stream, episodes, policies, members, f"trial/{arm}/{proposal.look:03d}", not team.fixed
+            plan, state, stream, episodes, policies, members, f"trial/{arm}/{proposal.look:03d}", everybody, task
         )
     ]
     return [_gate("trial", nodes)]
@@ -417,15 +420,17 @@ def evaluations(
     team: Team | None = None,
     prefix: str = "",
     everybody: bool = False,
+    environment: EnvTask | None = None,
 ) -> list[Node]:
     """`episodes` greedy episodes on the start states of `stream`, in parts of `evaluation.episodes_per_invocation`.
 
     `policies` belong to `team`, by default the present one. `prefix` is that of the tasks' names, by default the
     stream. Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
+    `environment` is by default that of evaluations.
     """
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
-    like = requests.evaluate(plan, state, stream, policies, team, side)
+    like = requests.evaluate(plan, state, environment or plan.config.evaluated_task, stream, policies, team, side)
 
     def make(name: str, share: tuple[int, int]) -> EvaluateTask:
         return replace(like, address=requests.address(plan, state, name), part=share[0], episodes=share[1])

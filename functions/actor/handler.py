@@ -24,7 +24,8 @@ from functions.contract import (
 from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import native_spaces, registry
-from functions.environments.base import EnvironmentFault, VectorEnvironment
+from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
+from functions.environments.spec_check import require_playable
 from functions.episode_returns import Episodes, summary, whole_episodes
 from functions.isolation import process_guard
 from functions.policies import SAMPLE, Policy
@@ -54,14 +55,20 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
     Raises `EnvironmentFault` for one that contradicts itself: policies trained by it could not be read.
     """
-    spec, remark = registry.describe(task.environment)
+    spec = _described(task.environment)
+    require_playable(task.evaluated, spec, _described)
+    return [], DescribeReply(spec=spec)
+
+
+def _described(environment: EnvTask) -> EnvSpec:
+    spec, remark = registry.describe(environment)
     if remark:
         process_guard.remark(remark)
     try:
-        native_spaces.require_fitting(spec, task.environment.last_action)
+        native_spaces.require_fitting(spec, environment.last_action)
     except ValueError as error:
-        raise EnvironmentFault(f"{task.environment.name}, its description: {error}") from error
-    return [], DescribeReply(spec=spec)
+        raise EnvironmentFault(f"{environment.name}, its description: {error}") from error
+    return spec
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:

@@ -1,8 +1,15 @@
-"""Whether the description of an env task contradicts itself."""
+"""Whether the description of an env task contradicts itself, or that of evaluations, which the same policies play."""
 
-from functions.environments.base import AgentClass, EnvSpec
+from collections.abc import Callable
+
+import msgspec
+
+from functions.contract import BadRequest
+from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
 from functions.setting_limits import LARGEST_FLOAT32
 
+# The setting that makes the env task of evaluations another one.
+_OPTIONS = "evaluation.options"
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
@@ -52,3 +59,35 @@ def _fault_of_sides(spec: EnvSpec) -> str:
     if len(spec.sides) != len(spec.agents) or {*spec.sides} != {*range(max(spec.sides) + 1)}:
         return _WRONG_SIDES
     return "" if max(spec.sides) > 0 else _ONE_SIDE
+
+
+def require_playable(evaluated: EnvTask | None, spec: EnvSpec, describe: Callable[[EnvTask], EnvSpec]) -> None:
+    """Describes the env task of evaluations, if it is another. Raises `BadRequest` where policies for `spec` cannot
+    play it, and what `describe` raises; messages name ``evaluation.options``."""
+    if evaluated is None:
+        return
+    try:
+        problem = _difference(spec, describe(evaluated))
+    except (BadRequest, EnvironmentFault, Unsupported) as error:
+        text = str(error).replace("task.options", _OPTIONS)
+        raise type(error)(text if _OPTIONS in text else f"{_OPTIONS}: {text}") from error
+    if problem:
+        raise BadRequest(f"{_OPTIONS}: {problem}; policies could not play both, so set it in task.options")
+
+
+def _difference(spec: EnvSpec, evaluated: EnvSpec) -> str:
+    """What of agents and spaces is another in evaluations; '' where nothing is. Horizons may differ, and so may global
+    states, which only critics see."""
+    if evaluated.agents != spec.agents:
+        return f"agents are {', '.join(evaluated.agents)}, and in training {', '.join(spec.agents)}"
+    for agent, name in enumerate(spec.agents):
+        kind, trained = (each.classes[each.class_of[agent]] for each in (evaluated, spec))
+        if (sizes := _sizes(kind)) != _sizes(trained):
+            return f"{name} has {sizes}, and in training {_sizes(trained)}"
+    same = {"horizon": spec.horizon, "state_size": spec.state_size}
+    is_same = msgspec.structs.replace(evaluated, **same) == spec
+    return "" if is_same else "sides, turns or the form of observations and actions are others than in training"
+
+
+def _sizes(kind: AgentClass) -> str:
+    return f"observations of {kind.observation_size} numbers and {kind.actions} actions"

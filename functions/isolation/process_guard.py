@@ -86,7 +86,7 @@ class ProcessGuard:
     def remarks(self) -> tuple[str, ...]:
         """What the work said and what was changed, for a user."""
         back = "in its process; MARLess puts it back before it computes"
-        return (*self.said, *(f"{self._owner} changes {what} {back}" for what in self.changed))
+        return (*dict.fromkeys(self.said), *(f"{self._owner} changes {what} {back}" for what in self.changed))
 
     def put_back(self) -> None:
         """Puts back all that code of others has changed."""

@@ -21,7 +21,8 @@ from functions.contract import (
 )
 from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments.base import EnvTask
+from functions.environments.base import EnvSpec, EnvTask
+from functions.environments.spec_check import require_playable
 from functions.language.bound_model import MODELS
 from functions.language.episodes import Episodes, spec_of
 from functions.language.errors import UnusableBase
@@ -69,13 +70,25 @@ def _speaking(work: Work) -> Work:
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
     """The roles as agents. Raises `BadRequest` for a base with another vocabulary, or for which prompts are too
     long."""
-    language_task, base = _task(task.environment), MODELS.speaker.base
+    spec = _described(task.environment)
+    require_playable(task.evaluated, spec, lambda environment: _as_long(_described(environment), spec))
+    return [], DescribeReply(spec=spec)
+
+
+def _described(environment: EnvTask) -> EnvSpec:
+    language_task, base = _task(environment), MODELS.speaker.base
     if language_task.context > base.context:
         raise BadRequest(
-            f"{task.environment.name}: a prompt with its reply has {language_task.context} tokens, and the base reads"
+            f"{environment.name}: a prompt with its reply has {language_task.context} tokens, and the base reads"
             f" {base.context}; name another base.model"
         )
-    return [], DescribeReply(spec=spec_of(language_task))
+    return spec_of(language_task)
+
+
+def _as_long(spec: EnvSpec, other: EnvSpec) -> EnvSpec:
+    """`spec` with texts as long as those of the other: who speaks reads texts of any length."""
+    size = other.classes[0].observation_size
+    return replace(spec, classes=tuple(replace(kind, observation_size=size) for kind in spec.classes))
 
 
 def _task(environment: EnvTask) -> LanguageTask:

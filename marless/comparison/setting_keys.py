@@ -17,7 +17,8 @@ from marless.reports.evaluations import names
 ALGORITHM, SEED = "algorithm.name", "seed"
 # What makes another task, over which arms are compared, unless arms are formed by it.
 TASK, AGENTS = "task.name", "task.agents"
-_TASK_TABLE = "task."
+_EVALUATED = "evaluation.options."
+_TASK_TABLES = ("task.", _EVALUATED)
 _MOST_TASKS = 3
 # What policies see and choose, not what they are paid for.
 _OF_POLICIES = ("task.last_action", "task.options.joint_actions")
@@ -52,7 +53,9 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
     return list(keys)
 
 
-def splitting(runs: Sequence[ComparedRun], fixed_keys: Sequence[str] = (), among: str = "") -> list[str]:
+def splitting(
+    runs: Sequence[ComparedRun], fixed_keys: Sequence[str] = (), among: str | tuple[str, ...] = ""
+) -> list[str]:
     """The keys that tell settings apart: of those in which runs that agree in `fixed_keys` differ, as few as tell all
     of them apart, and only those that begin with `among`.
 
@@ -74,13 +77,13 @@ def strata(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[str]:
     """The keys that tell the tasks of an arm apart, where arms are formed by `keys`: options too, if `keys` leave
     them out."""
     fixed_keys = [key for key in (TASK, AGENTS) if key not in keys]
-    return [*fixed_keys, *splitting(runs, [*keys, *fixed_keys], _TASK_TABLE)]
+    return [*fixed_keys, *splitting(runs, [*keys, *fixed_keys], _TASK_TABLES)]
 
 
 def unlike(groups: Iterable[Sequence[ComparedRun]]) -> list[str]:
     """The keys of the task of which groups of runs have other values, but for those that rewards do not depend on."""
     members = [list(group) for group in groups]
-    keys = [key for key in _all_keys([run for group in members for run in group]) if key.startswith(_TASK_TABLE)]
+    keys = [key for key in _all_keys([run for group in members for run in group]) if key.startswith(_TASK_TABLES)]
     sets_by_key = {key: [{values(run, [key]) for run in group} for group in members] for key in keys}
     return [key for key, sets in sets_by_key.items() if key not in _OF_POLICIES and any(one != sets[0] for one in sets)]
 
@@ -130,13 +133,16 @@ def numbered(names_by_key: Mapping[Key, str], suffix: str = " ({})") -> dict[Key
 
 
 def _task_name(runs: Sequence[ComparedRun], keys: Sequence[str]) -> str:
-    """``mpe/simple_spread-3-landmarks=4``; arms with tasks of their own share a name that lists those."""
+    """``mpe/simple_spread-3-landmarks=4``, also where evaluations alone have the option; arms with tasks of
+    their own share a name that lists those."""
     task_labels = dict.fromkeys(
         "/".join(names(EnvTask(name=run.config[TASK], agents=run.config.get(AGENTS) if AGENTS in keys else None)))
         for run in runs
     )
     name = " and ".join(task_labels) if len(task_labels) <= _MOST_TASKS else f"{len(task_labels)} tasks"
-    options = [key for key in keys if key not in (TASK, AGENTS)]
+    common_keys = [key for key in runs[0].config if len({values(run, [key]) for run in runs}) == 1]
+    evaluated_keys = [key for key in common_keys if key.startswith(_EVALUATED)]
+    options = [key for key in dict.fromkeys([*keys, *evaluated_keys]) if key not in (TASK, AGENTS)]
     return f"{name}-{label(runs[0], options).replace(', ', '-').lower()}" if options else name
 
 
@@ -147,5 +153,5 @@ def _all_keys(runs: Sequence[ComparedRun]) -> dict[str, None]:
 
 def _rank(key: str) -> int:
     """The algorithm first and the task next, as the defaults of others follow from them."""
-    order: Sequence[Callable[[str], bool]] = (ALGORITHM.__eq__, TASK.__eq__, lambda name: name.startswith(_TASK_TABLE))
+    order: Sequence[Callable[[str], bool]] = (ALGORITHM.__eq__, TASK.__eq__, lambda name: name.startswith(_TASK_TABLES))
     return next((rank for rank, is_one in enumerate(order) if is_one(key)), len(order))

@@ -11,6 +11,7 @@ from marless.page.chart import COLOURS, Line, Size, figure
 from marless.page.facts import Facts
 from marless.page.markup import Html
 from marless.reports.statistics import summary
+from marless.reports.text import greedy
 
 # More lines than there are colours are drawn as their median and a band from the lowest to the highest.
 _MOST_LINES = COLOURS
@@ -45,7 +46,7 @@ def learning_curves(facts: Facts, size: Size) -> dict[Axis, Html]:
         return [float(value) for value in np.interp(steps, done["steps"], done[axis])]
 
     curves = return_lines(facts)
-    note = "sum over agents, undiscounted; greedy evaluations with 95 % intervals over episodes"
+    note = "sum over agents, undiscounted; evaluations with 95 % intervals over episodes"
     lines_by_axis = {
         axis: [
             Line(each.name, over(axis, each.x), each.y, each.low, each.high, each.colour, each.faint, each.dots)
@@ -99,10 +100,12 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
     for name in dict.fromkeys(key for line in facts.lines for key in line.env_metrics):
         training = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
         with_metric = [each for each in evaluations(facts) if name in each.env_metrics]
-        greedy = Line(
-            "greedy", [each.env_steps for each in with_metric], [each.env_metrics[name] for each in with_metric]
+        evaluated = Line(
+            greedy(facts.config),
+            [each.env_steps for each in with_metric],
+            [each.env_metrics[name] for each in with_metric],
         )
-        charts.append(figure(name, "metric of the environment", [training, greedy], "steps", size))
+        charts.append(figure(name, "metric of the environment", [training, evaluated], "steps", size))
     return charts
 
 
@@ -152,12 +155,12 @@ def return_lines(facts: Facts) -> list[Line]:
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:
         training = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
-        return [training, _evaluation_line(facts, "evaluation (greedy)")]
+        return [training, _evaluation_line(facts, f"evaluation ({greedy(facts.config)})")]
     lines = []
     for position, name in enumerate(names):
         returns = [line.side_returns.get(name) for line in facts.lines]
         lines.append(_series(facts, f"{name}, while training", returns, _colour(position), faint=True))
-        lines.append(_evaluation_line(facts, f"{name}, evaluation (greedy)", name, _colour(position)))
+        lines.append(_evaluation_line(facts, f"{name}, evaluation ({greedy(facts.config)})", name, _colour(position)))
     return lines
 
 

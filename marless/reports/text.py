@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from coordinator.config.schema import RunConfig
+from coordinator.config.toml_dump import toml_value
 from coordinator.core.state import RoundLine, State
 from coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement
+from functions.text.redaction import redact_settings
 from functions.text.terminal_text import visible
 from marless.reports.digits import digits_of, figure
 from marless.reports.statistics import FinalReturn, Interval, summary
@@ -44,6 +47,17 @@ def seconds(value: float) -> str:
 def next_step_hint(state: State, command: str) -> str:
     """Advice for a run that has not finished, which `command` resumes."""
     return f"a resume would repeat it; {LOWER_LEARNING_RATE}" if state.diverged else f"go on with: {command}"
+
+
+def evaluated_options(config: RunConfig) -> str:
+    """The options of the task that are others in evaluations than in training: ``pairs=unseen``; '' for none."""
+    options = redact_settings(config.evaluation.options).items()
+    return ", ".join(f"{name}={value if isinstance(value, str) else toml_value(value)}" for name, value in options)
+
+
+def greedy(config: RunConfig) -> str:
+    """How evaluations are played: ``greedy``, or ``greedy, pairs=unseen``."""
+    return ", ".join(filter(None, ("greedy", evaluated_options(config))))
 
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:

@@ -1,17 +1,20 @@
 """The newest policies of a run on fresh start states, greedily."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import msgspec
 import numpy as np
 
+from coordinator.config.loading import overrides
+from coordinator.config.schema import RunConfig
 from coordinator.core import sides
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from functions.contract import EvaluateReply
+from functions.text.redaction import redact_settings
 from infra.local.own_process import cores
 from marless.backends import registry
 from marless.reports import statistics
@@ -48,32 +51,41 @@ def evaluate(
     progress: Callable[[str], None] = lambda text: None,
 ) -> EvaluationResult:
     """Plays whole episodes with evaluator functions on this machine; by default with a worker per core,
-    `evaluation.final_episodes`, and the task as in training, of which `settings` change ``task.*``. `progress` is told
-    how many are over.
+    `evaluation.final_episodes`, and the task as in the run's evaluations, of which `settings` change ``task.*``.
+    `progress` is told how many are over.
 
     Raises `UserError` for a run without policies, a task that they cannot play, and when an evaluator fails.
     """
     with temporary_download(folder) as (stored_run, temporary):
         plan, state = stored_run.plan, stored_run.saved_state
+        played_settings = (*_own_options(plan.config, settings), *settings)
         count = episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, workers or cores())) as connection:
             connection.serve(plan.config.resources)
-            if settings:
+            if played_settings:
                 plan, state = with_task(plan, state, settings, connection.invoker)
             stream = f"evaluate-command-{count}"
             requests, function = tasks(plan, state, count, stream), serving(plan, "evaluator")
             replies = play(connection.invoker, function, requests, plan.config.attempts, progress)
-    return _result(plan, state, settings, [reply for reply, _ in replies])
+    return _result(plan, state, played_settings, [reply for reply, _ in replies])
 
 
-def _result(plan: Plan, state: State, settings: Sequence[str], replies: list[EvaluateReply]) -> EvaluationResult:
+def _own_options(config: RunConfig, settings: Sequence[str]) -> Iterator[str]:
+    """The run's `evaluation.options` that `settings` leave as they are, as ``task.options.KEY=VALUE``."""
+    chosen_keys = {text.partition("=")[0] for text in settings}
+    for text in overrides({"task": {"options": redact_settings(config.evaluation.options)}}):
+        if text.partition("=")[0] not in chosen_keys:
+            yield text
+
+
+def _result(plan: Plan, state: State, settings: tuple[str, ...], replies: list[EvaluateReply]) -> EvaluationResult:
     weights = [len(reply.returns) for reply in replies]
     means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
     side = evaluated_side(plan.config, state.env_spec)
     return EvaluationResult(
         run=plan.run,
         round=state.round,
-        settings=tuple(settings),
+        settings=settings,
         returns=statistics.summary([value for reply in replies for value in reply.returns]),
         side=side.name if side else "",
         agents=dict(zip(state.env_spec.agents, means, strict=True)),

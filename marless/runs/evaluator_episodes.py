@@ -32,14 +32,17 @@ PART = 160
 
 
 def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoker) -> tuple[Plan, State]:
-    """The plan and the state with ``task.KEY=VALUE`` set anew. Where that changes the number of agents, those of a
-    class take the networks of its agents in turn.
+    """The plan and the state of evaluations, with ``task.KEY=VALUE`` set anew. Where that changes the number of agents,
+    those of a class take the networks of its agents in turn.
 
     Raises `UserError` for other settings, a task that cannot be made, and one whose agents the policies do not know.
     """
     if other := next((text for text in settings if not text.startswith("task.")), ""):
         raise UserError(f"{other}: policies are what they are; only task.* can be set anew")
-    document = msgspec.to_builtins(plan.config)
+    evaluation = msgspec.structs.replace(plan.config.evaluation, options={})
+    document = msgspec.to_builtins(
+        msgspec.structs.replace(plan.config, task=plan.config.evaluated_task, evaluation=evaluation)
+    )
     for text in settings:
         override(document, text)
     plan = replace(plan, config=convert(document, "the command line"))

@@ -19,6 +19,7 @@ from marless.reports import statistics
 from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read
 from marless.reports.plateau import Plateau
+from marless.reports.text import evaluated_options
 from marless.runs import folder as files
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import FileHashes
@@ -135,7 +136,9 @@ def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
 
 def curve_title(config: RunConfig) -> str:
     """What a run with this configuration learned, in a line."""
-    return f"{config.algorithm.name} on {config.task.name}, seed {config.seed}"
+    options = evaluated_options(config)
+    evaluated = f"; evaluated with {options}" if options else ""
+    return f"{config.algorithm.name} on {config.task.name}, seed {config.seed}{evaluated}"
 
 
 def stored_curve(folder: RunFolder) -> list["CurvePoint"]:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from coordinator.core.state import Plan, RoundLine
+from functions.text.redaction import redact_settings
 from marless.output import say_json
 from marless.reports import statistics
 from marless.runs.summary import Summary
@@ -25,6 +26,8 @@ class JsonView(View):
                 evaluation |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
             if line.evaluation.env_metrics:
                 evaluation |= {"env_metrics": line.evaluation.env_metrics}
+            if options := plan.config.evaluation.options:
+                evaluation |= {"options": redact_settings(options)}
             _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **evaluation)
         fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
         _say("round", **fields)

@@ -8,7 +8,7 @@ from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, State
 from marless.output import note, say
 from marless.reports.digits import figure
-from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds
+from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds
 from marless.runs.summary import Summary
 from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way
 from marless.views.receipt import receipt
@@ -47,7 +47,7 @@ class PlainView(View):
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._speed.add(line)
         if line.evaluation is not None:
-            say(evaluation_line(line, self._speed.steps_per_second))
+            say(evaluation_line(plan, line, self._speed.steps_per_second))
             self._said_at = self._clock()
 
     def remark(self, text: str) -> None:
@@ -57,16 +57,16 @@ class PlainView(View):
         say(*receipt(plan, summary, name, folder))
 
 
-def evaluation_line(line: RoundLine, speed: float) -> str:
+def evaluation_line(plan: Plan, line: RoundLine, speed: float) -> str:
     """One evaluation, with the steps, time and dollars used by then, and the `speed` of training, in steps a second."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
-    greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
+    played = f"{line.evaluation.side}, {greedy(plan.config)}" if line.evaluation.side else greedy(plan.config)
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
-        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){custom}{sampled_text}{sides}"
+        f"   return {plus_minus(line.evaluation.returns):>14s} ({played}){custom}{sampled_text}{sides}"
         f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
     )

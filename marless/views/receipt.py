@@ -5,7 +5,17 @@ import shlex
 from coordinator.core.state import Plan
 from marless.program import program_name
 from marless.reports.action_table import ActionTotals
-from marless.reports.text import by_side, counted, env_metrics, lost_attempts, money, plus_minus, seconds, with_interval
+from marless.reports.text import (
+    by_side,
+    counted,
+    env_metrics,
+    greedy,
+    lost_attempts,
+    money,
+    plus_minus,
+    seconds,
+    with_interval,
+)
 from marless.runs.summary import Summary
 
 _REASONS = {
@@ -21,12 +31,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The lines that end `train` and `resume`; the last one is the folder."""
     pricing, lines = plan.config.pricing, _trained(plan, summary)
     if final := summary.final_return:
-        lines.append(
-            _item(
-                "final return",
-                f"{plus_minus(final)}   sum over {_agents(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
-            )
-        )
+        of = f"sum over {_agents(summary)}, undiscounted, {greedy(plan.config)}, {final.episodes:,} episodes"
+        lines.append(_item("final return", f"{plus_minus(final)}   {of}"))
     if summary.final_env_metrics:
         lines.append(_item("", env_metrics(summary.final_env_metrics)))
     if summary.final_sides:

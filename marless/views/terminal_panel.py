@@ -18,7 +18,7 @@ from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless.output import say, visible_line
 from marless.reports.digits import figure
-from marless.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
+from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
 from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, progress, seconds_left
 from marless.views.receipt import receipt
@@ -110,7 +110,7 @@ class LiveView(View):
             PHASES[state.phase].doing,
         )
         rows: list[tuple[str, Text | Table]] = [("rounds", bar), *self._evaluation(plan, state)]
-        rows += [("return", self._returns()), *self._beside_return()]
+        rows += [("return", self._returns(plan)), *self._beside_return()]
         if line is not None:
             rows += [
                 ("sampled", _sampled_returns(line)),
@@ -137,12 +137,12 @@ class LiveView(View):
         )
         return [("episodes", bar)]
 
-    def _returns(self) -> Text:
+    def _returns(self, plan: Plan) -> Text:
         if self._evaluated is None:
             return Text("no evaluation yet", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
         side = f"{visible_line(self._evaluated.side)}, " if self._evaluated.side else ""
-        text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
+        text.append(f"  {side}{visible_line(greedy(plan.config))}, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
     def _beside_return(self) -> list[tuple[str, Text]]:

@@ -66,6 +66,20 @@ REFUSED = {
         ["actors.rollout_length=3", "algorithm.recurrent=true"],
         "3 steps are less than an episode",
     ),
+    "an unknown option of evaluations": (
+        ["evaluation.options.colour=1"],
+        "toy/signal: evaluation.options: there is no",
+    ),
+    "an option of evaluations of another type": (
+        ["evaluation.options.signals=many"],
+        "toy/signal: evaluation.options.signals: a text is not a whole number",
+    ),
+    "options of evaluations that are no table": (["evaluation.options=3"], "evaluation.options: 3 is not a table"),
+    "evaluations with other spaces": (
+        ["evaluation.options.signals=4"],
+        "evaluation.options: agent_0 has observations of 4 numbers and 4 actions, and in training observations of 3",
+    ),
+    "evaluations with other masks": (["evaluation.options.masked=true"], "the form of observations and actions"),
     "a side to judge by that is not there": (["evaluation.side=5"], "evaluation.side: 5 is asked for"),
     "opponents that are not there": (["opponents.side=0"], "on one side; leave it out"),
     "stretches that do not fill a rollout": (

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.config.config_keys import is_option
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
@@ -57,7 +58,7 @@ def named_code(config: RunConfig) -> list[str]:
     code = [
         f"{key}={value}"
         for key, value in values.items()
-        if isinstance(value, str) and _REFERENCE.fullmatch(value) and not key.startswith("task.options.")
+        if isinstance(value, str) and _REFERENCE.fullmatch(value) and not is_option(key)
     ]
     code += [f"resources.{name}.{each}" for name, one in config.resources.items() for each in _outside(one)]
     families = tuple(start for start in FAMILIES if start.endswith("/"))

@@ -52,6 +52,17 @@ def test_a_task_of_a_package_is_learned_by_its_name(marless):
     assert doubly["mean"] == pytest.approx(2 * paid["mean"]) and paid["mean"] > 0
 
 
+def test_evaluations_with_other_options_and_longer_texts_change_no_weight(marless):
+    assert train(marless, *ECHO).code == 0
+    said = train(marless, *ECHO, "evaluation.options.pay=2", "evaluation.options.context=3", name="doubly")
+    assert any("greedy, pay=2, context=3" in line for line in said.out)
+    paid, doubly = (json.loads(Path(f"runs/{name}/summary.json").read_bytes()) for name in ("talk", "doubly"))
+    assert doubly["weights_sha256"] == paid["weights_sha256"]
+    assert doubly["final_return"]["mean"] == 2 * paid["final_return"]["mean"] > 0
+    too_long = train(marless, *ECHO, "evaluation.options.context=300", name="long")
+    assert too_long.code == 2 and "evaluation.options: text:spoken_tasks:make: a prompt" in too_long.err[0]
+
+
 def test_all_roles_may_speak_by_one_adapter(marless):
     assert train(marless, "sharing.rule=all").code == 0
     (line,) = marless("replay", "talk", "--live").err

@@ -154,6 +154,7 @@ def test_the_key_is_the_users_alone(marless, shell, tmp_path):
 def test_every_setting_that_names_code_is_listed():
     settings = {
         "task": {"name": "pettingzoo:a.b:c", "options": {"text": "x:y"}},
+        "evaluation": {"options": {"text": "y:z"}},
         "algorithm": {"name": "qmix", "network": "nets:make", "mixer": "mixers:make", "engine": "torch"},
         "opponents": {"side": 1, "policies": "players:one"},
     }

@@ -10,10 +10,10 @@ LETTERS = ("a", "b", "c")
 class Echo:
     """A role reads a letter and is paid for the same one."""
 
-    roles, sides, turns, context = ("echo",), (), 1, 2
+    roles, sides, turns = ("echo",), (), 1
 
-    def __init__(self, tokenizer, pay=1.0):
-        self.tokenizer, self._pay = tokenizer, pay
+    def __init__(self, tokenizer, pay=1.0, context=2):
+        self.tokenizer, self._pay, self.context = tokenizer, pay, context
         self._letters = single_tokens(tokenizer, LETTERS)
 
     def reset(self, rng, episodes, copies=1):
@@ -27,8 +27,8 @@ class Echo:
         return ()
 
 
-def make(tokenizer, pay: float = 1.0) -> LanguageTask:
-    return Echo(tokenizer or Symbols(LETTERS), pay)
+def make(tokenizer, pay: float = 1.0, context: int = 2) -> LanguageTask:
+    return Echo(tokenizer or Symbols(LETTERS), pay, context)
 
 
 def unpaid(tokenizer) -> LanguageTask:

@@ -32,6 +32,14 @@ def arms(*names, by=()):
     return {arm.name: {task: list(runs) for task, runs in arm.runs.items()} for arm in found}
 
 
+def test_runs_that_were_evaluated_otherwise_are_of_other_tasks_and_the_name_says_how():
+    held_out, algorithms = "evaluation.options.bonus=2", ["algorithm.lr=0.1", "algorithm.lr=0.2"]
+    only = arms(*grid([held_out], algorithms))
+    assert {task for tasks in only.values() for task in tasks} == {"toy/signal-bonus=2"}
+    both = compare(arms_of(collect(grid([held_out, "evaluation.options.bonus=3"])).runs)[0], "steps")
+    assert both.unlike == ("evaluation.options.bonus",) and both.tasks == ("toy/signal",)
+
+
 def grid(*settings_of_axes):
     """A run with each of two seeds for every combination."""
     names, settings = [""], [()]

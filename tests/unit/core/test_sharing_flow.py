@@ -89,6 +89,20 @@ def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
     assert [line.groups for line in world.journal] == [2, 2, 2, 1, 1, 1, 2, 2]
 
 
+def test_a_trial_plays_the_task_that_is_learned_and_evaluations_that_of_their_own_options():
+    plan = make_plan(*DYNAMIC, "task.options.horizon=5", "evaluation.options.horizon=9", "evaluation.every=2")
+    world = World(plan, alike_replies())
+    world.finish()
+    horizons = {"evaluate": set(), "trial": set(), "final": set(), "absolute": set()}
+    for request in world.invoker.asked:
+        match request:
+            case EvaluateTask():
+                horizons[request.address.id.split("/")[2]].add(request.environment.options["horizon"])
+            case SampleTask():
+                assert request.sampling.environment.options["horizon"] == 5
+    assert horizons == {"evaluate": {9}, "trial": {5}, "final": {9}, "absolute": {9}}
+
+
 def test_sharing_that_lasts_is_switched_on_once_and_never_off():
     world = World(make_plan(*DYNAMIC, "sharing.rule=lasting", "sharing.trial=false"), alike_replies())
     world.finish()
