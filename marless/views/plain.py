@@ -64,9 +64,9 @@ def evaluation_line(plan: Plan, line: RoundLine, speed: float) -> str:
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
-    played = f"{line.evaluation.side}, {greedy(plan.config)}" if line.evaluation.side else greedy(plan.config)
+    label = f"{line.evaluation.side}, {greedy(plan.config)}" if line.evaluation.side else greedy(plan.config)
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
-        f"   return {plus_minus(line.evaluation.returns):>14s} ({played}){custom}{sampled_text}{sides}"
+        f"   return {plus_minus(line.evaluation.returns):>14s} ({label}){custom}{sampled_text}{sides}"
         f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
     )
