@@ -16,7 +16,7 @@ from functions.environments.base import EnvTask
 from marless.studies.study_file import StudyFile
 
 # What names a thing or counts from it: no work grows with it.
-FREE = {"EnvTask.options", "StudyFile.base", "StudyFile.vary", "Setting.values"}
+FREE = {"EnvTask.options", "Evaluation.options", "StudyFile.base", "StudyFile.vary", "Setting.values"}
 
 
 def unbounded(kind: inspect.Type, where: str) -> Iterator[str]:
