@@ -89,6 +89,7 @@ def _replies(transcript: Transcript, copies: int) -> list[Replies]:
             mask=sampled.mask,
             reward=rewards[:, turn.role],
             copies=copies,
+            common=turn.common,
         )
         for number, (turn, sampled) in enumerate(transcript.turns)
     ]

@@ -75,7 +75,7 @@ class Episodes:
                 return problem
         if (np.diff(turn.allowed) <= 0).any() or (turn.end is not None and turn.end not in turn.allowed):
             return "allowed is not ascending, or the end token is not among them"
-        if problem := _legal_problem(turn):
+        if problem := _common_problem(turn) or _legal_problem(turn):
             return problem
         return self._context_problem(turn.prompts.shape[1] + turn.length)
 
@@ -111,6 +111,15 @@ def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabu
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         return f"{what} have tokens outside of the vocabulary of {vocabulary}"
     return ""
+
+
+def _common_problem(turn: Turn) -> str:
+    first = turn.prompts[0, : max(turn.common, 0)]
+    if 0 <= turn.common < turn.prompts.shape[1] and (turn.prompts[:, : len(first)] == first).all():
+        return ""
+    return (
+        f"the first {turn.common} of {turn.prompts.shape[1]} tokens are not the same in all prompts, or all there are"
+    )
 
 
 def _legal_problem(turn: Turn) -> str:

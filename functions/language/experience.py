@@ -61,6 +61,8 @@ class Replies(NamedTuple):
     copies: int
     legal: LegalArray | None = None
     """``[n, A]``: which of the allowed tokens each reply may consist of; None: all."""
+    common: int = 0
+    """As in `Turn`."""
 
     def of_rows(self, rows: NDArray[np.bool_]) -> Self:
         """These replies alone, whose groups are not whole any more."""

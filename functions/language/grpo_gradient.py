@@ -116,30 +116,30 @@ class Inputs(NamedTuple):
 def _gradients(
     speaker: Speaker, adapter: Flat, settings: GrpoSettings, replies: Replies, distinct: Distinct
 ) -> list[Rows]:
-    hidden, length = speaker.trunk(distinct.inputs), replies.log_probability.shape[1]
+    opening = speaker.opening(distinct.inputs[0, : replies.common])
+    hidden, length = speaker.trunk(distinct.inputs, replies.common), replies.log_probability.shape[1]
     head, matrices = speaker.head(replies.allowed), speaker.matrices(adapter, gradient=True)
     leaves = [matrices[entry.name] for entry in speaker.layout.entries]
+
+    def logits(hidden_rows: Tensor, adapter: Weights) -> Tensor:
+        """``[rows, R, A]``: of every allowed token at every position of the reply."""
+        return product(speaker.top(hidden_rows, adapter, length, opening), head)
 
     def gradient(numbers: TokenArray, count: int) -> Rows:
         first, last = np.searchsorted(distinct.reads, (numbers[0], numbers[0] + count))
         ours, reads = slice(first, last), torch.from_numpy(distinct.reads[first:last] - numbers[0])
         hidden_rows = hidden[torch.from_numpy(numbers)]
         legal = None if replies.legal is None else replies.legal[distinct.rows[ours]]
-        policy = among(_logits(speaker, hidden_rows, matrices, length, head)[reads], legal)
+        policy = among(logits(hidden_rows, matrices)[reads], legal)
         base = None
         if settings.kl_coef:
             with torch.no_grad():
-                base = among(_logits(speaker, hidden_rows, {}, length, head)[reads], legal)
+                base = among(logits(hidden_rows, {})[reads], legal)
         loss, sums = losses(policy, base, _inputs(replies, distinct, ours), settings)
         gradients = torch.autograd.grad(loss, leaves)
         return Rows(np.concatenate([part.numpy().ravel() for part in gradients]), sums)
 
     return speaker.each_part(np.arange(len(distinct.inputs), dtype=np.int32), gradient)
-
-
-def _logits(speaker: Speaker, hidden: Tensor, adapter: Weights, length: int, head: Tensor) -> Tensor:
-    """``[rows, R, A]``: of every allowed token at every position of the reply."""
-    return product(speaker.top(hidden, adapter, length), head)
 
 
 def _inputs(replies: Replies, distinct: Distinct, ours: slice) -> Inputs:

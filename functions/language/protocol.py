@@ -47,6 +47,9 @@ class Turn(NamedTuple):
     """``[E, A]``: which of the allowed tokens the reply of each episode may consist of; None: all. In an episode with
     none the role is not asked, because it is another's turn there or the episode is over: its reply is not read, and
     nobody learns from it."""
+    common: int = 0
+    """So many tokens, fewer than P, are the same at the beginning of all prompts, in every episode that is ever played:
+    they are computed once for all of them."""
 
     @property
     def is_asked(self) -> LegalArray:

@@ -16,7 +16,7 @@ from functions.language.protocol import Turn
 Array = NDArray[Any]
 
 # Of a turn: its tokens, how many of them are the prompt, whose turn it is, and what `Replies` says of replies.
-_TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK, _LEGAL = (
+_TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK, _LEGAL, _COMMON = (
     "tokens",
     "prompt",
     "role",
@@ -24,6 +24,7 @@ _TOKENS, _PROMPT, _ROLE, _ALLOWED, _LOG_PROBABILITY, _MASK, _LEGAL = (
     "log_probability",
     "mask",
     "legal",
+    "common",
 )
 # Of a rollout ``[E, roles]``.
 _REWARD = "reward"
@@ -43,6 +44,8 @@ def tensors_of(rollout: int, turns: Sequence[tuple[Turn, Sampled]], rewards: NDA
         }
         if turn.legal is not None:
             arrays[_LEGAL] = turn.legal
+        if turn.common:
+            arrays[_COMMON] = np.array([turn.common], np.int32)
         tensors |= {f"{_turn(number)}/{name}": array for name, array in arrays.items()}
     return {f"{rollout_prefix(rollout)}/{name}": array for name, array in tensors.items()}
 
@@ -79,12 +82,17 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
     if not any(parts):
         return None
     first = parts[0]
-    alike = (_PROMPT, _ROLE, _ALLOWED)
+    alike = {_PROMPT, _ROLE, _ALLOWED, _COMMON} & first.keys()
+    role, common = int(first[_ROLE][0]), int(first[_COMMON][0]) if _COMMON in first else 0
     if not all(
-        part.keys() == first.keys() and all(np.array_equal(part[name], first[name]) for name in alike) for part in parts
+        part.keys() == first.keys()
+        and all(np.array_equal(part[name], first[name]) for name in alike)
+        and np.array_equal(part[_TOKENS][0, :common], first[_TOKENS][0, :common])
+        for part in parts
     ):
-        raise BadRequest(f"turn {number + 1} has another role, prompt length or allowed tokens in some rollouts")
-    role = int(first[_ROLE][0])
+        raise BadRequest(
+            f"turn {number + 1} has another role, prompt length, common beginning or allowed tokens in some rollouts"
+        )
     places = [place for place, tensors in enumerate(by_rollout) if not _is_earlier(tensors, role)]
 
     def rows(arrays: list[Array]) -> Array:
@@ -101,6 +109,7 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
         legal=rows([part[_LEGAL] for part in parts]) if _LEGAL in first else None,
         reward=rows([tensors[_REWARD][:, role] for tensors in by_rollout]),
         copies=1,
+        common=common,
     )
 
 

@@ -24,7 +24,9 @@ _NOT_FORGOTTEN = (
     "the same generator and replies gave other bytes after earlier episodes (reset leaves something behind)"
 )
 _SAME_STARTS = "another generator gave the same first prompts"
-_OTHER_SHAPES = "a turn has another role, length, end, prompt length or allowed tokens in other episodes"
+_OTHER_SHAPES = (
+    "a turn has another role, length, end, prompt length, common beginning or allowed tokens in other episodes"
+)
 _UNREAD = "replies of a role that was not asked changed what came of an episode"
 _OTHER_COPIES = "copies of an episode begin with different prompts"
 _UNEQUAL_COPIES = "copies of an episode with equal replies gave different rewards"
@@ -100,7 +102,10 @@ def _legal(turn: Turn) -> Array:
 
 def _shapes(turns: Iterable[Turn]) -> list[tuple[object, ...]]:
     return [
-        (turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.legal is None, turn.allowed.tobytes())
+        (
+            *(turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.legal is None, turn.allowed.tobytes()),
+            turn.prompts[0, : turn.common].tobytes(),
+        )
         for turn in turns
     ]
 

@@ -38,6 +38,10 @@ class Past(NamedTuple):
     keys: Tensor
     values: Tensor
 
+    def of_rows(self, rows: int) -> "Past":
+        """That of one sequence for so many, which begin with it."""
+        return Past(self.keys.expand(rows, -1, -1, -1), self.values.expand(rows, -1, -1, -1))
+
 
 class Layer(NamedTuple):
     """One layer of a model: frozen weights, and the adapter's by peft's names where it has one."""

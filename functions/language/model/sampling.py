@@ -45,10 +45,10 @@ def sample(speaker: Speaker, adapter: Flat | None, turn: Turn, noise: Noise | No
 
 def _of_one_token(speaker: Speaker, adapter: Weights, prompts: TokenArray, turn: Turn) -> Tensor:
     """The logits ``[n, A]`` behind the prompts, computed as learning computes them."""
-    hidden = speaker.trunk(prompts)
+    opening, hidden = speaker.opening(prompts[0, : turn.common]), speaker.trunk(prompts, turn.common)
 
     def outputs(numbers: TokenArray, count: int) -> Tensor:
-        return speaker.top(hidden[torch.from_numpy(numbers)], adapter, 1)[:count]
+        return speaker.top(hidden[torch.from_numpy(numbers)], adapter, 1, opening)[:count]
 
     every = speaker.each_part(np.arange(len(prompts), dtype=np.int32), outputs)
     return _logits(torch.cat(every), speaker.head(turn.allowed))
@@ -59,7 +59,10 @@ def _of_several(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The positions of the replies' tokens among the allowed ones and their log-probabilities, ``[E, R]``. Of the
     distinct prompts, row e follows number ``places[e]``."""
-    before = speaker.each_part(prompts, lambda part, count: _read(speaker, adapter, part, count))
+    opening = speaker.opened(speaker.opening(prompts[0, : turn.common]), adapter)
+    before = speaker.each_part(
+        prompts[:, turn.common :], lambda part, count: _read(speaker, adapter, opening, part, count)
+    )
     first = torch.cat([outputs for outputs, _ in before])
     tokens = np.zeros((len(places), turn.length), np.int64)
     numbers = np.zeros((len(places), turn.length), np.float32)
@@ -79,8 +82,10 @@ def _of_several(
     return tokens, numbers
 
 
-def _read(speaker: Speaker, adapter: Weights, prompts: TokenArray, count: int) -> tuple[Tensor, list[Past]]:
-    outputs, pasts = speaker.following(torch.from_numpy(prompts.astype(np.int64)), None, adapter)
+def _read(
+    speaker: Speaker, adapter: Weights, opening: list[Past] | None, prompts: TokenArray, count: int
+) -> tuple[Tensor, list[Past]]:
+    outputs, pasts = speaker.following(torch.from_numpy(prompts.astype(np.int64)), opening, adapter)
     return outputs[:count], [Past(past.keys[:count], past.values[:count]) for past in pasts]
 
 

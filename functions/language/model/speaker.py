@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,19 @@ _CACHE_BYTES = 256 * 2**20
 # Of a model with smaller ones an operation takes microseconds, and threads would wait for the interpreter.
 _LEAST_HIDDEN = 256
 
+# Beginnings of prompts of which the trunk is kept: some megabytes each, of a large model.
+_MOST_OPENINGS = 16
+
 Part = TypeVar("Part")
+
+
+class Opening(NamedTuple):
+    """What the trunk makes of the C tokens that all sequences of a turn begin with."""
+
+    hidden: Tensor
+    """``[1, C, hidden]``: the inputs of the lowest adapted layer."""
+    pasts: tuple[Past, ...]
+    """Of the layers below it."""
 
 
 class ByteStore(Protocol):
@@ -61,6 +73,7 @@ class Speaker:
         self._rotation = torch.zeros(2, 0, 0)
         self._cache, self._cached_bytes, self._most_bytes = OrderedDict[bytes, Tensor](), 0, cache_bytes
         self._store = store
+        self._openings = OrderedDict[bytes, Opening]()
 
     def matrices(self, adapter: Flat | None, gradient: bool = False) -> dict[str, Tensor]:
         """The adapter's matrices by name, leaves of a graph if `gradient`; none for None, which is the base alone."""
@@ -69,16 +82,50 @@ class Speaker:
         arrays = self.layout.split(np.array(adapter, np.float32))  # torch warns of arrays that cannot be written
         return {name: torch.from_numpy(array).requires_grad_(gradient) for name, array in arrays.items()}
 
-    def trunk(self, tokens: TokenArray) -> Tensor:
-        """The inputs of the lowest adapted layer ``[n, T, hidden]`` for sequences ``[n, T]``."""
+    def opening(self, tokens: TokenArray) -> Opening | None:
+        """Of the first tokens ``[C]`` of sequences; None where there are none."""
+        key = np.ascontiguousarray(tokens, np.int32).tobytes()
+        if not key:
+            return None
+        if key not in self._openings:
+            self._openings[key] = self._opening(tokens)
+        self._openings.move_to_end(key)
+        while len(self._openings) > _MOST_OPENINGS:
+            self._openings.popitem(last=False)
+        return self._openings[key]
+
+    @torch.no_grad()
+    def _opening(self, tokens: TokenArray) -> Opening:
+        self.require_readable(tokens[np.newaxis])
+        hidden, pasts = self.embed(tokens[np.newaxis]), list[Past]()
+        for number in range(self.layout.first):
+            hidden, past = forward(self._layer(number, {}), hidden, self.rotation(0, len(tokens)))
+            pasts.append(past)
+        return Opening(hidden, tuple(pasts))
+
+    def opened(self, opening: Opening | None, adapter: Weights) -> list[Past] | None:
+        """What the tokens behind an opening need of it, layer by layer, for `ROWS` sequences."""
+        if opening is None:
+            return None
+        hidden, pasts, highest = opening.hidden, list(opening.pasts), self.base.shape.layers - 1
+        rotation = self.rotation(0, hidden.shape[1])
+        for number in range(self.layout.first, highest + 1):
+            last = 1 if number == highest else None  # nobody reads its outputs
+            hidden, past = forward(self._layer(number, adapter), hidden, rotation, last=last)
+            pasts.append(past)
+        return [past.of_rows(ROWS) for past in pasts]
+
+    def trunk(self, tokens: TokenArray, common: int = 0) -> Tensor:
+        """The inputs of the lowest adapted layer ``[n, T - common, hidden]`` for sequences ``[n, T]``, behind the
+        first tokens, which are `common` to all of them."""
         self.require_readable(tokens)
-        keys = [row.tobytes() for row in np.ascontiguousarray(tokens, np.int32)]
+        keys = [np.array([common, *row], np.int32).tobytes() for row in tokens]
         rows = dict(zip(keys, tokens, strict=True))
         activations = {key: self._cache[key] for key in rows if key in self._cache}
         activations |= self._computed_elsewhere([key for key in rows if key not in activations])
         fresh = {key: row for key, row in rows.items() if key not in activations}
         if fresh:
-            activations |= zip(fresh, self._trunk(np.stack(list(fresh.values()))), strict=True)
+            activations |= zip(fresh, self._trunk(np.stack(list(fresh.values())), common), strict=True)
             if self._store is not None:
                 for key in fresh:
                     self._store.put(key, activations[key].numpy().tobytes())
@@ -97,16 +144,17 @@ class Speaker:
         }
 
     @torch.no_grad()
-    def _trunk(self, tokens: TokenArray) -> list[Tensor]:
-        rotation = self.rotation(0, tokens.shape[1])
+    def _trunk(self, tokens: TokenArray, common: int) -> list[Tensor]:
+        opening, rotation = self.opening(tokens[0, :common]), self.rotation(common, tokens.shape[1])
 
         def rows(part: TokenArray, count: int) -> list[Tensor]:
             hidden = self.embed(part)
             for number in range(self.layout.first):
-                hidden, _ = forward(self._layer(number, {}), hidden, rotation)
+                past = opening.pasts[number].of_rows(ROWS) if opening else None
+                hidden, _ = forward(self._layer(number, {}), hidden, rotation, past)
             return [row.clone() for row in hidden[:count]]
 
-        return [row for part in self.each_part(tokens, rows) for row in part]
+        return [row for part in self.each_part(tokens[:, common:], rows) for row in part]
 
     def each_part(self, rows: TokenArray, compute: Callable[[TokenArray, int], Part]) -> list[Part]:
         """What `compute` makes of each of the `chunks` of `ROWS` rows, in their order."""
@@ -134,12 +182,15 @@ class Speaker:
             _, oldest = self._cache.popitem(last=False)
             self._cached_bytes -= oldest.numel() * oldest.element_size()
 
-    def top(self, hidden: Tensor, adapter: Weights, last: int) -> Tensor:
-        """The model's normed outputs ``[rows, last, hidden]`` at the `last` positions of ``[rows, T, hidden]``."""
-        rotation, highest = self.rotation(0, hidden.shape[1]), self.base.shape.layers - 1
+    def top(self, hidden: Tensor, adapter: Weights, last: int, opening: Opening | None = None) -> Tensor:
+        """The model's normed outputs ``[rows, last, hidden]`` at the `last` positions of ``[rows, T, hidden]``, which
+        are those behind the opening."""
+        before = self.opened(opening, adapter)
+        common, highest = opening.hidden.shape[1] if opening else 0, self.base.shape.layers - 1
+        rotation = self.rotation(common, common + hidden.shape[1])
         for number in range(self.layout.first, highest + 1):
-            layer = self._layer(number, adapter)
-            hidden, _ = forward(layer, hidden, rotation, last=last if number == highest else None)
+            past, keep = before[number] if before else None, last if number == highest else None
+            hidden, _ = forward(self._layer(number, adapter), hidden, rotation, past, keep)
         return self._normed(hidden)
 
     def following(self, tokens: Tensor, past: list[Past] | None, adapter: Weights) -> tuple[Tensor, list[Past]]:

@@ -1,13 +1,13 @@
-"""`text/dictate`: a reader reads a number word by word and tells it in two parts, and a writer writes down the first
-part, and then the whole: from its own note and from what it is told. Four texts, two of each role, of
-`task.options.length` tokens and the last one of twice as many.
+"""`text/dictate`: a reader reads a number, word by word or digit by digit (`task.options.script`), and tells it in two
+parts, and a writer writes down the first part, and then the whole: from its own note and from what it is told. Four
+texts, two of each role, of `task.options.length` tokens and the last one of twice as many.
 
-Both get a half where the note is exactly the first part, and a half where the last text is exactly the number. A digit
-may be told by any other one, if the writer understands it.
+Both get half of the share of right digits in the note, and half of the share in the last text. A digit may be told by
+any other one, if the writer understands it.
 """
 
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ _RIGHT, _RIGHT_ONE = 0.9, 0.45
 
 class _Options(msgspec.Struct, forbid_unknown_fields=True):
     length: Annotated[int, Meta(ge=1, le=len(_EXAMPLES[0]))] = 5
+    script: Literal["words", "digits"] = "words"
 
 
 class Dictate:
@@ -38,14 +39,16 @@ class Dictate:
     sides: tuple[int, ...] = ()
     turns = 4
 
-    def __init__(self, tokenizer: Tokenizer, length: int = 5) -> None:
-        """`length`: digits of a part. Raises `ValueError` for a vocabulary without a token for every digit and word."""
+    def __init__(self, tokenizer: Tokenizer, length: int = 5, script: Literal["words", "digits"] = "words") -> None:
+        """`length`: digits of a part; `script`: how the reader finds them. Raises `ValueError` for a vocabulary without
+        a token for every digit and word."""
         self.tokenizer, self._length = tokenizer, length
-        self._digits, self._words = single_tokens(tokenizer, DIGITS), single_tokens(tokenizer, _WORDS)
+        symbols = _WORDS if script == "words" else DIGITS
+        self._digits, self._read = single_tokens(tokenizer, DIGITS), single_tokens(tokenizer, symbols)
         parts = [digits[:length] for digits in _EXAMPLES]
-        words = ["".join(_WORDS[int(digit)] for digit in part) for part in parts]
+        read = ["".join(symbols[int(digit)] for digit in part) for part in parts]
         lines = (
-            [f"{spelled}{_IS}{part}{_END}" for spelled, part in zip(words, parts, strict=True)],
+            [f"{number}{_IS}{part}{_END}" for number, part in zip(read, parts, strict=True)],
             [f"{part}{_IS}{part}{_END}" for part in parts[:3]],
             [f"{one}{_SPACE}{other}{_IS}{one}{other}{_END}" for one, other in pairwise(parts)],
         )
@@ -59,7 +62,7 @@ class Dictate:
         size = (episodes // copies, 2, self._length)
         self._parts = rng.integers(10, size=size).repeat(copies, axis=0)
         self._texts: list[TokenArray] = []
-        return self._ask(0, self._told, self._words[self._parts[:, 0]])
+        return self._ask(0, self._told, self._read[self._parts[:, 0]])
 
     def reply(self, replies: TokenArray) -> Turn | Outcome:
         """Asks the writers for a note, the readers for the other part, the writers for the whole, and pays."""
@@ -67,29 +70,33 @@ class Dictate:
         if len(self._texts) == 1:
             return self._ask(1, self._noted, replies)
         if len(self._texts) == 2:
-            return self._ask(0, self._told, self._words[self._parts[:, 1]])
+            return self._ask(0, self._told, self._read[self._parts[:, 1]])
         if len(self._texts) == 3:
             return self._ask(1, self._joined, self._texts[1], self._space, replies, texts=2)
-        noted, success = (
-            (numbers_of(text, self._digits) == part).all(axis=1).astype(np.float64)
+        note, whole = (
+            numbers_of(text, self._digits) == part
             for text, part in ((self._texts[1], self._parts[:, 0]), (replies, self._whole(self._parts)))
         )
-        return Outcome(np.repeat((noted + success)[:, None] / 2, 2, axis=1), {"noted": noted, "success": success})
+        reward = (note.mean(axis=1) + whole.mean(axis=1)) / 2
+        exact = {"noted": note.all(axis=1).astype(np.float64), "success": whole.all(axis=1).astype(np.float64)}
+        return Outcome(np.repeat(reward[:, None], 2, axis=1), exact)
 
     def _whole(self, parts: np.ndarray) -> np.ndarray:
         return parts.reshape(len(parts), 2 * self._length)
 
     def _ask(self, role: int, *prompt: list[int] | TokenArray, texts: int = 1) -> Turn:
-        return Turn(role, beside(*prompt, self._is), np.sort(self._digits), length=texts * self._length)
+        """The first part of a prompt is the same in all episodes."""
+        prompts, length = beside(*prompt, self._is), texts * self._length
+        return Turn(role, prompts, np.sort(self._digits), length, common=len(prompt[0]))
 
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
         """A teacher who is often wrong, and takes every other 1 for a 7."""
         parts = rng.integers(10, size=(examples, 2, self._length))
         first, second = self._digits[parts[:, 0]], self._digits[parts[:, 1]]
         turns = (
-            (self._ask(0, self._told, self._words[parts[:, 0]]), parts[:, 0]),
+            (self._ask(0, self._told, self._read[parts[:, 0]]), parts[:, 0]),
             (self._ask(1, self._noted, first), parts[:, 0]),
-            (self._ask(0, self._told, self._words[parts[:, 1]]), parts[:, 1]),
+            (self._ask(0, self._told, self._read[parts[:, 1]]), parts[:, 1]),
             (self._ask(1, self._joined, first, self._space, second, texts=2), self._whole(parts)),
         )
         return tuple(
@@ -105,4 +112,5 @@ class Dictate:
 
 def make(task: EnvTask, tokenizer: Tokenizer | None) -> Dictate:
     """The task with the vocabulary of a base, or with one of its own; raises `ValueError`."""
-    return Dictate(tokenizer or Symbols(SYMBOLS), options_of(task, _Options).length)
+    options = options_of(task, _Options)
+    return Dictate(tokenizer or Symbols(SYMBOLS), options.length, options.script)

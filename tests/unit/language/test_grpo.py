@@ -62,6 +62,13 @@ def with_legal(part: Replies, seed: int = 0) -> Replies:
     return part._replace(legal=legal & asked[:, None], mask=part.mask & asked[:, None])
 
 
+def with_common(part: Replies) -> Replies:
+    """All prompts begin alike."""
+    tokens = part.tokens.copy()
+    tokens[:, :3] = tokens[0, :3]
+    return part._replace(tokens=tokens, common=3)
+
+
 def plain_gradient(settings: Settings, parts: list[Replies]) -> tuple[np.ndarray, float]:
     """The gradient and the loss of all rows, one after another, not yet divided."""
     flat = torch.from_numpy(ADAPTER).double().requires_grad_()
@@ -107,7 +114,9 @@ def _gain(settings: Settings, part: Replies, row: int, advantage: float, weights
     ],
     ids=["plain", "everything", "clip"],
 )
-@pytest.mark.parametrize("restrict", [lambda part: part, with_legal], ids=["any token", "legal tokens"])
+@pytest.mark.parametrize(
+    "restrict", [lambda part: part, with_legal, with_common], ids=["any token", "legal tokens", "common beginning"]
+)
 def test_gradients_are_those_of_the_formulas(settings: Settings, restrict: Callable[[Replies], Replies]):
     parts = [restrict(part) for part in (replies(groups=3), replies(groups=2, length=1, seed=1))]
     sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, settings, parts)
@@ -164,9 +173,9 @@ def test_equal_replies_are_computed_once():
     calls = []
 
     class Observed(Speaker):
-        def top(self, hidden, adapter, last):
+        def top(self, hidden, adapter, last, opening):
             calls.append(len(hidden))
-            return super().top(hidden, adapter, last)
+            return super().top(hidden, adapter, last, opening)
 
     part, settings = replies(groups=2, copies=16, length=1), Settings(ent_coef=0.1)
     part.tokens[:] = part.tokens[0]
@@ -186,17 +195,18 @@ def test_prompts_and_what_follows_the_end_have_no_gradient():
     assert not gradient_sums(speaker, ADAPTER, Settings(ent_coef=1, kl_coef=1), [silent])["gradient"].any()
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them(masked: bool):
+@pytest.mark.parametrize(("masked", "common"), [(False, 0), (True, 0), (False, 3)])
+def test_replies_of_one_token_have_the_very_probabilities_that_wrote_them(masked: bool, common: int):
     n, prompts = 24, generator(0, "prompts").integers(SHAPE.vocabulary, size=(24, 5)).astype(np.int32)
+    prompts[:, :common] = prompts[0, :common]
     noise = gumbel.noise(generator(0, "noise").random((n, 1, len(ALLOWED)), dtype=np.float32))
     legal = generator(0, "legal").random((n, len(ALLOWED))) < 0.5 if masked else None
-    turn = Turn(0, prompts, ALLOWED, 1, legal=legal)
+    turn = Turn(0, prompts, ALLOWED, 1, legal=legal, common=common)
     asked = turn.is_asked
     turn, noise, n = turn.of_episodes(asked), noise[asked], int(asked.sum())
     drawn = sample(Speaker(random_base(), LAYOUT), ADAPTER, turn, noise)
     tokens = np.concatenate((turn.prompts, drawn.replies), axis=1)
-    part = Replies(0, 0, tokens, 5, ALLOWED, drawn.log_probability, drawn.mask, np.zeros(n), 1, turn.legal)
+    part = Replies(0, 0, tokens, 5, ALLOWED, drawn.log_probability, drawn.mask, np.zeros(n), 1, turn.legal, common)
     sums = gradient_sums(Speaker(random_base(), LAYOUT), ADAPTER, Settings(), [part])
     assert sums["kl"][0] == 0 and sums["written"][0] == n
 

@@ -20,10 +20,11 @@ LAYOUT = AdapterLayout(SHAPE, 2, 2)
 ALLOWED = np.array([1, 4, 5, 10], np.int32)
 
 
-def turn(episodes: int, length: int, end: int | None = None, prompt: int = 5, kinds: int = 9) -> Turn:
+def turn(episodes: int, length: int, end: int | None = None, prompt: int = 5, kinds: int = 9, common: int = 0) -> Turn:
     """Prompts of `kinds` kinds."""
     prompts = generator(0, "prompts").integers(SHAPE.vocabulary, size=(kinds, prompt)).astype(np.int32)
-    return Turn(0, prompts[np.arange(episodes) % kinds], ALLOWED, length, end)
+    prompts[:, :common] = prompts[0, :common]
+    return Turn(0, prompts[np.arange(episodes) % kinds], ALLOWED, length, end, common=common)
 
 
 def noise(episodes: int, length: int, seed: int = 0) -> np.ndarray:
@@ -34,9 +35,11 @@ def speaker() -> Speaker:
     return Speaker(random_base(), LAYOUT)
 
 
+@pytest.mark.parametrize("common", [0, 3])
 @pytest.mark.parametrize("length", [1, 4])
-def test_a_reply_does_not_depend_on_those_beside_it(length: int):
-    asked, numbers, adapter = turn(90, length, end=10), noise(90, length), random_adapter(LAYOUT)
+def test_a_reply_does_not_depend_on_those_beside_it(length: int, common: int):
+    asked, numbers = turn(90, length, end=10, common=common), noise(90, length)
+    adapter = random_adapter(LAYOUT)
     whole = sample(speaker(), adapter, asked, numbers)
     order = generator(0, "order").permutation(90)
     for rows in (np.array([0]), np.array([89]), np.array([40, 7, 7, 41]), np.arange(70), order):
@@ -63,10 +66,10 @@ def test_tokens_have_the_frequencies_of_the_softmax_over_the_allowed_ones():
     assert stats.chisquare(counts, 20_000 * expected).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("masked", "common"), [(False, 0), (True, 0), (False, 3)])
 @pytest.mark.parametrize("length", [1, 5])
-def test_log_probabilities_are_those_of_the_formulas(length: int, masked: bool):
-    adapter, asked = random_adapter(LAYOUT), turn(20, length)
+def test_log_probabilities_are_those_of_the_formulas(length: int, masked: bool, common: int):
+    adapter, asked = random_adapter(LAYOUT), turn(20, length, common=common)
     legal = generator(0, "legal").random((20, len(ALLOWED))) < 0.5
     legal[:, 0] |= ~legal.any(axis=1)
     legal |= not masked

@@ -64,9 +64,9 @@ class Counting(Speaker):
 
     count = 0
 
-    def _trunk(self, tokens):
+    def _trunk(self, tokens, common):
         self.count += len(tokens)
-        return super()._trunk(tokens)
+        return super()._trunk(tokens, common)
 
 
 def test_a_text_is_computed_once_by_all_that_share_with_the_same_bytes():

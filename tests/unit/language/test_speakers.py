@@ -23,23 +23,25 @@ def sequences(count: int, length: int, seed: int = 0) -> np.ndarray:
     return generator(seed, "tokens").integers(SHAPE.vocabulary, size=(count, length)).astype(np.int32)
 
 
-def logits(speaker: Speaker, adapter: np.ndarray | None, tokens: np.ndarray, last: int) -> np.ndarray:
+def logits(speaker: Speaker, adapter: np.ndarray | None, tokens: np.ndarray, last: int, common: int = 0) -> np.ndarray:
     """``[n, last, vocabulary]``."""
     with torch.no_grad():
-        outputs = speaker.top(speaker.trunk(tokens), speaker.matrices(adapter), last)
+        opening, hidden = speaker.opening(tokens[0, :common]), speaker.trunk(tokens, common)
+        outputs = speaker.top(hidden, speaker.matrices(adapter), last, opening)
         return (outputs @ speaker.head(EVERY).T).numpy()
 
 
-@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize(("layers", "common"), [(1, 0), (3, 0), (1, 3), (3, 2)])
 @pytest.mark.parametrize(
     "shape", [SHAPE, msgspec.structs.replace(SHAPE, tied=False, kv_heads=4), msgspec.structs.replace(SHAPE, kv_heads=1)]
 )
-def test_logits_are_those_of_the_formulas(shape: LlamaShape, layers: int):
+def test_logits_are_those_of_the_formulas(shape: LlamaShape, layers: int, common: int):
     base = random_base(shape)
     layout = AdapterLayout(shape, 2, layers)
-    adapter, tokens = random_adapter(layout), sequences(3, 7)
+    adapter, tokens = random_adapter(layout), sequences(ROWS, 7)
+    tokens[:, :common] = tokens[0, :common]
     weights = merged(base, layout, {name: torch.from_numpy(m).double() for name, m in layout.split(adapter).items()})
-    ours = logits(Speaker(base, layout), adapter, tokens, 4)
+    ours = logits(Speaker(base, layout), adapter, tokens, 4, common)
     for row, sequence in zip(ours, tokens, strict=True):
         np.testing.assert_allclose(row, plain_logits(shape, weights, sequence)[-4:].numpy(), rtol=2e-5, atol=2e-5)
 
@@ -95,17 +97,40 @@ def test_a_flat_adapter_is_its_matrices():
         layout.split(adapter[1:])
 
 
-def test_activations_of_the_trunk_do_not_depend_on_what_is_kept_nor_on_other_rows():
+@pytest.mark.parametrize("common", [0, 4])
+def test_activations_of_the_trunk_do_not_depend_on_what_is_kept_nor_on_other_rows(common: int):
     layout, tokens = AdapterLayout(SHAPE, 2, 1), sequences(3 * ROWS + 5, 6)
-    whole = Speaker(random_base(), layout).trunk(tokens)
+    tokens[:, :common] = tokens[0, :common]
+    whole = Speaker(random_base(), layout).trunk(tokens, common)
+    assert whole.shape == (3 * ROWS + 5, 6 - common, SHAPE.hidden)
     warm = Speaker(random_base(), layout)
+    warm.trunk(tokens, 3 - common // 2)  # another share of the same texts
     for first in range(0, len(tokens), 7):
-        assert torch.equal(warm.trunk(tokens[first : first + 7]), whole[first : first + 7])
+        assert torch.equal(warm.trunk(tokens[first : first + 7], common), whole[first : first + 7])
     order = generator(0, "order").permutation(len(tokens))
-    assert torch.equal(warm.trunk(tokens[order]), whole[torch.from_numpy(order)])
-    assert torch.equal(
-        Speaker(random_base(), layout, cache_bytes=0).trunk(tokens[order]), whole[torch.from_numpy(order)]
-    )
+    cold = Speaker(random_base(), layout, cache_bytes=0)
+    for speaker in (warm, cold):
+        assert torch.equal(speaker.trunk(tokens[order], common), whole[torch.from_numpy(order)])
+
+
+def test_the_trunk_of_a_common_beginning_is_computed_once_and_the_latest_are_kept():
+    computed = []
+
+    class Observed(Speaker):
+        def _opening(self, tokens):
+            computed.append(tokens.tolist())
+            return super()._opening(tokens)
+
+    speaker, tokens = Observed(random_base(), AdapterLayout(SHAPE, 2, 1)), sequences(5, 6)
+    tokens[:, :4] = tokens[0, :4]
+    speaker.trunk(tokens, 4)
+    speaker.trunk(tokens[:, ::-1])  # nothing in common
+    speaker.trunk(np.concatenate((tokens[:, :4], tokens), axis=1), 4)
+    assert computed == [tokens[0, :4].tolist()]
+    for number in range(100):
+        speaker.opening(np.array([number // 10, number % 10], np.int32))
+    speaker.opening(tokens[0, :4])
+    assert len(computed) == 102
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -131,9 +156,9 @@ def test_the_trunk_computes_a_sequence_once_and_keeps_the_latest():
     computed = []
 
     class Observed(Speaker):
-        def _trunk(self, tokens):
+        def _trunk(self, tokens, common):
             computed.append(len(tokens))
-            return super()._trunk(tokens)
+            return super()._trunk(tokens, common)
 
     row_bytes = 6 * SHAPE.hidden * 4
     speaker, tokens = Observed(random_base(), AdapterLayout(SHAPE, 2, 1), cache_bytes=8 * row_bytes), sequences(8, 6)
