@@ -2,8 +2,8 @@
 parts, and a writer writes down the first part, and then the whole: from its own note and from what it is told. Four
 texts, two of each role, of `task.options.length` tokens and the last one of twice as many.
 
-Both get half of the share of right digits in the note, and half of the share in the last text. A digit may be told by
-any other one, if the writer understands it.
+Both get a half where the note is exactly the first part, and a half where the last text is exactly the number. A digit
+may be told by any other one, if the writer understands it.
 """
 
 from itertools import pairwise
@@ -20,9 +20,9 @@ from functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of
 
 # Prompts begin with examples, which a model that was trained on texts of people goes on with.
 _EXAMPLES = ("31415", "92658", "27083", "64907")
-_SPACE, _IS, _END = " ", ": ", "\n"
-_WORDS = tuple(f"{_SPACE}{number}" for number in NUMBERS)
-SYMBOLS = (*DIGITS, *_WORDS, _SPACE, _IS, _END)
+_BETWEEN, _IS, _END = ",", ": ", "\n"
+_WORDS = tuple(f" {number}" for number in NUMBERS)
+SYMBOLS = (*DIGITS, *_WORDS, _BETWEEN, _IS, _END)
 # How often the teacher is right about a digit, and about 1, for which it writes 7 as often.
 _RIGHT, _RIGHT_ONE = 0.9, 0.45
 
@@ -50,11 +50,11 @@ class Dictate:
         lines = (
             [f"{number}{_IS}{part}{_END}" for number, part in zip(read, parts, strict=True)],
             [f"{part}{_IS}{part}{_END}" for part in parts[:3]],
-            [f"{one}{_SPACE}{other}{_IS}{one}{other}{_END}" for one, other in pairwise(parts)],
+            [f"{one}{_BETWEEN}{other}{_IS}{one}{other}{_END}" for one, other in pairwise(parts)],
         )
         self._told, self._noted, self._joined = (tokenizer.encode("".join(examples)) for examples in lines)
-        self._space, self._is = tokenizer.encode(_SPACE), tokenizer.encode(_IS)
-        longest = max(len(self._told), len(self._noted), len(self._joined) + len(self._space) + 2 * length)
+        self._between, self._is = tokenizer.encode(_BETWEEN), tokenizer.encode(_IS)
+        longest = max(len(self._told), len(self._noted), len(self._joined) + len(self._between) + 2 * length)
         self.context = longest + len(self._is) + 2 * length
 
     def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
@@ -72,14 +72,12 @@ class Dictate:
         if len(self._texts) == 2:
             return self._ask(0, self._told, self._read[self._parts[:, 1]])
         if len(self._texts) == 3:
-            return self._ask(1, self._joined, self._texts[1], self._space, replies, texts=2)
-        note, whole = (
-            numbers_of(text, self._digits) == part
+            return self._ask(1, self._joined, self._texts[1], self._between, replies, texts=2)
+        noted, success = (
+            (numbers_of(text, self._digits) == part).all(axis=1).astype(np.float64)
             for text, part in ((self._texts[1], self._parts[:, 0]), (replies, self._whole(self._parts)))
         )
-        reward = (note.mean(axis=1) + whole.mean(axis=1)) / 2
-        exact = {"noted": note.all(axis=1).astype(np.float64), "success": whole.all(axis=1).astype(np.float64)}
-        return Outcome(np.repeat(reward[:, None], 2, axis=1), exact)
+        return Outcome(np.repeat((noted + success)[:, None] / 2, 2, axis=1), {"noted": noted, "success": success})
 
     def _whole(self, parts: np.ndarray) -> np.ndarray:
         return parts.reshape(len(parts), 2 * self._length)
@@ -97,7 +95,7 @@ class Dictate:
             (self._ask(0, self._told, self._read[parts[:, 0]]), parts[:, 0]),
             (self._ask(1, self._noted, first), parts[:, 0]),
             (self._ask(0, self._told, self._read[parts[:, 1]]), parts[:, 1]),
-            (self._ask(1, self._joined, first, self._space, second, texts=2), self._whole(parts)),
+            (self._ask(1, self._joined, first, self._between, second, texts=2), self._whole(parts)),
         )
         return tuple(
             Lesson(beside(turn.prompts, self._taught(rng, right)), turn.prompts.shape[1]) for turn, right in turns

@@ -76,7 +76,7 @@ def test_relay_has_pairs_that_are_never_trained():
     assert not starts["seen"] & starts["unseen"]
 
 
-def test_dictating_pays_the_share_of_right_digits_in_the_note_and_in_the_whole():
+def test_dictating_pays_a_half_for_an_exact_note_and_a_half_for_the_exact_whole():
     words = task_of("text/haggle").tokenizer.symbols[10:20]
     opening, _, more, _ = play(task_of("text/dictate", length=2), "00", "00", "00", "0000")[0]
     first, second = (
@@ -85,21 +85,27 @@ def test_dictating_pays_the_share_of_right_digits_in_the_note_and_in_the_whole()
     )
     assert len(first) == len(second) == 2
     assert " three one: 31\n" in opening
-    wrong = "".join(str((int(digit) + 1) % 10) for digit in first + second)
     for told, note, whole, paid in (
         (("47", "74"), first, first + second, 1.0),
-        (("47", "74"), first, wrong, 0.5),
-        (("47", "74"), first[0] + wrong[1], wrong[:3] + second[1], 0.375),  # one of two, and one of four
-        ((first, second), wrong[:2], first + second, 0.5),
-        ((first, second), wrong[:2], wrong, 0.0),
+        (("47", "74"), first, second + first, 0.5),
+        ((first, second), "55", first + second, 0.5),
+        ((first, second), "55", first + first, 0.0),
     ):
         (_, noted, _, joined), outcome = play(task_of("text/dictate", length=2), told[0], note, told[1], whole)
         assert noted.splitlines()[-1] == f"{told[0]}: "
-        assert joined.splitlines()[-1] == f"{note} {told[1]}: "
+        assert joined.splitlines()[-1] == f"{note},{told[1]}: "
         assert outcome.rewards.tolist() == [[paid, paid]]
-        assert outcome.metrics["noted"].tolist() == [float(note == first)]
         assert outcome.metrics["success"].tolist() == [float(whole == first + second)]
     assert task_of("text/dictate").reset(np.random.default_rng(0), 2).length == 5
+
+
+def test_a_reader_of_digits_reads_what_it_is_paid_for_telling():
+    task = partial(task_of, "text/dictate", script="digits", length=2)
+    opening, _, more, _ = play(task(), "00", "00", "00", "0000")[0]
+    assert opening.startswith("31: 31\n92: 92\n") and more.startswith("31: 31\n92: 92\n")
+    first, second = (asked.splitlines()[-1].removesuffix(": ") for asked in (opening, more))
+    assert play(task(), first, first, second, first + second)[1].rewards.tolist() == [[1.0, 1.0]]
+    check(task)
 
 
 def test_haggling_pays_each_what_the_price_leaves_and_nothing_without_a_deal():
