@@ -31,10 +31,14 @@ _M = TypeVar("_M")
 
 class Badge(msgspec.Struct, frozen=True):
     """What the bytes of a run depend on, in words: the `program` with its interpreter and libraries, and the
-    `processor` by which matrix kernels are chosen."""
+    `processor` by which matrix kernels are chosen, '' at a driver for whose runs any will do.
+
+    `kernels`: whether a worker has those of the engine native, and whether a driver's runs need them.
+    """
 
     program: str
     processor: str
+    kernels: bool = False
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -142,7 +146,12 @@ def _difference(driver: Badge, worker: Badge, any_processor: bool) -> str:
     """Why the run would not keep its bytes on that worker; '' where it would, or need not."""
     if driver.program != worker.program:
         return f"the driver is {driver.program}, the worker {worker.program}; install the same on both machines"
-    if driver.processor != worker.processor and not any_processor:
+    if driver.kernels and not worker.kernels:
+        return (
+            "the driver's runs compute by kernels (algorithm.engine=native), which the worker does not have; install a"
+            " C compiler there, then marless again"
+        )
+    if driver.processor not in ("", worker.processor) and not any_processor:
         return (
             f"the driver computes on {driver.processor}, the worker on {worker.processor}, which rounds otherwise;"
             " --any-processor at the driver takes it, and the run's bytes then depend on who served what"

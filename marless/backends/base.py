@@ -25,6 +25,7 @@ from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorag
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from coordinator.config.schema import RunConfig
     from functions.resources.settings import Resource
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
@@ -99,9 +100,10 @@ class LocatedDeployment:
 
 @dataclass(frozen=True)
 class WorkerDemand:
-    """What is asked of a cluster: so many workers, each with that part of a core and that much memory; 0 asks for
-    none."""
+    """What is asked of a cluster for these runs: so many workers, each with that part of a core and that much memory; 0
+    asks for none."""
 
+    runs: "Sequence[RunConfig]"
     count: int
     cores: float = 1.0
     memory_mb: float = 0.0
@@ -158,6 +160,10 @@ class Backend(ABC):
     def at(self, address: str) -> "Backend":
         """The back-end whose cluster is at the address; raises `UserError` for one that has no cluster."""
         raise UserError(f"--address is that of a cluster, and back-end {self.name} has none")
+
+    def for_run(self, config: "RunConfig") -> "Backend":
+        """The back-end for a run, where workers are chosen by what it needs."""
+        return self
 
     def listening(self, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
         """Within the block a cluster keeps these workers dialled in to the listener; None where functions are processes

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Self
 from coordinator.errors import UserError
 from infra.ray.cluster import RayError, installed
 from infra.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
-from marless.backends.badge import badge
+from marless.backends.badge import badge, driver_badge
 from marless.backends.base import Connection, Part, Readiness, WorkerDemand
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.output import note
 
 if TYPE_CHECKING:
+    from coordinator.config.schema import RunConfig
     from infra.aws.deployment_ref import DeploymentRef
     from infra.remote.listener import Listener
 
@@ -32,8 +33,8 @@ class RayBackend(LocalBackend):
     extra = "ray"
     workers_dial_in = True
 
-    def __init__(self, address: str | None = None) -> None:
-        self._address = address
+    def __init__(self, address: str | None = None, runs: "Sequence[RunConfig]" = ()) -> None:
+        self._address, self._runs = address, runs
 
     @property
     def address(self) -> str:
@@ -42,7 +43,11 @@ class RayBackend(LocalBackend):
 
     def at(self, address: str) -> Self:
         """See `Backend.at`."""
-        return type(self)(address)
+        return type(self)(address, self._runs)
+
+    def for_run(self, config: "RunConfig") -> Self:
+        """See `Backend.for_run`."""
+        return type(self)(self._address, [config])
 
     def open(
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
@@ -51,7 +56,7 @@ class RayBackend(LocalBackend):
         if read_only:
             return super().open(folder, workers, read_only, deployment_ref)
         with ExitStack() as stack:
-            listener = stack.enter_context(self.listening(WorkerDemand(workers)))
+            listener = stack.enter_context(self.listening(WorkerDemand(self._runs, workers)))
             connection = ListeningBackend(listener).open(folder, workers)
             placed = stack.pop_all()
 
@@ -96,7 +101,7 @@ def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
                 stack.callback(ray.shutdown)
             # Only this run's workers have the token, so nobody has to be told of it.
             token = secrets.token_bytes(32)
-            listener = Listener(Address(node_address(ray), 0), token, badge())
+            listener = Listener(Address(node_address(ray), 0), token, driver_badge(demand.runs))
         except (RayError, DialInError) as error:
             raise UserError(f"back-end ray: {error}") from None
         stack.callback(listener.close)

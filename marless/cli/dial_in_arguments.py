@@ -3,11 +3,12 @@
 import os
 import socket
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from marless.backends.base import WorkerDemand
 from marless.cli import arguments as common
@@ -51,7 +52,7 @@ def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager
     """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
     which is asked for this `demand`; raises `UserError` where they cannot."""
     if not (options.backend or options.address):
-        return listening(options)
+        return listening(options, demand.runs)
     _refuse_unless_listening(options)
     if options.listen:
         raise UserError(
@@ -61,14 +62,15 @@ def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager
 
 
 @contextmanager
-def listening(options: Namespace) -> "Iterator[Listener | None]":
-    """Within the block workers may dial in, if the command is to listen; raises `UserError` where it cannot."""
+def listening(options: Namespace, runs: Sequence[RunConfig]) -> "Iterator[Listener | None]":
+    """Within the block workers that can serve the runs may dial in, if the command is to listen; raises `UserError`
+    where it cannot."""
     if options.listen is None:
         _refuse_unless_listening(options)
         yield None
         return
     with remote_errors():
-        listener = _listener(options)
+        listener = _listener(options, runs)
     try:
         yield listener
     finally:
@@ -107,14 +109,14 @@ def remote_errors() -> Iterator[None]:
         raise UserError(str(error)) from None
 
 
-def _listener(options: Namespace) -> "Listener":
+def _listener(options: Namespace, runs: Sequence[RunConfig]) -> "Listener":
     from infra.remote.addresses import address_of
     from infra.remote.listener import Listener
-    from marless.backends.badge import badge
+    from marless.backends.badge import driver_badge
 
     address, tls = address_of(options.listen), _tls(options)
     secret = token(options.token_file, make=True)
-    listener = Listener(address, secret, badge(), tls, options.any_processor)
+    listener = Listener(address, secret, driver_badge(runs), tls, options.any_processor)
     host = listener.address.host
     here = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
     command = f"{program_name()} worker {listener.address._replace(host=here)}"

@@ -3,6 +3,7 @@
 import msgspec
 
 from coordinator.config import toml_dump
+from coordinator.config.exactness import is_exact
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.apply import apply
 from coordinator.core.decide import limit_reached
@@ -66,9 +67,10 @@ def continue_run(
     return identity if config == old else _record_limits(folder, identity, config)
 
 
-def with_processors(folder: RunFolder, identity: Identity, backend: Connection) -> Identity:
-    """The plan of a run that begins or goes on with these workers: it says so where their processors may be any."""
-    if not backend.any_processor or identity.any_processor:
+def with_processors(folder: RunFolder, identity: Identity, config: RunConfig, backend: Connection) -> Identity:
+    """The plan of a run that begins or goes on with these workers: it says so where their processors may be any, and
+    its bytes depend on them."""
+    if not backend.any_processor or identity.any_processor or is_exact(config):
         return identity
     identity = msgspec.structs.replace(identity, any_processor=True)
     folder.identify(identity)

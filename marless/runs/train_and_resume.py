@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.config.config_keys import general
 from coordinator.config.defaults import suits_kernels
+from coordinator.config.exactness import is_exact
 from coordinator.config.loading import convert, override
 from coordinator.config.schema import Functions, RunConfig
 from coordinator.drive import run_manifest
@@ -128,7 +129,7 @@ def _drive(
 
     Workers start first: while they import what they need, this process does.
     """
-    backend = drive.backend(backend)
+    backend = drive.backend(backend).for_run(config)
     if backend.workers_dial_in:
         refuse_gpu_elsewhere(config.algorithm.device)
     try:
@@ -148,7 +149,7 @@ def _drive(
             return identity
         from marless.runs.beginning import with_processors
 
-        identity = with_processors(folder, identity, connection)
+        identity = with_processors(folder, identity, config, connection)
         if drive.detach:
             return detach(folder, config, identity, connection)
         return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
@@ -193,6 +194,8 @@ def unchanged(folder: RunFolder, identity: Identity, settings: Sequence[str] = (
     changes = provenance.differences(identity.environment_fingerprint, provenance.fingerprint_of(config))
     naming = _code_settings(config)
     changes = {part: change for part, change in changes.items() if naming.get(part) not in settings}
+    if is_exact(config):
+        changes.pop("machine", None)
     if changes:
         what = f"{folder.name} would go on with other bytes: {', '.join(changes.values())}; go back to that"
         if not changes.keys() <= naming.keys():

@@ -142,7 +142,7 @@ class PooledRun:
         else:
             config = self.run.config
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
-        identity = with_processors(folder, identity, connection)
+        identity = with_processors(folder, identity, config, connection)
         connection.serve(config.resources)
         view, start_time = _Progress(self.run), time.monotonic()
         session = Session(folder, config, identity, connection, view, self._stopping, start_time, alone=False)

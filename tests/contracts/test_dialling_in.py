@@ -15,6 +15,7 @@ from asking import ask, begin, collect, said
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec.structs import replace
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
 from infra.local.file_storage import FileStorage
@@ -132,6 +133,25 @@ def test_another_processor_is_refused_unless_any_will_do():
         assert "an older one" in told(listener, "--any-processor")
     with listening(any_processor=True) as listener, serving(listener, badge=other):
         idle(listener, 1)
+
+
+def test_a_worker_without_kernels_is_refused_where_runs_compute_by_them():
+    with closing(Listener(HERE, TOKEN, replace(BADGE, kernels=True))) as listener:
+        assert "algorithm.engine=native" in refusal(listener)
+        assert told(listener, "C compiler").startswith("refused a worker of 127.0.0.1")
+        with serving(listener, badge=replace(BADGE, kernels=True)):
+            idle(listener, 1)
+    with listening() as listener, serving(listener), serving(listener, badge=replace(BADGE, kernels=True)):
+        idle(listener, 2)
+
+
+def test_any_processor_serves_runs_that_have_the_same_bytes_on_each():
+    with (
+        closing(Listener(HERE, TOKEN, replace(BADGE, processor=""))) as listener,
+        serving(listener, badge=replace(BADGE, processor="an older one")),
+        serving(listener),
+    ):
+        idle(listener, 2)
 
 
 def test_a_proof_that_was_heard_before_is_worth_nothing():

@@ -14,7 +14,7 @@ from functions.native.kernels import BLOCK, address, kernels
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Head, head_of_network
 from functions.nn.layers import Array, Layer
-from functions.nn.native.calls import covers, room_for
+from functions.nn.native.calls import covers, perceptron_parameters, room_for
 from functions.nn.shape import Network, stored_order
 
 # Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
@@ -44,7 +44,7 @@ class NativeNetworks:
         for agent in range(self._agents):
             flat = np.concatenate([stack[agent].ravel() for stack in stacks])
             place = ctypes.byref(fields, agent * each)
-            kernels().network_pack(place, address(flat, np.float32, flat.shape))
+            kernels().network_pack(place, address(flat, np.float32, (perceptron_parameters(network),)))
 
     def head(self, kind: AgentClass) -> Head:
         """The action head of agents of the class."""
@@ -57,16 +57,11 @@ class NativeNetworks:
         """Outputs ``[n, blocks, E, width]`` of inputs ``[n, blocks, E, F]``."""
         for layer in self._normalisers:
             inputs, _ = layer.forward(inputs)
-        rows = inputs.shape[:-1]
-        outputs = np.empty((*rows, self._network.sizes[-1]), np.float32)
+        _, blocks, envs, _ = inputs.shape
         inputs = np.ascontiguousarray(inputs, np.float32)
-        kernels().networks_forward(
-            self._room[0],
-            self._agents,
-            address(inputs, np.float32, (self._agents, *rows[1:], self._network.sizes[0])),
-            rows[1] * rows[2],
-            outputs.ctypes.data,
-        )
+        place = address(inputs, np.float32, (self._agents, blocks, envs, self._network.sizes[0]))
+        outputs = np.empty((self._agents, blocks, envs, self._network.sizes[-1]), np.float32)
+        kernels().networks_forward(self._room[0], self._agents, place, blocks * envs, outputs.ctypes.data)
         return outputs, None
 
 
@@ -90,6 +85,8 @@ class NativeChoice(OneChoice):
         """See `functions.nn.discrete.draw`."""
         if outputs.dtype != np.float32:
             return super().draw(outputs, log_std, noise)
+        if self.width < 1:
+            raise ValueError("a choice among no actions")
         logits, uniforms = np.ascontiguousarray(outputs), np.ascontiguousarray(noise)
         actions, log_p = np.empty(noise.shape, np.int64), np.empty(noise.shape, np.float32)
         planes = np.empty((self.width, 2, BLOCK), np.float32)

@@ -25,6 +25,10 @@ _MOST_LAYERS = 16
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
 # The bytes of a cache line, at which the arrays of a network begin.
 _ALIGNMENT = 64
+# Of rows, and of a layer's units: sums of products of two of them stay far below 2^63.
+_MOST_NUMBERS = 2**27
+# An optimiser has taken fewer steps, and takes one more without an overflow.
+_MOST_STEPS = 2**62
 
 
 Room = tuple[ctypes.Array[ctypes.c_char], Array]
@@ -36,6 +40,8 @@ class Optimiser:
 
     def __init__(self, parameters: Array, first: Array, second: Array, steps: int, *settings: float) -> None:
         """`settings` are the step size, epsilon and the cap on the gradient's norm."""
+        if not 0 <= steps < _MOST_STEPS:
+            raise ValueError(f"an optimiser that has taken {steps} steps")
         self.parameters, self.first, self.second = parameters, first, second
         self.gradient = np.zeros_like(parameters)
         vectors = (parameters, first, second, self.gradient)
@@ -70,20 +76,19 @@ class Perceptron:
 
     def __init__(self, network: Network) -> None:
         self._network, self._most_rows = network, -1
-        self._perceptron_parameters = network.parameters - network.gaussian * network.sizes[-1]
+        self._perceptron_parameters = perceptron_parameters(network)
         self._room: Room
 
     def forward(self, parameters: Array, inputs: Array) -> Array:
         """Outputs ``[B, out]`` of rows ``[B, in]``."""
-        rows = self._make_room(len(inputs))
-        outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
-        kernels().network_forward(
-            self._room[0],
+        rows = len(inputs)
+        places = (
             address(parameters, np.float32, (self._perceptron_parameters,)),
             address(inputs, np.float32, (rows, self._network.sizes[0])),
-            rows,
-            outputs.ctypes.data,
         )
+        self._make_room(rows)
+        outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
+        kernels().network_forward(self._room[0], *places, rows, outputs.ctypes.data)
         return outputs
 
     def backward(self, grad_output: Array, gradient: Array) -> None:
@@ -116,7 +121,7 @@ class Perceptron:
         )
         passes = PassesFields(
             address(inputs, np.float32, (len(inputs), self._network.sizes[0])),
-            address(order, np.int64, order.shape),
+            address(order, np.int64, (len(order),)),
             edges.ctypes.data,
             minibatches,
             *(array.ctypes.data for array in training),
@@ -125,16 +130,19 @@ class Perceptron:
         kernels().network_train(self._room[0], byref(optimiser.fields), byref(passes), policy, values)
         return training
 
-    def _make_room(self, rows: int) -> int:
+    def _make_room(self, rows: int) -> None:
         """Makes room for passes over so many rows; what the smaller room held is lost."""
-        if rows <= self._most_rows:
-            return rows
-        self._room, self._most_rows = room_for(self._network, rows, 1, trains=True), rows
-        return rows
+        if rows > self._most_rows:
+            self._room, self._most_rows = room_for(self._network, rows, 1, trains=True), rows
 
 
 def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room:
-    """So many networks of one shape, for passes over `most_rows` rows, forward ones alone unless `trains`."""
+    """So many networks of one shape, for passes over `most_rows` rows, forward ones alone unless `trains`.
+
+    Raises `ValueError` for networks that the kernels do not cover, and for rows that no memory holds.
+    """
+    if not _covers(network) or max(*network.sizes, most_rows) > _MOST_NUMBERS:
+        raise ValueError(f"{most_rows} rows of {network}: the kernels do not compute that")
     each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
     fields = ctypes.create_string_buffer(count * each)
     places = [byref(fields, number * each) for number in range(count)]
@@ -147,12 +155,21 @@ def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room
     return fields, memory
 
 
+def perceptron_parameters(network: Network) -> int:
+    """How many of the network's parameters are its layers', which come first; a `log_std` is none of them."""
+    return network.parameters - network.gaussian * network.sizes[-1]
+
+
 def covers(network: Network, parameters: Array) -> bool:
     """Whether the kernels compute the passes of the network with these parameters."""
+    return parameters.dtype == np.float32 and _covers(network)
+
+
+def _covers(network: Network) -> bool:
     return (
-        parameters.dtype == np.float32
-        and not network.recurrent
-        and len(network.sizes) - 1 <= _MOST_LAYERS
+        not network.recurrent
+        and 1 <= len(network.sizes) - 1 <= _MOST_LAYERS
+        and min(network.sizes) >= 1
         and network.activation in _ACTIVATIONS
         and network.norm in (None, LayerNorm)
     )

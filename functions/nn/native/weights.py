@@ -10,7 +10,7 @@ from functions.native.kernels import RowIndices
 from functions.nn import recurrent
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
-from functions.nn.native.calls import Optimiser, Perceptron, Training
+from functions.nn.native.calls import Optimiser, Perceptron, Training, perceptron_parameters
 from functions.nn.native.losses import NativeLoss
 from functions.nn.networks import Weights
 from functions.nn.shape import Network
@@ -40,7 +40,7 @@ class PerceptronWeights(Weights):
 
     def __init__(self, network: Network, parameters: Array) -> None:
         self._network, self._parameters = network, parameters
-        self._size = network.parameters - network.gaussian * network.sizes[-1]
+        self._size = perceptron_parameters(network)
         self._perceptron = Perceptron(network)
         self._latest: PerceptronTrace | None = None
 

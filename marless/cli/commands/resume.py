@@ -36,5 +36,5 @@ def run(options: Namespace) -> int:
     """Goes on with a run that did not finish; the exit code says how it ended."""
     name, settings = common.run_and_settings(options)
     folder = playable(name, options.trust)
-    with dial_in.listening(options) as listener:
+    with dial_in.listening(options, [folder.config()]) as listener:
         return report_ending(resume(folder, settings, common.drive(options, listener), options.address))

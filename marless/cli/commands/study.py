@@ -82,9 +82,10 @@ def run(options: Namespace) -> int:
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
     assert file is not None
-    with dial_in.serving(options, _demand(file)) as listener, Signals() as signals, RunFolder(folder).driving():
+    with Signals() as signals, RunFolder(folder).driving():
         study = open_study(folder, file)
-        result = train_study(study, signals, choose_study_view(options.json), listener)
+        with dial_in.serving(options, _demand(study)) as listener:
+            result = train_study(study, signals, choose_study_view(options.json), listener)
         return _report(options, study, result, signals)
 
 
@@ -116,12 +117,12 @@ def _names_cloud(options: Namespace) -> bool:
     return options.backend in registry.remote_names()
 
 
-def _demand(file: StudyFile) -> WorkerDemand:
+def _demand(study: Study) -> WorkerDemand:
     """A worker has the part of a core that is its own where all are at work, and its part of the memory."""
-    size = file.pool
+    size, runs = study.file.pool, [run.config for run in study.runs]
     slots = size.slots or cores()
     part = min(1.0, size.cores / slots) if size.cores else 1.0
-    return WorkerDemand(slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
+    return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
 
 
 def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:

@@ -32,6 +32,6 @@ def run(options: Namespace) -> int:
     """Trains; the exit code says how it ended."""
     config = load(*common.split(options.settings))
     location = RunLocation(common.chosen_backend(options), options.tenant, options.region)
-    with dial_in.listening(options) as listener:
+    with dial_in.listening(options, [config]) as listener:
         _, ending = train(config, location, common.drive(options, listener), options.run)
     return report_ending(ending)

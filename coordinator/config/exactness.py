@@ -1,0 +1,37 @@
+"""Which runs have the same bytes on every type of processor: see decision 35."""
+
+from coordinator.config.defaults import suits_kernels
+from coordinator.config.schema import RunConfig
+from coordinator.config.task_defaults import family
+from functions.algorithms.specification import AlgorithmConfig
+from functions.environments.base import EnvTask
+from functions.environments.task_names import EXACT_PHYSICS
+
+_ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex")
+# Rules that choose by summaries of policies and distil them are not among them.
+_SHARING = ("none", "all", "groups")
+# Settings of algorithms at which something is computed that differs between processors: the power of a priority, and a
+# module's mixing network.
+_INEXACT = ("priority", "mixer")
+
+
+def is_exact(config: RunConfig) -> bool:
+    """Whether tests compare, between types of processors, all that the run computes; others may be exact, too."""
+    has_opponents = config.opponents.side is not None or config.league.rule != "none"
+    has_origin = config.base.policies is not None or config.offline.dataset is not None
+    learns_at_once = not (config.pipeline.lag or config.pipeline.rollouts)
+    by_rules = config.sharing.rule in _SHARING and config.scaling.rule == "constant"
+    is_plain = learns_at_once and by_rules and not (has_opponents or has_origin)
+    return is_plain and _is_exact_algorithm(config.algorithm) and _is_exact_task(config.task)
+
+
+def _is_exact_algorithm(algorithm: AlgorithmConfig) -> bool:
+    if algorithm.engine != "native" or algorithm.name not in _ALGORITHMS or not suits_kernels(algorithm):
+        return False
+    return "cosine" not in algorithm.schedules.values() and not any(getattr(algorithm, name, None) for name in _INEXACT)
+
+
+def _is_exact_task(task: EnvTask) -> bool:
+    options = task.options
+    is_exact_world = family(task.name) == "mpe/" and options.get(EXACT_PHYSICS) is True
+    return is_exact_world and not (options.get("continuous_actions") or task.judge)

@@ -1,0 +1,64 @@
+"""Which runs are taken for equal on every type of processor, and what they ask of workers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from built_kernels import needs_kernels
+
+from coordinator.config.exactness import is_exact
+from coordinator.config.loading import load
+from marless.backends.badge import badge, driver_badge
+from marless.reports import provenance
+
+PUBLISHED = tomllib.loads((Path(__file__).parents[3] / "docs/data/hashes.toml").read_text("utf-8"))
+NATIVE = "algorithm.engine=native"
+
+
+@pytest.mark.parametrize("run", PUBLISHED["runs"], ids=lambda run: "-".join(run["settings"][:2]))
+def test_every_run_with_a_published_hash_is_exact(run):
+    assert is_exact(load(None, [*PUBLISHED["settings"], *run["settings"]]))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["algorithm.engine=numpy"],
+        [NATIVE, "task.options.exact_physics=false"],
+        [NATIVE, "task.options.continuous_actions=true"],
+        [NATIVE, "task.name=toy/signal"],
+        [NATIVE, "algorithm.recurrent=true"],
+        [NATIVE, "algorithm.lr_schedule=cosine"],
+        [NATIVE, "algorithm.name=iql", "algorithm.priority=0.6"],
+        [NATIVE, "algorithm.name=isac"],
+        [NATIVE, "algorithm.name=masac"],
+        [NATIVE, "algorithm.name=iddpg"],
+        [NATIVE, "algorithm.name=maddpg"],
+        [NATIVE, "sharing.rule=dynamic"],
+        [NATIVE, "sharing.rule=roles"],
+        [NATIVE, "scaling.rule=gns", "scaling.rollouts=4"],
+        [NATIVE, "pipeline.lag=1"],
+        [NATIVE, "pipeline.rollouts=1", "scaling.rollouts=2", "algorithm.epochs=1", "algorithm.num_minibatches=1"],
+        [NATIVE, "task.name=mpe/simple_tag", "opponents.side=1"],
+    ],
+    ids=lambda settings: "-".join(settings[1:]) or "numpy",
+)
+def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
+    assert not is_exact(load(None, settings))
+
+
+@needs_kernels
+def test_drivers_ask_for_kernels_and_processors_where_their_runs_need_them():
+    numpy, exact, native = (
+        load(None, settings) for settings in (["algorithm.engine=numpy"], [NATIVE], [NATIVE, "task.name=toy/signal"])
+    )
+    asked = {"numpy": [numpy], "exact": [exact], "native": [exact, native], "both": [exact, numpy]}
+    badges = {name: driver_badge(runs) for name, runs in asked.items()}
+    here = provenance.machine()
+    assert {name: (each.processor, each.kernels) for name, each in badges.items()} == {
+        "numpy": (here, False),
+        "exact": ("", True),
+        "native": (here, True),
+        "both": (here, True),
+    }
+    assert badge().kernels and {each.program for each in badges.values()} == {badge().program}
