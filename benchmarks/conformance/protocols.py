@@ -147,7 +147,12 @@ def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
 def _native(cases: list[Case]) -> list[Case]:
     """The cases that numpy trained, by native kernels."""
     return [
-        replace(case, treatment="native", settings={**case.settings, "algorithm.engine": "native"})
+        replace(
+            case,
+            treatment=f"{case.treatment}-native",
+            seeds=_FULL_SEEDS,
+            settings={**case.settings, "algorithm.engine": "native"},
+        )
         for case in cases
         if case.algorithm in _TRAINED_BY_NUMPY
     ]
@@ -339,6 +344,7 @@ FULL = Protocol(
         [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
         _foraging("8x8-2p-2f-coop"),
         _spread("terminal", 4_000_000, 2_000_000),
+        _native(_quick()),
         _native(_spread("terminal", 4_000_000, 2_000_000)),
         # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
