@@ -16,7 +16,7 @@ from benchmarks.conformance import measures, outcomes, pictures, protocols, reco
 from benchmarks.conformance.campaign import Folders, ProtocolCampaign
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
-from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, STARCRAFT
+from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, QUICK_BAR, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
 from coordinator.file_reading import UnreadableFile
 from functions.algorithms.ppo import ippo
@@ -103,7 +103,8 @@ def test_the_long_protocol_keeps_the_benchmarks_terms():
             assert "evaluation.episodes" not in settings
     spread = [case for case in FULL.cases if case.task == "simple_spread_3" and case.bar is not None]
     assert {case.algorithm: case.bar for case in spread if case.treatment == "long"} == {"mappo": -26.5, "ippo": -27.5}
-    assert {case.algorithm: case.bar for case in spread if case.treatment != "long"} == {
+    assert {case.bar for case in spread if case.treatment == "quick-native"} == {QUICK_BAR}
+    assert {case.algorithm: case.bar for case in spread if case.treatment not in ("long", "quick-native")} == {
         "mappo": -33,
         "ippo": -34,
         "vdn": -33,
