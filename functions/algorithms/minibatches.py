@@ -93,9 +93,6 @@ class Samples(Protocol):
     def part(self, pieces: RowIndices) -> Minibatch:
         """The minibatch of these pieces."""
 
-    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
-        """The minibatches of the pieces between successive bounds."""
-
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         """The pieces with at least one of the marked rows ``[B]``."""
 
@@ -118,11 +115,6 @@ class Independent(Samples):
 
     def part(self, pieces: RowIndices) -> Minibatch:
         return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
-
-    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
-        # The rows are picked at once, which is faster than minibatch by minibatch.
-        inputs = np.take(self.inputs, pieces, axis=0)
-        return (Minibatch(pieces[start:end], inputs[start:end]) for start, end in itertools.pairwise(bounds))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         return np.flatnonzero(rows)
@@ -155,9 +147,6 @@ class Chunks(Samples):
         rows, at = self.places(pieces)
         return Minibatch(rows, inputs, starts, self.first[pieces], at)
 
-    def parts(self, pieces: RowIndices, bounds: Sequence[int]) -> Iterable[Minibatch]:
-        return (self.part(pieces[start:end]) for start, end in itertools.pairwise(bounds))
-
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
         return np.flatnonzero(((self.rows >= 0) & rows[self.rows]).any(axis=0))
 
@@ -189,8 +178,9 @@ class Minibatches:
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Minibatch by minibatch, in this process's memory."""
-        for order in self.orders:
-            yield from self.samples.parts(*order)
+        for pieces, bounds in self.orders:
+            for start, end in itertools.pairwise(bounds):
+                yield self.samples.part(pieces[start:end])
 
 
 def training_samples(

@@ -37,7 +37,6 @@ class Layer:
         mark: The name of the empty tensor that stands for this activation in storage.
         is_norm: Whether its parameters stand behind those of all layers that are no norms.
         elementwise: Whether every output depends on the input at its place alone.
-        saves_outputs: Whether `backward` needs the outputs, or another step does, so that nobody may overwrite them.
     """
 
     kind: ClassVar[str]
@@ -47,7 +46,6 @@ class Layer:
     mark: ClassVar[str] = ""
     is_norm: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
-    saves_outputs: ClassVar[bool] = False
 
     def __init__(self, *parameters: Array) -> None:
         """Subclasses are dataclasses."""
@@ -172,7 +170,6 @@ class Tanh(Layer):
 
     kind: ClassVar[str] = "tanh"
     elementwise: ClassVar[bool] = True
-    saves_outputs: ClassVar[bool] = True
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
         outputs = np.tanh(values, out=out)
@@ -192,7 +189,6 @@ class Relu(Layer):
     kind: ClassVar[str] = "relu"
     mark: ClassVar[str] = "relu"
     elementwise: ClassVar[bool] = True
-    saves_outputs: ClassVar[bool] = True
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
         outputs = np.maximum(values, 0, out=out)
@@ -240,7 +236,6 @@ class Gru(Layer):
     names: ClassVar[tuple[str, ...]] = ("gru_x", "gru_h", "gru_bx", "gru_bh")
     has_number: ClassVar[bool] = False
     entry: ClassVar[tuple[str, ...]] = ("x", "bx")
-    saves_outputs: ClassVar[bool] = True
 
     x: Array
     h: Array
@@ -287,14 +282,12 @@ def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tupl
 
     The state is None without a recurrent layer. Layers may be those of several networks, their parameters stacked.
     """
-    spare = None  # an array that a layer may write its outputs into
     for layer in layers:
         if isinstance(layer, Gru):
             assert state is not None
             values = state = layer.step(values, state)
         else:
-            values, _ = layer.forward(values, spare)
-        spare = None if layer.saves_outputs else values
+            values, _ = layer.forward(values)
     return values, state
 
 

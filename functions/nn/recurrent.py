@@ -108,15 +108,13 @@ class Weights(NamedTuple):
         caches: list[Any] = []
         sequences = inputs.shape[:-1]
         values = inputs.reshape(-1, inputs.shape[-1]) if self.hidden_size else inputs
-        spare = None  # an array that a layer may write its outputs into
         for layer in self.layers:
             if isinstance(layer, Gru):
                 steps = values.reshape(*sequences, values.shape[-1])
                 cache = gru.forward(layer, steps, starts, first, burn_in)
                 values = cache.hidden.reshape(-1, cache.hidden.shape[-1])
             else:
-                values, cache = layer.forward(values, spare)
-            spare = None if layer.saves_outputs else values
+                values, cache = layer.forward(values)
             caches.append(cache)
         return Trace(values.reshape(*sequences, values.shape[-1]), caches)
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from functions.environments.base import (
     ActionArray,
     AgentClass,
-    BoolArray,
     EnvSpec,
     FloatArray,
     Observation,
@@ -98,11 +97,6 @@ class Engine:
         self.before_reset: Callable[[], None] | None = None
         # The furthest coordinates when the episodes' first states were drawn.
         self._reach: Real = np.zeros(num_envs)
-        agents = len(scenario.agents)
-        self._alive = _constant(True, (num_envs, agents))
-        self._unterminated = _constant(False, (num_envs, agents))
-        self._running = _constant(False, (num_envs,))
-        self._ended = _constant(True, (num_envs,))
 
     def reset(self, rng: np.random.Generator) -> Observation:
         return self.reset_blocks((rng,))
@@ -131,11 +125,12 @@ class Engine:
         rewards = np.empty((len(self.spec.agents), self.num_envs))
         self._scenario.reward(self._world, rewards)
         observation = self._observe()
+        unterminated, no_end = np.zeros(observation.alive.shape, np.bool_), np.zeros(self.num_envs, np.bool_)
         if self._cycle < self.spec.horizon:
-            return Step(observation, rewards.T, self._unterminated, self._running, self._running)
+            return Step(observation, rewards.T, unterminated, no_end, no_end)
         if self.before_reset is not None:
             self.before_reset()
-        return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=observation)
+        return Step(self._restart(), rewards.T, unterminated, ~no_end, ~no_end, final=observation)
 
     def close(self) -> None:
         """Holds nothing to free."""
@@ -212,7 +207,7 @@ class Engine:
         self._scenario.observe(self._world, self._features)
         # New arrays, contiguous by agent, because callers keep them and multiply them per agent.
         values = tuple(rows.transpose(0, 2, 1).copy().swapaxes(0, 1) for rows in self._features)
-        return Observation(values, self._alive)
+        return Observation(values, np.ones((self.num_envs, len(self.spec.agents)), np.bool_))
 
 
 def _spec(scenario: Scenario, horizon: int, continuous: bool) -> EnvSpec:
@@ -221,10 +216,3 @@ def _spec(scenario: Scenario, horizon: int, continuous: bool) -> EnvSpec:
         classes = tuple(in_numbers(kind, scenario.agents[kind.agents[0]], scenario.words) for kind in classes)
     names = tuple(body.name for body in scenario.agents)
     return EnvSpec(agents=names, classes=classes, horizon=horizon, sides=scenario.sides)
-
-
-def _constant(value: bool, shape: tuple[int, ...]) -> BoolArray:
-    """A read-only array that all steps share."""
-    array = np.full(shape, value)
-    array.flags.writeable = False
-    return array

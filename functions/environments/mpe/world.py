@@ -97,11 +97,9 @@ class World:
             return
         if self._contacts:
             self._collide()
-        np.multiply(self._speeds, TIME_STEP, out=self._change)
-        np.add(self._moving, self._change, out=self._moving)
+        self._moving += self._speeds * TIME_STEP
         self._speeds *= 1 - DAMPING
-        np.multiply(self._pushes, TIME_STEP, out=self._change)
-        self._speeds += self._change
+        self._speeds += self._pushes * TIME_STEP
         if self._limited:
             self._limit_speed()
         self.measure()
@@ -144,7 +142,6 @@ class World:
         self._moving = self.position[movers]
         self._speeds = self.velocity[movers]
         self._pushes = self._force[movers]
-        self._change: Real = np.zeros_like(self._speeds)
         self._max_speed: Real = np.array([body.max_speed for body in agents[movers]])[:, None]
         self._limited = bool(np.isfinite(self._max_speed).any())
 
@@ -158,29 +155,23 @@ class World:
         ]
         self._pairs: Numbers = np.array([a * len(self.position) + b for a, b in pairs], np.int64)
         self._reach: Real = np.array([bodies[a].size + bodies[b].size for a, b in pairs])[:, None]
-        self._apart: Real = np.zeros((len(pairs), self.num_envs))
-        self._overlap: Real = np.zeros_like(self._apart)
-        self._push: Real = np.zeros((len(pairs), 2, self.num_envs))
         forces = [*self._force, *[None] * (self.bodies - self.agents)]
-        self._contacts = [(forces[a], forces[b], push) for (a, b), push in zip(pairs, self._push, strict=True)]
+        self._contacts = [(forces[a], forces[b]) for a, b in pairs]
 
     def _collide(self) -> None:
         """Adds the contact forces: k log(1 + exp(overlap / k)) along the line of centres, at any distance."""
-        apart, overlap, push = self._apart, self._overlap, self._push
-        # mode="clip" lets take write into `out` unbuffered; no index is out of range.
-        np.take(self.distance.reshape(-1, self.num_envs), self._pairs, axis=0, out=apart, mode="clip")
-        np.take(self.relative.reshape(-1, 2, self.num_envs), self._pairs, axis=0, out=push, mode="clip")
-        np.subtract(self._reach, apart, out=overlap)
-        overlap /= CONTACT_MARGIN
+        apart = self.distance.reshape(-1, self.num_envs).take(self._pairs, axis=0)
+        push = self.relative.reshape(-1, 2, self.num_envs).take(self._pairs, axis=0)
+        overlap = (self._reach - apart) / CONTACT_MARGIN
         self.softplus(overlap)
         overlap *= CONTACT_MARGIN
         push *= CONTACT_FORCE
         push /= apart[:, None]
         push *= overlap[:, None]
-        for first, second, away in self._contacts:
-            np.subtract(first, away, out=first)
+        for (first, second), away in zip(self._contacts, push, strict=True):
+            first -= away
             if second is not None:
-                np.add(second, away, out=second)
+                second += away
 
     def _limit_speed(self) -> None:
         squares = np.square(self._speeds)

@@ -12,7 +12,7 @@ from engine_rounds import COMPARABLE, SETTINGS, trained
 from functions.algorithms.engine import OptimiserSettings, engine_of
 from functions.algorithms.engines.torch_engine import ResidentSamples
 from functions.algorithms.group_inputs import observations
-from functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
+from functions.algorithms.minibatches import Independent, Minibatches, shuffled_minibatches, training_samples
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.environments.base import AgentClass, EnvSpec
 from functions.nn import recurrent
@@ -54,7 +54,7 @@ class Lent(Independent):
         type(self).asked += 1
         return super().network_inputs()
 
-    def parts(self, pieces, bounds):
+    def part(self, pieces):
         raise AssertionError("picked on the processor")
 
 
@@ -74,7 +74,7 @@ def test_a_minibatch_on_the_device_is_the_one_in_the_processors_memory(remembers
     minibatches = shuffled_minibatches(pieces, np.random.default_rng(1), epochs=2, count=3)
     orders = list(minibatches.orders)
     found = [part for order in orders for part in ResidentSamples(pieces, weights).parts(order)]
-    expected = [part for order in orders for part in pieces.parts(*order)]
+    expected = list(Minibatches(pieces, orders))
     assert len(found) == len(expected) == 6
     for own, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(own.places.rows, other.rows)
