@@ -65,7 +65,7 @@ class _Native:
 
 def _apply(function: int, numbers: Array) -> Array:
     results = np.array(numbers, np.float32, order="C")
-    kernels().elementwise(function, results.ctypes.data, results.size, results.ctypes.data)
+    kernels().elementwise(function, results.ctypes.data, results.size)
     return results.astype(numbers.dtype, copy=False)
 
 

@@ -31,7 +31,7 @@ INLINE vf short_expm1(vf r) {
 }
 
 INLINE vf exponential(vf x) {
-    vf bounded = where(x > 89.0f, all(89.0f), where(x < -104.0f, all(-104.0f), x)); /* NaN stays */
+    vf bounded = least(all(89.0f), most(all(-104.0f), x)); /* NaN stays */
     vf times;
     vi exponent = halvings(bounded, &times), half = exponent >> 1; /* in two steps: subnormal and infinite results */
     vf rest = fused(times, all(-LN2_LOW), fused(times, all(-LN2_HIGH), bounded));
@@ -39,18 +39,34 @@ INLINE vf exponential(vf x) {
     return fused(short_expm1(rest), scale, scale) * power_of_two(exponent - half);
 }
 
+/* Vectors that go together, step by step, as a processor computes the others while it waits for the result of one. */
+#define GROUP 4
+#define EACH UNROLLED for (int each = 0; each < GROUP; each++)
+
 /* tanh |x| = m / (m + 2) for m = e^(2|x|) - 1, which is accurate near 0 too. */
-INLINE vf hyperbolic_tangent(vf x) {
-    vf size = magnitude(x);
-    vf bounded = where(size > 10.0f, all(20.0f), size + size); /* NaN stays */
-    vf times;
-    vf scale = power_of_two(halvings(bounded, &times));
-    vf rest = fused(times, all(-LN2_LOW), fused(times, all(-LN2_HIGH), bounded));
-    vf m = fused(short_expm1(rest), scale, scale - 1.0f);
-    vf below = m + 2.0f, lost = m - (below - 2.0f), quotient = m / below;
-    lost = where(quotient < 0.5f, lost, all(0)); /* from there on the sum loses less than the quotient does */
-    quotient = fused(quotient * lost, fused(quotient, all(0.5f), all(-0.5f)), quotient); /* 1 / below = (1 - q) / 2 */
-    return number(bits(quotient) | (bits(x) & SIGN));
+INLINE void tangents_of_group(float *numbers) {
+    vf x[GROUP], bounded[GROUP], times[GROUP], scale[GROUP], rest[GROUP], m[GROUP], quotient[GROUP], lost[GROUP];
+    EACH x[each] = load(numbers + each * LANES);
+    EACH bounded[each] = magnitude(x[each]) + magnitude(x[each]);
+    EACH bounded[each] = least(all(20.0f), bounded[each]); /* NaN stays */
+    EACH scale[each] = power_of_two(halvings(bounded[each], &times[each]));
+    EACH rest[each] = fused(times[each], all(-LN2_LOW), fused(times[each], all(-LN2_HIGH), bounded[each]));
+    EACH m[each] = fused(short_expm1(rest[each]), scale[each], scale[each] - 1.0f);
+    EACH quotient[each] = m[each] / (m[each] + 2.0f);
+    EACH lost[each] = m[each] - ((m[each] + 2.0f) - 2.0f);
+    /* from 1/2 on the sum loses less than the quotient does */
+    EACH lost[each] = where(quotient[each] < 0.5f, lost[each], all(0));
+    EACH rest[each] = fused(quotient[each], all(0.5f), all(-0.5f)); /* 1 / (m + 2) = (1 - quotient) / 2 */
+    EACH quotient[each] = fused(quotient[each] * lost[each], rest[each], quotient[each]);
+    EACH store(numbers + each * LANES, number(bits(quotient[each]) | (bits(x[each]) & SIGN)));
+}
+
+INLINE void hyperbolic_tangents(float *numbers, int64_t count) {
+    for (; count >= GROUP * LANES; count -= GROUP * LANES, numbers += GROUP * LANES) tangents_of_group(numbers);
+    float rest[GROUP * LANES] = {0};
+    memcpy(rest, numbers, count * sizeof(float));
+    tangents_of_group(rest);
+    memcpy(numbers, rest, count * sizeof(float));
 }
 
 /* x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); the polynomial is that of Moshier's Cephes library, logf. */

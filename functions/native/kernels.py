@@ -61,7 +61,7 @@ class PassesFields(Structure):
 _KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sources": (c_uint64, ()),
     "runs_here": (c_int64, ()),
-    "elementwise": (None, (c_int64, c_void_p, c_int64, c_void_p)),
+    "elementwise": (None, (c_int64, c_void_p, c_int64)),
     "network_bytes": (c_int64, ()),
     "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_int64)),
     "network_place": (None, (c_void_p, c_void_p)),

@@ -22,6 +22,7 @@
 #define LANES 8
 #endif
 #define VECTORS (BLOCK / LANES)
+#define HALF 8
 #ifdef __clang__
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else
@@ -31,12 +32,13 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias)); /* overflows as C defines it */
 
 INLINE int64_t padded(int64_t width) { return (width + BLOCK - 1) / BLOCK * BLOCK; }
-/* The numbers of the vectors that hold a row. */
-INLINE int64_t filled(int64_t width) { return (width + LANES - 1) / LANES * LANES; }
+/* The numbers that are computed of a row. */
+INLINE int64_t filled(int64_t width) { return (width + HALF - 1) / HALF * HALF; }
 INLINE vf load(const float *place) { return *(const vf *)place; }
 INLINE void store(float *place, vf value) { *(vf *)place = value; }
 INLINE vf all(float number) { return number - (vf){0}; } /* x - 0 is x, and compiled to nothing; 0 + x is not, for -0 */
@@ -67,9 +69,13 @@ INLINE float fused_one(float a, float b, float c) {
 #if defined(__AVX512F__)
 INLINE vf fused(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 INLINE vf root(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
+INLINE vf least(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); } /* b for NaN */
+INLINE vf most(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 #elif defined(__FMA__)
 INLINE vf fused(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 INLINE vf root(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
+INLINE vf least(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vf most(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
 #else
 INLINE vf fused(vf a, vf b, vf c) {
     vf sums;
@@ -81,6 +87,8 @@ INLINE vf root(vf a) {
     UNROLLED for (int lane = 0; lane < LANES; lane++) roots[lane] = __builtin_sqrtf(a[lane]);
     return roots;
 }
+INLINE vf least(vf a, vf b) { return where(a < b, a, b); }
+INLINE vf most(vf a, vf b) { return where(a > b, a, b); }
 #endif
 
 /* The sum of BLOCK partial sums, in halves. */

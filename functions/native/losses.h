@@ -26,45 +26,45 @@ typedef struct {
  * divergence. */
 INLINE double policy_rows(const PolicyRows *policy, const int64_t *places, int64_t rows, int64_t actions, float share,
                         const float *logits, float *slopes, int64_t stride, float *planes, float *metrics[3]) {
-    float old[LANES] = {0}, advantage[LANES] = {0}, chosen[LANES] = {0};
+    float old[LANES] = {0}, advantage[LANES] = {0};
+    vi taken = {0};
     for (int64_t action = 0; action < actions; action++)
         for (int lane = 0; lane < LANES; lane++) {
             float logit = lane < rows ? logits[lane * stride + action] : 0;
             if (policy->legal && lane < rows && !policy->legal[places[lane] * actions + action]) logit = ILLEGAL;
             planes[action * LANES + lane] = logit;
         }
+    for (int lane = 0; lane < rows; lane++) {
+        old[lane] = policy->log_probability[places[lane]];
+        advantage[lane] = policy->advantage[places[lane]];
+        taken[lane] = (int32_t)policy->actions[places[lane]];
+    }
     float *log_p = planes, *p = planes + actions * LANES;
-    vf log_sum = log_total(planes, actions, p), negative_entropy = all(0);
-    for (int64_t action = 0; action < actions; action++) {
+    vf log_sum = log_total(planes, actions, p), negative_entropy = all(0), chosen = all(0);
+    for (int32_t action = 0; action < actions; action++) {
         vf plane = load(log_p + action * LANES) - log_sum, probability = exponential(plane);
         store(log_p + action * LANES, plane);
         store(p + action * LANES, probability);
         negative_entropy = fused(probability, plane, negative_entropy);
+        chosen = where(taken == action, plane, chosen);
     }
-    for (int lane = 0; lane < rows; lane++) {
-        old[lane] = policy->log_probability[places[lane]];
-        advantage[lane] = policy->advantage[places[lane]];
-        chosen[lane] = log_p[policy->actions[places[lane]] * LANES + lane];
-    }
-    vf gain = load(advantage), log_ratio = load(chosen) - load(old), ratio = exponential(log_ratio);
+    vf gain = load(advantage), log_ratio = chosen - load(old), ratio = exponential(log_ratio);
     vi rises = gain >= 0.0f, overshoots = (rises & (ratio > 1 + policy->clip)) | (~rises & (ratio < 1 - policy->clip));
     vf weight = where(overshoots, all(0), -(gain * ratio));
-    for (int64_t action = 0; action < actions; action++) {
+    for (int32_t action = 0; action < actions; action++) {
         vf slope = fused(load(log_p + action * LANES) - negative_entropy, all(policy->entropy_weight), -weight);
-        store(planes + action * LANES, slope * load(p + action * LANES));
+        slope *= load(p + action * LANES);
+        store(planes + action * LANES, where(taken == action, slope + weight, slope) / share);
     }
     vf most_ratio = all(1 + policy->clip), least_ratio = all(1 - policy->clip);
-    vf clipped = where(ratio > most_ratio, most_ratio, where(ratio < least_ratio, least_ratio, ratio)) * gain;
-    vf surrogate = where(ratio * gain < clipped, ratio * gain, clipped), entropy = -negative_entropy;
+    vf clipped = least(most_ratio, most(least_ratio, ratio)) * gain;
+    vf surrogate = least(ratio * gain, clipped), entropy = -negative_entropy;
     vf overstep = where(magnitude(ratio - 1.0f) > policy->clip, all(1), all(0));
     vf divergence = (ratio - 1.0f) - log_ratio;
     double sum_of_losses = 0;
-    float weights[LANES];
-    store(weights, weight);
     for (int lane = 0; lane < rows; lane++) {
-        planes[policy->actions[places[lane]] * LANES + lane] += weights[lane];
         for (int64_t action = 0; action < actions; action++)
-            slopes[lane * stride + action] = planes[action * LANES + lane] / share;
+            slopes[lane * stride + action] = planes[action * LANES + lane];
         metrics[0][lane] = ((float *)&entropy)[lane];
         metrics[1][lane] = ((float *)&overstep)[lane];
         metrics[2][lane] = ((float *)&divergence)[lane];

@@ -38,15 +38,25 @@ INLINE int64_t stride_of(const Network *net, int64_t level) {
     return level ? padded(net->widths[level]) : net->widths[0];
 }
 
+/* [out, padded in] of weights [in, out]; four rows at once, as their numbers become neighbours. */
+static void transpose(const float *weights, int64_t in, int64_t out, float *transposed) {
+    int64_t below = padded(in), whole = in / 4 * 4;
+    for (int64_t row = 0; row < whole; row += 4)
+        for (int64_t to = 0; to < out; to++) {
+            const float *place = weights + row * out + to;
+            *(four *)(transposed + to * below + row) = (four){place[0], place[out], place[2 * out], place[3 * out]};
+        }
+    for (int64_t row = whole; row < in; row++)
+        for (int64_t to = 0; to < out; to++) transposed[to * below + row] = weights[row * out + to];
+}
+
 /* Copies the parameters to padded rows. */
 static void pack(Network *net, const float *flat) {
     for (int64_t layer = 0; layer < net->layers; layer++) {
-        int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out), below = padded(in);
+        int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out);
         for (int64_t row = 0; row <= in; row++)
             memcpy(net->weights[layer] + row * stride, flat + row * out, out * sizeof(float));
-        if (layer && net->trains)
-            for (int64_t row = 0; row < in; row++)
-                for (int64_t to = 0; to < out; to++) net->transposed[layer][to * below + row] = flat[row * out + to];
+        if (layer && net->trains) transpose(flat, in, out, net->transposed[layer]);
         flat += (in + 1) * out;
     }
     for (int64_t layer = 0; net->has_norms && is_hidden(net, layer); layer++) {
@@ -131,8 +141,7 @@ static void activate(const Network *net, int64_t layer, int64_t rows) {
     float *units = net->units[layer + 1];
     int64_t count = rows * padded(net->widths[layer + 1]);
     if (net->activation == TANH)
-        for (int64_t place = 0; place < count; place += LANES)
-            store(units + place, hyperbolic_tangent(load(units + place)));
+        hyperbolic_tangents(units, count);
     else
         for (int64_t place = 0; place < count; place += LANES) {
             vf unit = load(units + place);

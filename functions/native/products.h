@@ -20,9 +20,38 @@ typedef struct {
     int64_t row, inner;
 } Left;
 
+#if LANES > HALF
+typedef float half __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
+
+/* `tile` of HALF a vector, for networks with few outputs. */
+INLINE void half_tile(int rows, Left left, const float *right, int64_t stride, int64_t inner, const float *first, int adds,
+                      float *result, int64_t result_stride) {
+    half sums[TALL];
+    UNROLLED for (int row = 0; row < rows; row++) sums[row] = first ? *(const half *)first : (half){0};
+    for (int64_t k = 0; k < inner; k++) {
+        __m256 factors = (__m256) * (const half *)(right + k * stride);
+        UNROLLED for (int row = 0; row < rows; row++) {
+            __m256 factor = _mm256_set1_ps(left.numbers[row * left.row + k * left.inner]);
+            sums[row] = (half)_mm256_fmadd_ps(factor, factors, (__m256)sums[row]);
+        }
+    }
+    UNROLLED for (int row = 0; row < rows; row++) {
+        half *place = (half *)(result + row * result_stride);
+        if (adds) sums[row] += *place;
+        *place = sums[row];
+    }
+}
+#endif
+
 /* `rows` x `vectors` numbers of the result: `first` (a row, or NULL for 0) plus the product, added to `result` if `adds`. */
 INLINE void tile(int rows, int vectors, Left left, const float *right, int64_t stride, int64_t inner,
                  const float *first, int adds, float *result, int64_t result_stride) {
+#if LANES > HALF
+    if (!vectors) {
+        half_tile(rows, left, right, stride, inner, first, adds, result, result_stride);
+        return;
+    }
+#endif
     vf sums[TALL][WIDE];
     UNROLLED for (int row = 0; row < rows; row++)
         UNROLLED for (int part = 0; part < vectors; part++) sums[row][part] = first ? load(first + part * LANES) : all(0);
@@ -42,7 +71,7 @@ INLINE void tile(int rows, int vectors, Left left, const float *right, int64_t s
         }
 }
 
-/* A column of tiles, `vectors` wide. */
+/* A column of tiles, `vectors` wide, HALF a vector for 0. */
 INLINE void column(int vectors, Left left, int64_t rows, const float *right, int64_t stride, int64_t inner,
                    const float *first, int adds, float *result, int64_t result_stride) {
     int64_t row = 0;
@@ -61,7 +90,7 @@ INLINE void column(int vectors, Left left, int64_t rows, const float *right, int
     }
 }
 
-/* result [rows, columns] = first + left [rows, inner] right [inner, columns]; `columns` are a multiple of LANES. */
+/* result [rows, columns] = first + left [rows, inner] right [inner, columns]; `columns` are a multiple of HALF. */
 static void product(Left left, int64_t rows, const float *right, int64_t stride, int64_t inner, int64_t columns,
                     const float *first, int adds, float *result, int64_t result_stride) {
     int64_t from = 0;
@@ -75,6 +104,10 @@ static void product(Left left, int64_t rows, const float *right, int64_t stride,
 #endif
     case 1: COLUMN(1); break;
     }
+#if LANES > HALF
+    from += (columns - from) / LANES * LANES;
+    if (from < columns) COLUMN(0);
+#endif
 #undef COLUMN
 }
 

@@ -8,13 +8,10 @@
 /* Subtracts every row's largest logit from its logits; returns the logarithm of the sum of their exponentials, so that
  * the difference is the log-probability. `sums` gets the sums up to each action. */
 INLINE vf log_total(float *planes, int64_t actions, float *sums) {
-    vf most = load(planes), sum = all(0);
-    for (int64_t action = 1; action < actions; action++) {
-        vf plane = load(planes + action * LANES);
-        most = where(plane > most, plane, most);
-    }
+    vf highest = load(planes), sum = all(0);
+    for (int64_t action = 1; action < actions; action++) highest = most(load(planes + action * LANES), highest);
     for (int64_t action = 0; action < actions; action++) {
-        vf shifted = load(planes + action * LANES) - most;
+        vf shifted = load(planes + action * LANES) - highest;
         store(planes + action * LANES, shifted);
         sum += exponential(shifted);
         store(sums + action * LANES, sum);

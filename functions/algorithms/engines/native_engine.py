@@ -95,7 +95,8 @@ class NativeEngine(NumpyEngine):
 
     def weights(self, tensors: Tensors, prefix: str) -> Weights:
         network, flat = recurrent.from_tensors(tensors, prefix)
-        return PerceptronWeights(network, flat) if covers(network, flat) else super().weights(tensors, prefix)
+        is_covered = covers(network, flat)
+        return PerceptronWeights(network, flat, trains=False) if is_covered else super().weights(tensors, prefix)
 
     def loss_gradient(self, tensors: Tensors, prefix: str) -> FlatGradient:
         network, flat = recurrent.from_tensors(tensors, prefix)

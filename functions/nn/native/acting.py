@@ -14,11 +14,8 @@ from functions.native.kernels import BLOCK, address, kernels
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Head, head_of_network
 from functions.nn.layers import Array, Layer
-from functions.nn.native.calls import covers, perceptron_parameters, room_for
+from functions.nn.native.calls import ROWS_AT_ONCE, covers, perceptron_parameters, room_for
 from functions.nn.shape import Network, stored_order
-
-# Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
-_ROWS = 96
 
 
 class NativeNetworks:
@@ -38,7 +35,7 @@ class NativeNetworks:
         vector; they act after `normalisers` of observations."""
         self.log_std = log_std
         self._network, self._agents, self._normalisers = network, len(stacks[0]), normalisers
-        self._room = room_for(network, _ROWS, self._agents, trains=False)
+        self._room = room_for(network, ROWS_AT_ONCE, self._agents, trains=False)
         fields, _ = self._room
         each = len(fields) // self._agents
         for agent in range(self._agents):

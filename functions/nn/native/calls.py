@@ -23,6 +23,8 @@ from functions.nn.shape import Network
 # `MOST_LAYERS` and `enum Activation` of network.h.
 _MOST_LAYERS = 16
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
+# Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
+ROWS_AT_ONCE = 96
 # The bytes of a cache line, at which the arrays of a network begin.
 _ALIGNMENT = 64
 # Of rows, and of a layer's units: sums of products of two of them stay far below 2^63.
@@ -72,10 +74,11 @@ class Training(NamedTuple):
 
 
 class Perceptron:
-    """The passes of a feed-forward network, one that the kernels cover, see `covers`."""
+    """The passes of a feed-forward network, one that the kernels cover, see `covers`; forward ones alone unless it
+    `trains`, and then of ROWS_AT_ONCE rows together."""
 
-    def __init__(self, network: Network) -> None:
-        self._network, self._most_rows = network, -1
+    def __init__(self, network: Network, trains: bool = True) -> None:
+        self._network, self._trains, self._most_rows = network, trains, -1
         self._perceptron_parameters = perceptron_parameters(network)
         self._room: Room
 
@@ -86,7 +89,7 @@ class Perceptron:
             address(parameters, np.float32, (self._perceptron_parameters,)),
             address(inputs, np.float32, (rows, self._network.sizes[0])),
         )
-        self._make_room(rows)
+        self._make_room(rows if self._trains else min(rows, ROWS_AT_ONCE))
         outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
         kernels().network_forward(self._room[0], *places, rows, outputs.ctypes.data)
         return outputs
@@ -94,8 +97,8 @@ class Perceptron:
     def backward(self, grad_output: Array, gradient: Array) -> None:
         """Writes d loss / d parameters, given d loss / d outputs ``[B, out]`` of the latest `forward`."""
         rows = len(grad_output)
-        if rows > self._most_rows:
-            raise ValueError(f"{rows} rows, and the latest forward pass had {self._most_rows} at most")
+        if not self._trains or rows > self._most_rows:
+            raise ValueError(f"{rows} rows are more than the latest forward pass has kept for one backwards")
         kernels().network_backward(
             self._room[0],
             address(grad_output, np.float32, (rows, self._network.sizes[-1])),
@@ -117,7 +120,7 @@ class Perceptron:
         require_indices(order, len(inputs))
         minibatches = len(edges) - 1
         training = Training(
-            np.zeros((loss.metrics, len(order)), np.float32), np.zeros(minibatches), np.zeros(minibatches)
+            np.empty((loss.metrics, len(order)), np.float32), np.empty(minibatches), np.empty(minibatches)
         )
         passes = PassesFields(
             address(inputs, np.float32, (len(inputs), self._network.sizes[0])),
@@ -133,7 +136,7 @@ class Perceptron:
     def _make_room(self, rows: int) -> None:
         """Makes room for passes over so many rows; what the smaller room held is lost."""
         if rows > self._most_rows:
-            self._room, self._most_rows = room_for(self._network, rows, 1, trains=True), rows
+            self._room, self._most_rows = room_for(self._network, rows, 1, self._trains), rows
 
 
 def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room:

@@ -1,8 +1,7 @@
 """The losses that the kernels compute, with the arrays that they read."""
 
 from ctypes import byref
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,21 +26,19 @@ class NativeLoss(Protocol):
         """The loss of a minibatch, by its mean and the metrics ``[metrics, B]`` that the kernels wrote for its rows."""
 
 
-@dataclass(frozen=True)
-class PolicyStep:
+class PolicyStep(NamedTuple):
     """What is reported of a policy's minibatch, see `functions.nn.losses.PolicyLoss`; the gradient stays in C."""
 
     surrogate: float
-    _metrics: Array
+    metrics: Array
 
     @property
     def rows(self) -> dict[str, Array]:
         """Metrics of each row ``[B]``."""
-        return dict(zip(ROW_METRICS, self._metrics, strict=True))
+        return dict(zip(ROW_METRICS, self.metrics, strict=True))
 
 
-@dataclass(frozen=True)
-class ValueStep:
+class ValueStep(NamedTuple):
     """What is reported of a critic's minibatch, see `functions.nn.losses.ValueLoss`."""
 
     loss: float

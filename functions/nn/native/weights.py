@@ -34,14 +34,14 @@ class PerceptronTrace(NamedTuple):
 
 class PerceptronWeights(Weights):
     """See `functions.nn.networks.Weights`; a network that the kernels cover, as its flat `parameters`, which may
-    change."""
+    change. One that does not train has no backward passes."""
 
     hidden_size = 0
 
-    def __init__(self, network: Network, parameters: Array) -> None:
+    def __init__(self, network: Network, parameters: Array, trains: bool = True) -> None:
         self._network, self._parameters = network, parameters
         self._size = perceptron_parameters(network)
-        self._perceptron = Perceptron(network)
+        self._perceptron = Perceptron(network, trains)
         self._latest: PerceptronTrace | None = None
 
     @cached_property

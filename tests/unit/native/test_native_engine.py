@@ -86,6 +86,15 @@ def test_an_array_that_c_would_misread_is_refused():
             perceptron.forward(parameters, inputs)
 
 
+def test_a_network_that_does_not_train_has_the_outputs_of_one_that_does_and_no_gradient():
+    rng = np.random.default_rng(4)
+    flat, rows = (rng.standard_normal(shape, np.float32) for shape in (NETWORK.parameters, (203, 4)))
+    acting = Perceptron(NETWORK, trains=False)
+    np.testing.assert_array_equal(acting.forward(flat, rows), Perceptron(NETWORK).forward(flat, rows))
+    with pytest.raises(ValueError, match="kept for one backwards"):
+        acting.backward(np.zeros((203, 3), np.float32), flat)
+
+
 ROWS = np.zeros(5, np.float32)
 ACTIONS = np.array([0, 1, 2, 0, 1])
 
