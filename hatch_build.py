@@ -13,6 +13,7 @@ class KernelHook(BuildHookInterface):
     """A wheel with kernels is one for this kind of machine, of any version of Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Adds the libraries, and the machine to the wheel's name; without a compiler there is a warning instead."""
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:

@@ -2,17 +2,19 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from coordinator.config.loading import overrides
 from coordinator.errors import UserError
+from coordinator.file_reading import read_json
 from infra.local.own_process import cores
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
+from marless.ablation.ablate import demand as demand_of_ablations
 from marless.ablation.arms import ARMS, choose_arms
+from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once
 from marless.runs.folder import RunFolder, require_name
@@ -21,8 +23,9 @@ from marless.signals import Signals
 from marless.studies import cloud_study
 from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
+from marless.studies.study import FILE
 from marless.studies.study_file import StudyFile, load, parse
-from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
+from marless.studies.train_study import ROOT, StudyResult, begun_study, demand, open_study, train_study, with_pool
 from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
@@ -41,14 +44,18 @@ def study(
     *,
     out: str | os.PathLike[str] | None = None,
     slots: int | None = None,
+    backend: str | None = None,
+    address: str | None = None,
     quiet: bool = False,
 ) -> StudyResult:
-    """Trains many runs over settings and seeds at once on one pool of workers of this machine.
+    """Trains many runs over settings and seeds at once on one pool of workers of this machine, or of a cluster.
 
     Args:
         file: the path of a study's TOML file, a mapping of its tables, or the name of a study that was begun.
         out: the study's folder; ``studies/NAME`` after the file without it. A mapping needs one.
         slots: worker processes; those of the file's pool without it.
+        backend: ``ray``, or ``local`` for processes of this machine; that of the file's pool without it.
+        address: where the cluster is; without it as Ray's own programs find it.
         quiet: prints nothing.
 
     The same call goes on with a study that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
@@ -60,17 +67,19 @@ def study(
         ('lr-0.0003', 1, -51.2)
     """
     folder, settings = _study_file(file, out)
-    if settings is not None and slots is not None:
-        pool = msgspec.structs.replace(settings.pool, slots=slots)
-        settings = msgspec.structs.replace(settings, pool=pool)
+    settings = with_pool(folder, settings, slots, backend)
     if cloud_study.place_of(folder):
         raise UserError(f"{folder} holds a study in the cloud, which the command marless study goes on with")
     folder.mkdir(parents=True, exist_ok=True)
     from marless.views.study_views import choose_study_view
 
     view = CampaignView() if quiet else choose_study_view(json=False)
-    with ends_at_once(lambda: _AGAIN), Signals() as signals, RunFolder(folder).driving():
-        result = train_study(open_study(folder, settings), signals, view)
+    with ends_at_once(lambda: _AGAIN), ExitStack() as stack:
+        signals = stack.enter_context(Signals())
+        stack.enter_context(RunFolder(folder).driving())
+        begun = open_study(folder, settings)
+        listener = stack.enter_context(registry.listening(settings.pool.backend, address, demand(begun)))
+        result = train_study(begun, signals, view, listener)
     return _unless_stopped(result, signals)
 
 
@@ -85,6 +94,8 @@ def ablate(
     random: float | None = None,
     headlines: Sequence[str] = (),
     reference: str | os.PathLike[str] | None = None,
+    backend: str | None = None,
+    address: str | None = None,
     quiet: bool = False,
     **settings: Any,
 ) -> AblationResult:
@@ -99,6 +110,8 @@ def ablate(
         random: the return of random play, to report differences in per cent of the gain.
         headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
         reference: a run or policy file whose policies are the opponents of each side of competing agents.
+        backend: ``ray`` for workers on the nodes of a cluster; processes of this machine without it.
+        address: where the cluster is; without it as Ray's own programs find it.
         quiet: prints nothing.
         **settings: keys over those of `config`; tables as mappings.
 
@@ -116,9 +129,14 @@ def ablate(
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
     from marless.views.ablation_views import AblationLines
 
-    with ends_at_once(lambda: _AGAIN), Signals() as signals:
+    at_once = jobs or cores()
+    with (
+        ends_at_once(lambda: _AGAIN),
+        registry.listening(backend, address, demand_of_ablations([ablation], at_once)) as listener,
+        Signals() as signals,
+    ):
         view = AblationView() if quiet else AblationLines(signals)
-        result = run_ablation(ablation, jobs or cores(), signals, view)
+        result = run_ablation(ablation, at_once, signals, view, listener)
     return _unless_stopped(result, signals)
 
 
@@ -163,14 +181,15 @@ def _unless_stopped(result: R, signals: Signals) -> R:
 
 def _study_file(
     file: str | os.PathLike[str] | Mapping[str, Any], out: str | os.PathLike[str] | None
-) -> tuple[Path, StudyFile | None]:
-    """The study's folder, and its file unless the study itself is named."""
+) -> tuple[Path, StudyFile]:
+    """The study's folder, and its file: that of the study as it was begun where the study itself is named."""
     if isinstance(file, Mapping):
         if out is None:
             raise UserError("a study that is no file needs its folder, such as out='studies/rates'")
         return Path(out), parse(file, "the study", Path())
     path = Path(file)
     if path.suffix != ".toml":
-        return begun_study(os.fspath(file)), None
+        folder = begun_study(os.fspath(file))
+        return folder, read_json(folder / FILE, StudyFile)
     require_name(path.stem, "the name of the file")
     return ROOT / path.stem if out is None else Path(out), load(path)

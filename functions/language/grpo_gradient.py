@@ -78,6 +78,7 @@ class Distinct:
 
     @classmethod
     def of(cls, replies: Replies, advantage: NDArray[np.float64]) -> "Distinct":
+        """Those of `replies` with their advantages ``[n]``."""
         behaviour = np.ascontiguousarray(replies.log_probability, np.float32).view(np.int32)
         legal = [] if replies.legal is None else [replies.legal]
         _, rows, places, copies = np.unique(

@@ -140,6 +140,7 @@ class LayerNorm(Layer):
         self.gain[...] = 1
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, tuple[Array, Array]]:
+        """``[rows, H]``; the cache is u ``[rows, H]`` and 1 / √(v + ε) ``[rows, 1]``."""
         units = values - _row_means(values)
         variance = _row_means(units, units)
         variance += EPSILON
@@ -152,6 +153,7 @@ class LayerNorm(Layer):
     def backward(
         self, cache: tuple[Array, Array], grad_output: Array, gradient: "LayerNorm | None", to_inputs: bool = True
     ) -> Array:
+        """d loss / d x ``[rows, H]``, written over `grad_output`."""
         units, inverse = cache
         if gradient is not None:
             np.einsum("rh,rh->h", grad_output, units, out=gradient.gain)

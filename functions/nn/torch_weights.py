@@ -136,6 +136,7 @@ class ModuleWeights(TorchWeights):
         self._module = torch_modules.stateless(self._shape).to(device)
 
     def trace(self, inputs: Tensor, starts: Tensor | None, first: Tensor | None, burn_in: int) -> TorchTrace:
+        """``[..., outputs]`` without hidden states; raises `BadRequest` for a module that gives another shape."""
         shape, rows = self._shape, inputs.reshape(-1, inputs.shape[-1])
         # Modules of users may not take a batch without rows: `x.view(x.shape[0], -1)` fails.
         batch = rows if len(rows) else rows.new_zeros(1, rows.shape[1])

@@ -17,6 +17,7 @@ from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign,
 from marless.ablation.arms import configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
+from marless.backends.base import WorkerDemand
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import PairedComparison, Runs
 from marless.reports import TeamPolicy, crossplay, load_policy
@@ -121,6 +122,12 @@ def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
     if not same_task(reference.task, base.task):
         raise UserError(f"--reference: {text} was trained on another task ({reference.task.name}, or other options)")
     return reference
+
+
+def demand(ablations: Sequence[Ablation], jobs: int) -> WorkerDemand:
+    """What ablations ask a cluster for: a worker for each of the runs at once."""
+    runs = [configuration(arm, ablation.base) for ablation in ablations for arm in ablation.arms]
+    return WorkerDemand(runs, jobs)
 
 
 def ablate(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The processes of a head of Ray 2.60 without its page, added up.
 _COST = "a head takes about 500 MB"
+# Who asks what is ready here waits no longer for something that says nothing.
+_PATIENCE_S = 15.0
 
 
 class RayBackend(LocalBackend):
@@ -79,7 +81,7 @@ class RayBackend(LocalBackend):
         return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
 
     def _head(self) -> Part:
-        problem = trouble(self.address)
+        problem = trouble(self.address, _PATIENCE_S)
         where = head_here() if self.address == AUTO else self.address
         text = problem or ("begins with a run" if self.address == LOCAL else f"answers at {where}")
         # Without a head `--address local` starts one, and another machine may have one.

@@ -3,9 +3,15 @@
 The value of an entry point is a `Backend` object, such as ``my_package.my_module:BACKEND``.
 """
 
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
 from coordinator.errors import UserError
 from functions.plug_in_registry import Registry
-from marless.backends.base import Backend, RemoteBackend
+from marless.backends.base import Backend, RemoteBackend, WorkerDemand
+
+if TYPE_CHECKING:
+    from infra.remote.listener import Listener
 
 DEFAULT = "local"
 # Which deployment is meant where nobody says.
@@ -42,6 +48,15 @@ def backend(name: str, address: str | None = None) -> Backend:
     return entry.at(address) if address else entry
 
 
+def listening(name: str | None, address: str | None, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+    """Within the block the workers of the cluster of that name serve runs that this machine drives, if one is named.
+    Raises `UserError` for a back-end without a cluster, and where it cannot be used."""
+    place = backend(name or DEFAULT, address)
+    if place.name not in (names_here := placed_here()):
+        raise UserError(f"back-end {name}: workers are on this machine or on a cluster: {', '.join(names_here)}")
+    return place.listening(demand)
+
+
 def lookup(name: str) -> Backend:
     """The back-end of that name, whose packages may be missing; raises `UserError` for one that nobody knows or that
     cannot be loaded."""
@@ -59,6 +74,11 @@ def remote(name: str) -> RemoteBackend:
 def cluster_names() -> list[str]:
     """The names of back-ends whose workers are on the nodes of a cluster."""
     return [name for name in names() if lookup(name).workers_dial_in]
+
+
+def placed_here() -> list[str]:
+    """The names of back-ends for many runs that this machine drives: its own processes, and clusters."""
+    return [DEFAULT, *cluster_names()]
 
 
 def remote_names() -> list[str]:

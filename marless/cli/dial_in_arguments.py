@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
+from marless.backends import registry
 from marless.backends.base import WorkerDemand
-from marless.cli import arguments as common
 from marless.output import note
 from marless.program import program_name
 
@@ -51,14 +51,14 @@ def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
 def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
     """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
     which is asked for this `demand`; raises `UserError` where they cannot."""
-    if not (options.backend or options.address):
+    if options.backend in (None, registry.DEFAULT) and not options.address:
         return listening(options, demand.runs)
     _refuse_unless_listening(options)
     if options.listen:
         raise UserError(
             f"--listen is for workers that somebody starts, and --backend {options.backend} starts them; give one"
         )
-    return common.chosen_backend(options).listening(demand)
+    return registry.listening(options.backend, options.address, demand)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ class PoolSize(_Section, frozen=True, kw_only=True):
     """Runs at work at once; more wait until one ends, so that memory does not grow with a study."""
     memory_mb: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     """Memory of all workers together, each at most its part; default: without limit."""
+    backend: str | None = None
+    """The cluster whose nodes the workers are on, such as ray; default: they are processes of this machine."""
 
 
 class Owner(_Section, frozen=True, kw_only=True):

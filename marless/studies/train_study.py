@@ -6,6 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
 from functions.algorithms.engine import MODULES
@@ -13,7 +15,7 @@ from infra.local.dispatch import GPUS, Capacity
 from infra.local.own_process import cores
 from infra.local.pool import Pool
 from infra.local.processes.process_starters import local_starter, worker_environment
-from marless.backends.base import FUNCTION_MODULES
+from marless.backends.base import FUNCTION_MODULES, WorkerDemand
 from marless.reports import gpus
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from infra.remote.listener import Listener
 
 ROOT = Path("studies")
+# Clusters keep account of no smaller part of one.
+_LEAST_CORES = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,15 @@ def begun_study(name: str) -> Path:
     return folder
 
 
+def with_pool(folder: Path, file: StudyFile, slots: int | None, backend: str | None) -> StudyFile:
+    """The study's file with these, as far as there are any. Where nobody names a back-end, it is that of the study in
+    the folder, if there is one."""
+    path = folder / FILE
+    begun_at = read_json(path, StudyFile).pool.backend if path.is_file() else None
+    backend = backend or file.pool.backend or begun_at
+    return replace(file, pool=replace(file.pool, slots=slots or file.pool.slots, backend=backend))
+
+
 def open_study(folder: Path, file: StudyFile | None) -> Study:
     """The study in the folder, begun if it is new, which needs its file; raises `UserError` when the folder holds
     another one."""
@@ -66,6 +79,15 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
     study.begin()
     study.save()
     return study
+
+
+def demand(study: Study) -> WorkerDemand:
+    """What a study asks a cluster for: a worker has the part of a core that is its own where all are at work, and its
+    part of the memory."""
+    size, runs = study.file.pool, [run.config for run in study.runs]
+    slots = size.slots or cores()
+    part = min(1.0, size.cores / slots) if size.cores else 1.0
+    return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
 
 
 def _capacity(study: Study) -> Capacity:

@@ -38,6 +38,7 @@ class AblationLines(AblationView):
         say(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {total - missing}")
 
     def cell_ended(self, end: CellEnd) -> None:
+        """Prints its return and its dollars, or why it failed."""
         if end.status == "interrupted":
             return
         width = len(str(end.total))
@@ -85,6 +86,7 @@ class AblationEvents(AblationLines):
         """Every run has the counts."""
 
     def cell_ended(self, end: CellEnd) -> None:
+        """Prints the event `run`."""
         event: dict[str, Any] = {
             "event": "run",
             "arm": end.cell.arm.name,

@@ -31,6 +31,7 @@ class PlainView(View):
         self._said_at = self._clock()
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
+        """Prints where the run stands where nothing was said for `_SILENCE_S`."""
         now = self._clock()
         if self._unsaid_name and not PHASES[state.phase].sets_up:
             say(f"run {self._unsaid_name}")

@@ -189,7 +189,7 @@ def test_a_study_that_was_killed_on_ray_goes_on_there_with_the_weights_of_this_m
     assert len(placed()) == 2  # one on each node that has a core
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    begun = marless("study", "there", "--backend", "ray")
+    begun = marless("study", "there")
     assert joined(cluster.address, begun) == "3, cores: 2"
     marless("study", "there.toml", "--out", "here")
     assert len(hashes(Path("here"))) == 8

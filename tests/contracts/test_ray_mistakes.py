@@ -2,15 +2,21 @@
 
 import json
 import socket
+from functools import partial
 
 import pytest
 from commands import SMALL, Commands
 from dialled_in import free_port
+from msgspec.structs import replace
 from studies import settings_of, study
 
-from coordinator.errors import USER_ERROR
+from coordinator.errors import USER_ERROR, UserError
 from infra.ray.cluster import RayError, connect
 from infra.ray.head import trouble
+from marless import ablate
+from marless import study as study_of
+from marless.studies.study_file import load
+from marless.studies.train_study import open_study
 
 # As Ray 2.60 prints them at the end of a traceback.
 ASKS_FOR_A_TOKEN = (
@@ -153,6 +159,30 @@ def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, 
     said = marless(*argv, *options)
     assert said.code == USER_ERROR
     assert said.err[-1].startswith(f"marless: {line}")
+
+
+def test_a_study_goes_on_at_its_back_end_until_another_is_named(ray, nobody, marless, shell, tmp_path):
+    file = load(tmp_path / "lr.toml")
+    folder = tmp_path / "studies/lr"
+    folder.mkdir(parents=True)
+    open_study(folder, replace(file, pool=replace(file.pool, backend="ray")))
+    ray()
+    shell.export(RAY_ADDRESS=nobody)
+    for name in ("lr", "lr.toml"):
+        (line,) = marless("study", name).err
+        assert line.startswith(f"marless: back-end ray: no Ray head answers at {nobody}: ")
+    assert marless("study", "lr", "--backend", "local").code == 0
+    assert marless("study", "lr").code == 0
+
+
+def test_from_python_a_cluster_is_named_too(ray, nobody, marless):
+    ray()
+    packed = partial(ablate, seeds="1", arms=["packed"], task={"name": "toy/signal"})
+    for call in (partial(study_of, "lr.toml"), packed):
+        with pytest.raises(UserError, match=f"^back-end ray: no Ray head answers at {nobody}: "):
+            call(backend="ray", address=nobody, quiet=True)
+        with pytest.raises(UserError, match=r"^back-end aws: workers are on this machine or on a cluster: local, ray"):
+            call(backend="aws", quiet=True)
 
 
 def test_doctor_says_whether_a_head_answers_and_what_one_takes(ray, nobody, marless, shell):

@@ -186,6 +186,8 @@ class TorchEngine(Engine):
         return ModuleWeights(tensors, prefix, shape, self.device)
 
     def initial_tensors(self, shape: NetworkShape, rng: np.random.Generator, acts: bool) -> dict[str, Array]:
+        """The parameters of a new module, its shape, and where it `acts` its graph in ONNX. Raises what its factory
+        raises."""
         module = torch_modules.build(shape, int(rng.integers(2**63)))
         tensors: dict[str, Array] = {PARAMETERS + name: array_of(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()

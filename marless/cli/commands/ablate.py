@@ -2,7 +2,7 @@
 
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +13,9 @@ from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from infra.local.own_process import cores
 from marless.ablation import suite_file
-from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
-from marless.ablation.ablation_campaign import Ablation
-from marless.ablation.arms import ARMS, SHARING, choose_arms, configuration
+from marless.ablation.ablate import AblationView, ablate, ablate_suite, demand, plan, plan_suite
+from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.backends import registry
-from marless.backends.base import WorkerDemand
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
@@ -91,7 +89,7 @@ def run(options: Namespace) -> int:
     seeds = options.seeds or list(range(1, 11))
     ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
     options.folder = ablation.folder
-    with dial_in.serving(options, _demand([ablation], options.jobs)) as listener, Signals() as signals:
+    with dial_in.serving(options, demand([ablation], options.jobs)) as listener, Signals() as signals:
         return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals), listener).ending)
 
 
@@ -101,18 +99,13 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
         raise UserError("--random and --reference are for one task; the file of a suite has the return of random play")
     ablations = plan_suite(path, arms_of, options.seeds, options.out, options.headline, overrides)
     options.folder = ablations[0].folder.parent
-    with dial_in.serving(options, _demand(ablations, options.jobs)) as listener, Signals() as signals:
+    with dial_in.serving(options, demand(ablations, options.jobs)) as listener, Signals() as signals:
         ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, _view(options, signals), listener)
     if table and not options.json:
         say("")
         say_text(table)
         say(str(options.folder))
     return report_ending(ending)
-
-
-def _demand(ablations: Sequence[Ablation], jobs: int) -> WorkerDemand:
-    runs = [configuration(arm, ablation.base) for ablation in ablations for arm in ablation.arms]
-    return WorkerDemand(runs, jobs)
 
 
 def _view(options: Namespace, signals: Signals) -> AblationView:

@@ -10,9 +10,7 @@ from coordinator.drive import study_governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.file_reading import read_json
 from functions.encoding import to_json
-from infra.local.own_process import cores
 from marless.backends import registry
-from marless.backends.base import WorkerDemand
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
@@ -26,7 +24,7 @@ from marless.studies.cloud_study import StudyPlace
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
 from marless.studies.study_run import StudyRun
-from marless.studies.train_study import ROOT, StudyResult, begun_study, open_study, train_study
+from marless.studies.train_study import ROOT, StudyResult, begun_study, demand, open_study, train_study, with_pool
 from marless.views.study_views import choose_study_view, summary, unlogged_runs
 
 EXAMPLES = """examples:
@@ -46,10 +44,6 @@ lr.toml, three settings with ten seeds each:
 The same command resumes an interrupted study. docs/how-to/study.md explains all tables of the file."""
 
 
-# Clusters keep account of no smaller part of one.
-_LEAST_CORES = 1e-4
-
-
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
@@ -60,8 +54,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
     parser.add_argument(
         "--backend",
-        choices=[*registry.cluster_names(), *registry.remote_names()],
-        help="the cluster, or the cloud, where functions run, not this machine",
+        choices=[*registry.placed_here(), *registry.remote_names()],
+        help="the cluster, or the cloud, where functions run (default: pool.backend, or this machine)",
     )
     common.deployment(parser)
     parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
@@ -77,14 +71,15 @@ def run(options: Namespace) -> int:
     if options.stop:
         return _stop(folder)
     if _names_cloud(options) or cloud_study.place_of(folder):
-        if options.listen or options.address or options.backend in registry.cluster_names():
+        if options.listen or options.address or options.backend in registry.placed_here():
             raise UserError("workers that dial in are for studies on this machine's disk; this one is in the cloud")
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
     assert file is not None
+    options.backend = file.pool.backend
     with Signals() as signals, RunFolder(folder).driving():
         study = open_study(folder, file)
-        with dial_in.serving(options, _demand(study)) as listener:
+        with dial_in.serving(options, demand(study)) as listener:
             result = train_study(study, signals, choose_study_view(options.json), listener)
         return _report(options, study, result, signals)
 
@@ -101,28 +96,21 @@ def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
                 raise
             require_name(path.name, "the study")
             return options.out or ROOT / path.name, None
-        return folder, _with_options(options, read_json(folder / FILE, StudyFile))
+        return folder, _with_options(options, folder, read_json(folder / FILE, StudyFile))
     file = load(path)
     require_name(path.stem, "the name of the file")
-    return options.out or ROOT / path.stem, _with_options(options, file)
+    folder = options.out or ROOT / path.stem
+    return folder, _with_options(options, folder, file)
 
 
-def _with_options(options: Namespace, file: StudyFile) -> StudyFile:
-    slots, owner = options.slots or file.pool.slots, options.owner or file.owner
-    pool = msgspec.structs.replace(file.pool, slots=slots)
-    return msgspec.structs.replace(file, pool=pool, owner=owner)
+def _with_options(options: Namespace, folder: Path, file: StudyFile) -> StudyFile:
+    backend = options.backend if options.backend in registry.placed_here() else None
+    file = with_pool(folder, file, options.slots, backend)
+    return msgspec.structs.replace(file, owner=options.owner or file.owner)
 
 
 def _names_cloud(options: Namespace) -> bool:
     return options.backend in registry.remote_names()
-
-
-def _demand(study: Study) -> WorkerDemand:
-    """A worker has the part of a core that is its own where all are at work, and its part of the memory."""
-    size, runs = study.file.pool, [run.config for run in study.runs]
-    slots = size.slots or cores()
-    part = min(1.0, size.cores / slots) if size.cores else 1.0
-    return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
 
 
 def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
