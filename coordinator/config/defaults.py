@@ -132,6 +132,11 @@ def suits_kernels(algorithm: AlgorithmConfig) -> bool:
     )
 
 
+def lacks_kernels(algorithm: AlgorithmConfig) -> bool:
+    """Whether numpy computes networks that kernels would, and there are none here."""
+    return algorithm.engine == "numpy" and suits_kernels(algorithm) and not are_built()
+
+
 def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     """What the kernels compute has the same bytes on every machine, and so has what it is computed from."""
     key = f"task.options.{EXACT_PHYSICS}"

@@ -22,7 +22,8 @@ def is_exact(config: RunConfig) -> bool:
     learns_at_once = not (config.pipeline.lag or config.pipeline.rollouts)
     by_rules = config.sharing.rule in _SHARING and config.scaling.rule == "constant"
     is_plain = learns_at_once and by_rules and not (has_opponents or has_origin)
-    return is_plain and _is_exact_algorithm(config.algorithm) and _is_exact_task(config.task)
+    tasks = (config.task, config.evaluated_task)
+    return is_plain and _is_exact_algorithm(config.algorithm) and all(map(_is_exact_task, tasks))
 
 
 def _is_exact_algorithm(algorithm: AlgorithmConfig) -> bool:

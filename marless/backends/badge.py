@@ -21,4 +21,6 @@ def badge() -> Badge:
 def driver_badge(runs: Sequence[RunConfig]) -> Badge:
     """What the runs that are driven here ask of their workers."""
     kernels = any(run.algorithm.engine == "native" for run in runs)
-    return replace(badge(), processor="" if all(map(is_exact, runs)) else provenance.machine(), kernels=kernels)
+    return replace(
+        badge(), processor="" if runs and all(map(is_exact, runs)) else provenance.machine(), kernels=kernels
+    )

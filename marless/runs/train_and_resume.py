@@ -8,7 +8,6 @@ from contextlib import closing
 import msgspec
 
 from coordinator.config.config_keys import general
-from coordinator.config.defaults import suits_kernels
 from coordinator.config.exactness import is_exact
 from coordinator.config.loading import convert, override
 from coordinator.config.schema import Functions, RunConfig
@@ -18,7 +17,6 @@ from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from functions.algorithms.registry import algorithm
 from functions.contract import StorageFault
 from functions.function_specs import NAMES
-from functions.native.kernels import are_built
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
@@ -48,8 +46,6 @@ def train(
     require_packages(config, backend.runs_here)
     if isinstance(backend, RemoteBackend):
         refuse_language(config.algorithm.name)
-    elif config.algorithm.engine == "numpy" and suits_kernels(config.algorithm) and not are_built():
-        note("numpy computes the networks: there are no kernels here, which a C compiler makes; see marless doctor")
     folder = RunFolder.create(run, f"{suggestion(config)}-s{config.seed}")
     drive.on_folder(folder.path)
     with Signals() as signals, folder.driving():

@@ -2,10 +2,18 @@
 
 from typing import NamedTuple
 
-from coordinator.config.schema import Stop
+from coordinator.config.defaults import lacks_kernels
+from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.round_graph import PHASES, last_episodes
 from coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
+
+
+def run_title(name: str, config: RunConfig) -> str:
+    """What a run is called where it is shown first: with its name, what computes it where that is not the fastest."""
+    return (
+        f"{name}, by numpy: there are no kernels, which a C compiler makes" if lacks_kernels(config.algorithm) else name
+    )
 
 
 class View:

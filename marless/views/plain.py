@@ -10,7 +10,7 @@ from marless.output import note, say
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds
 from marless.runs.summary import Summary
-from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way
+from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, run_title
 from marless.views.receipt import receipt
 
 # After so many seconds without a line, one says where the run stands.
@@ -34,7 +34,7 @@ class PlainView(View):
         """Prints where the run stands where nothing was said for `_SILENCE_S`."""
         now = self._clock()
         if self._unsaid_name and not PHASES[state.phase].sets_up:
-            say(f"run {self._unsaid_name}")
+            say(f"run {run_title(self._unsaid_name, plan.config)}")
             self._unsaid_name = ""
         evaluation = evaluation_under_way(plan, state)
         left = self._evaluation_clock.seconds_left(evaluation, now) if evaluation else None

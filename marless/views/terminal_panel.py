@@ -20,7 +20,15 @@ from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
-from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, progress, seconds_left
+from marless.runs.view import (
+    EvaluationClock,
+    TrainingSpeed,
+    View,
+    evaluation_under_way,
+    progress,
+    run_title,
+    seconds_left,
+)
 from marless.views.receipt import receipt
 from marless.views.surface import Surface
 
@@ -34,7 +42,7 @@ class LiveView(View):
 
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
-        self._name = ""
+        self._name = self._title = ""
         self._drawn = 0.0
         self._line: RoundLine | None = None
         self._evaluated: Evaluated | None = None
@@ -52,6 +60,7 @@ class LiveView(View):
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = time.monotonic()
+        self._title = self._title or run_title(self._name, plan.config)
         self._elapsed, self._state = seconds_so_far, state
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
@@ -94,7 +103,7 @@ class LiveView(View):
         for label, content in self._rows(plan, state, seconds_so_far):
             grid.add_row(label, content)
         body = Group(grid, Text(visible_line(self._remark), "yellow")) if self._remark else grid
-        title = Text(visible_line(self._name), "bold")
+        title = Text(visible_line(self._title), "bold")
         return Panel(body, title=title, title_align="left", width=min(_WIDTH, self._surface.width), padding=(0, 1))
 
     def _rows(self, plan: Plan, state: State, seconds_so_far: float) -> list[tuple[str, Text | Table]]:

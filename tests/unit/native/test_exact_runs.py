@@ -8,8 +8,10 @@ from built_kernels import needs_kernels
 
 from coordinator.config.exactness import is_exact
 from coordinator.config.loading import load
+from functions.native.kernels import are_built
 from marless.backends.badge import badge, driver_badge
 from marless.reports import provenance
+from marless.runs.view import run_title
 
 PUBLISHED = tomllib.loads((Path(__file__).parents[3] / "docs/data/hashes.toml").read_text("utf-8"))
 NATIVE = "algorithm.engine=native"
@@ -26,6 +28,7 @@ def test_every_run_with_a_published_hash_is_exact(run):
         ["algorithm.engine=numpy"],
         [NATIVE, "task.options.exact_physics=false"],
         [NATIVE, "task.options.continuous_actions=true"],
+        [NATIVE, "evaluation.options.exact_physics=false"],
         [NATIVE, "task.name=toy/signal"],
         [NATIVE, "algorithm.recurrent=true"],
         [NATIVE, "algorithm.lr_schedule=cosine"],
@@ -45,6 +48,13 @@ def test_every_run_with_a_published_hash_is_exact(run):
 )
 def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
     assert not is_exact(load(None, settings))
+
+
+def test_the_first_line_of_a_run_says_that_kernels_are_missing_where_they_would_compute_it():
+    remark = "" if are_built() else ", by numpy: there are no kernels, which a C compiler makes"
+    assert run_title("one", load(None, ["algorithm.engine=numpy"])) == f"one{remark}"
+    for settings in ([NATIVE], ["algorithm.engine=numpy", "algorithm.recurrent=true"], ["algorithm.engine=torch"]):
+        assert run_title("one", load(None, settings)) == "one"
 
 
 @needs_kernels
