@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     if not {*numbers} <= {*every}:
         parser.error(f"runs have numbers from 1 to {every[-1]}")
     try:
-        command, commit = _prepared(folder), (provenance.commit() or "")[:8]
+        command, commit = _prepared(folder), provenance.commit()
     except (Missing, PackageFault) as fault:
         print(f"arm64_runs: {fault}", file=sys.stderr)
         return 2
