@@ -173,8 +173,8 @@ def epsilon_greedy(values: Array, uniform: Array, epsilon: float, legal: BoolArr
     return actions
 
 
-def log_softmax(logits: Array, arithmetic: Arithmetic = NUMPY) -> Array:
-    """Log-probabilities over the last axis."""
-    log_p: Array = logits - logits.max(axis=-1, keepdims=True)
-    log_p -= arithmetic.log(arithmetic.exp(log_p).sum(axis=-1, keepdims=True))
+def log_softmax(logits: Array, arithmetic: Arithmetic = NUMPY, axis: int = -1) -> Array:
+    """Log-probabilities over the axis."""
+    log_p: Array = logits - logits.max(axis=axis, keepdims=True)
+    log_p -= arithmetic.log(arithmetic.exp(log_p).sum(axis=axis, keepdims=True))
     return log_p

@@ -56,13 +56,12 @@ def forward(
     gates = gates.reshape(3, steps, rows, width)
     recurrent, bias = _planes(layer.h), layer.bh.reshape(3, 1, width)
     before, hidden, state_new = (np.empty((steps, rows, width), gates.dtype) for _ in range(3))
-    product = np.empty((3, rows, width), gates.dtype)
     state = np.zeros((rows, width), gates.dtype) if first is None else first
     for t in range(steps):
         before[t] = state
         if starts is not None:
             before[t][starts[t]] = 0
-        np.matmul(before[t], recurrent, out=product)
+        product = before[t] @ recurrent
         product += bias
         state_new[t] = product[2]
         advance(gates[:, t], product, before[t], hidden[t])
@@ -87,15 +86,13 @@ def backward(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | No
     steps, rows, width = trace.hidden.shape
     by_state, by_new = _step_gradients(trace)
     grad_hidden = np.empty_like(trace.hidden)  # d loss / d hidden, including the paths through later steps
-    from_later, parts = np.zeros((rows, width), by_new.dtype), np.empty((3, rows, width), by_new.dtype)
+    from_later = np.zeros((rows, width), by_new.dtype)
     update, recurrent = trace.gates[1], np.ascontiguousarray(_planes(layer.h).swapaxes(1, 2))
     for t in range(steps - 1, -1, -1):
-        here = grad_hidden[t]
-        np.add(grad_output[t], from_later, out=here)
+        here = grad_hidden[t] = grad_output[t] + from_later
         by_state[:, t] *= here  # now d loss / d c
-        np.matmul(by_state[:, t], recurrent, out=parts)
-        np.multiply(here, update[t], out=from_later)
-        for part in parts:
+        from_later = here * update[t]
+        for part in by_state[:, t] @ recurrent:
             from_later += part
         if trace.starts is not None:
             from_later[trace.starts[t]] = 0
@@ -116,16 +113,11 @@ def backward(layer: Gru, trace: Unrolled, grad_output: Array, gradient: Gru | No
 def _step_gradients(trace: Unrolled) -> tuple[Array, Array]:
     """d h' / d c ``[3, T, B, H]`` within a step, and d h' / d a_n ``[T, B, H]``."""
     reset, update, new = trace.gates
-    by_new = 1 - new * new
-    by_state = np.empty_like(trace.gates)
-    np.subtract(1, update, out=by_state[1])
-    by_new *= by_state[1]
-    by_state[1] *= update
-    by_state[1] *= trace.before - new
+    rest, by_state = 1 - update, np.empty_like(trace.gates)
+    by_new = (1 - new * new) * rest
+    np.multiply(rest * update, trace.before - new, out=by_state[1])
     np.multiply(by_new, reset, out=by_state[2])
-    np.subtract(1, reset, out=by_state[0])
-    by_state[0] *= by_state[2]
-    by_state[0] *= trace.state_new
+    np.multiply((1 - reset) * by_state[2], trace.state_new, out=by_state[0])
     return by_state, by_new
 
 

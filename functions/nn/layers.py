@@ -142,9 +142,7 @@ class LayerNorm(Layer):
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, tuple[Array, Array]]:
         """``[rows, H]``; the cache is u ``[rows, H]`` and 1 / √(v + ε) ``[rows, 1]``."""
         units = values - _row_means(values)
-        variance = _row_means(units, units)
-        variance += EPSILON
-        inverse = 1 / np.sqrt(variance, out=variance)
+        inverse = 1 / np.sqrt(_row_means(units, units) + EPSILON)
         units *= inverse
         outputs = np.multiply(units, self.gain, out=out)
         outputs += self.shift
@@ -178,9 +176,7 @@ class Tanh(Layer):
         return outputs, outputs
 
     def backward(self, cache: Array, grad_output: Array, gradient: "Tanh | None", to_inputs: bool = True) -> Array:
-        derivative = cache * cache
-        np.subtract(1.0, derivative, out=derivative)
-        grad_output *= derivative
+        grad_output *= 1 - cache * cache
         return grad_output
 
 

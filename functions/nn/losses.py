@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.discrete import OneChoice
+from functions.nn.discrete import OneChoice, log_softmax
 from functions.nn.heads import Distribution
 from functions.nn.layers import Array
 
@@ -107,20 +107,17 @@ def clipped_policy_loss(
     Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
     ``[B, actions]`` masks actions out of the distribution.
     """
-    log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T))  # [actions, B]: few actions, long rows
+    # [actions, B]: few actions, long rows.
+    log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T), axis=0)
     # Positions in the flat array, which is indexed faster than by two arrays; int64, since actions may be narrow.
     indices = np.multiply(actions, len(actions), dtype=np.int64)
     indices += np.arange(len(actions))
     p = np.exp(log_p)
     negative_entropy = np.add.reduce(p * log_p, axis=0)
-    log_ratio = log_p.take(indices)
-    log_ratio -= old_log_probability
+    log_ratio = log_p.take(indices) - old_log_probability
     ratio = np.exp(log_ratio)
     weight = _weight(ratio, advantage, clip)
-    grad_output = np.subtract(log_p, negative_entropy, out=log_p)
-    grad_output *= entropy_weight
-    grad_output -= weight
-    grad_output *= p
+    grad_output = ((log_p - negative_entropy) * entropy_weight - weight) * p
     grad_output.reshape(-1)[indices] += weight
     grad_output /= len(actions)
     return PolicyLoss(np.ascontiguousarray(grad_output.T), log_ratio, ratio, advantage, negative_entropy, clip)
@@ -158,17 +155,9 @@ def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
     """d -min(r A, clip(r) A) / d log r ``[B]``."""
     # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
     overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
-    weight = advantage * ratio
-    np.negative(weight, out=weight)
+    weight = -(advantage * ratio)
     weight[overshoots] = 0
     return weight
-
-
-def log_softmax(logits: Array) -> Array:
-    """Log-probabilities over the first axis ``[actions, B]``."""
-    log_p: Array = logits - np.maximum.reduce(logits, axis=0)
-    log_p -= np.log(np.add.reduce(np.exp(log_p), axis=0))
-    return log_p
 
 
 @dataclass(frozen=True)
@@ -195,8 +184,7 @@ def huber(difference: Array, delta: float) -> Array:
 
 def _clip(values: Array, most: float) -> Array:
     """The values cut off at ±`most`; `np.clip` takes several times as long for a minibatch's."""
-    clipped_values: Array = np.minimum(values, most)
-    return np.maximum(clipped_values, -most, out=clipped_values)
+    return np.asarray(np.maximum(np.minimum(values, most), -most))
 
 
 def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: float, delta: float) -> ValueLoss:
@@ -206,12 +194,10 @@ def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: f
     """
     change = values - old_values
     clipped_change = _clip(change, clip)
-    free, clipped_error = values - targets, old_values + clipped_change
-    clipped_error -= targets
+    free, clipped_error = values - targets, old_values + clipped_change - targets
     # Huber's loss grows with the distance. Where the clipped branch is the larger and the clip binds, its value does
     # not depend on v.
-    flat = np.abs(free) < np.abs(clipped_error)
-    flat &= clipped_change != change
+    flat = (np.abs(free) < np.abs(clipped_error)) & (clipped_change != change)
     grad_output = _clip(free, delta)
     grad_output[flat] = 0
     grad_output /= len(values)

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.discrete import Branches
+from functions.nn.discrete import Branches, log_softmax
 from functions.nn.heads import Distribution
 from functions.nn.layers import Array
-from functions.nn.losses import log_softmax, mask_logits
+from functions.nn.losses import mask_logits
 
 # Rows of one step.
 ROWS = 512
@@ -117,7 +117,7 @@ def branchwise(logits: Array, sizes: tuple[int, ...], legal: NDArray[np.bool_] |
 
 def log_probabilities(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
     """Log-probabilities of logits ``[B, actions]``; illegal ones have probability exactly 0 and a finite logarithm."""
-    return np.ascontiguousarray(log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T)).T)
+    return np.ascontiguousarray(log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T), axis=0).T)
 
 
 def squared_error(values: Array, teacher: Array) -> Array:

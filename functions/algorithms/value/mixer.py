@@ -67,8 +67,8 @@ class Mixer(QmixSizes):
         hidden = self.engine.arithmetic.einsum("bn,bnm->bm", utilities, np.abs(weight))
         hidden += first_bias
         elu_gradient = self.engine.arithmetic.exp(np.minimum(hidden, hidden.dtype.type(0)))
-        np.maximum(hidden, hidden.dtype.type(0), out=hidden)
-        hidden += elu_gradient - 1  # expm1 takes 20 times as long, for digits that the sums below lose
+        # expm1 takes 20 times as long, for digits that the sums below lose.
+        hidden = np.maximum(hidden, hidden.dtype.type(0)) + (elu_gradient - 1)
         joint = self.engine.arithmetic.einsum("bm,bm->b", hidden, np.abs(last)) + last_bias[:, 0]
         return joint, MixerTrace(utilities, alive, weight, last, hidden, elu_gradient, traces)
 
@@ -77,16 +77,12 @@ class Mixer(QmixSizes):
 
         `grad_output` is d loss / d joint value ``[B]``. Dead agents get 0.
         """
-        inner = grad_output[:, None] * np.abs(trace.last)
-        inner *= trace.elu_gradient
-        last = grad_output[:, None] * trace.hidden
-        last *= np.sign(trace.last)
+        inner = grad_output[:, None] * np.abs(trace.last) * trace.elu_gradient
+        last = grad_output[:, None] * trace.hidden * np.sign(trace.last)
         by_utilities = self.engine.arithmetic.einsum("bnm,bm->bn", np.abs(trace.weight), inner)
         if trace.alive is not None:
             by_utilities *= trace.alive
-        weight = np.sign(trace.weight)
-        weight *= trace.utilities[:, :, None]
-        weight *= inner[:, None, :]
+        weight = np.sign(trace.weight) * trace.utilities[:, :, None] * inner[:, None, :]
         grad_outputs = (weight.reshape(len(grad_output), -1), inner, last, grad_output[:, None])
         return self.hypernetworks.backward(flat, trace.traces, grad_outputs), by_utilities
 
