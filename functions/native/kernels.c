@@ -21,7 +21,7 @@ INLINE float *take(Memory *memory, int64_t numbers) {
 static int64_t lay_out(Network *net, float *begin) {
     Memory memory = {begin, 0};
     int64_t rows = net->most_rows, trained = net->trains;
-    net->units[0] = take(&memory, rows * net->widths[0]);
+    net->units[0] = take(&memory, trained * rows * net->widths[0]);
     for (int64_t layer = 0; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], out = padded(net->widths[layer + 1]);
         net->weights[layer] = take(&memory, (in + 1) * out);

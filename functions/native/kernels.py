@@ -3,7 +3,7 @@ shape as something else. Nothing is computed here."""
 
 import ctypes
 import platform
-from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, Structure, addressof, c_char, c_double, c_float, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,13 @@ def address(array: NDArray[Any], kind: DTypeLike, shape: tuple[int, ...], is_wri
         raise ValueError(f"{array.dtype} {array.shape} in place of {np.dtype(kind)} {shape}, in one piece")
     if is_written and not flags.writeable:
         raise ValueError(f"an array {shape} that is to be written cannot be")
+    return start_of(array)
+
+
+def start_of(array: NDArray[Any]) -> int:
+    """Where the numbers of an array in one piece are; in a third of the time of `array.ctypes.data` where it can be."""
+    if array.size and array.flags.writeable:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return array.ctypes.data
 
 

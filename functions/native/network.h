@@ -160,14 +160,15 @@ static void activate_back(const Network *net, int64_t layer, int64_t rows) {
     }
 }
 
-/* Outputs of the rows of `inputs` [., in] with the indices `places` (NULL: the first rows), in the last `units`. */
+/* Outputs of the rows of `inputs` [., in] with the indices `places` (NULL: the first rows), in the last `units`. A backward
+ * pass finds the rows in the first. */
 static void forward(Network *net, const float *inputs, const int64_t *places, int64_t rows) {
     int64_t width = net->widths[0];
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t row = 0; net->trains && row < rows; row++)
         memcpy(net->units[0] + row * width, inputs + (places ? places[row] : row) * width, width * sizeof(float));
     for (int64_t layer = 0; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], below = stride_of(net, layer), stride = padded(net->widths[layer + 1]);
-        Left left = {net->units[layer], below, 1};
+        Left left = {layer || net->trains ? net->units[layer] : inputs, below, 1};
         const float *weights = net->weights[layer];
         product(left, rows, weights, stride, in, filled(net->widths[layer + 1]), weights + in * stride, 0,
                 net->units[layer + 1], stride);

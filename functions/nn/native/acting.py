@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from functions.environments.base import ActionArray, AgentClass, FloatArray
-from functions.native.kernels import BLOCK, address, kernels
+from functions.native.kernels import BLOCK, address, kernels, start_of
 from functions.nn.discrete import OneChoice
 from functions.nn.heads import Head, head_of_network
 from functions.nn.layers import Array, Layer
@@ -58,7 +58,7 @@ class NativeNetworks:
         inputs = np.ascontiguousarray(inputs, np.float32)
         place = address(inputs, np.float32, (self._agents, blocks, envs, self._network.sizes[0]))
         outputs = np.empty((self._agents, blocks, envs, self._network.sizes[-1]), np.float32)
-        kernels().networks_forward(self._room[0], self._agents, place, blocks * envs, outputs.ctypes.data)
+        kernels().networks_forward(self._room[0], self._agents, place, blocks * envs, start_of(outputs))
         return outputs, None
 
 
@@ -92,8 +92,8 @@ class NativeChoice(OneChoice):
             address(uniforms, np.float32, noise.shape),
             noise.size,
             self.width,
-            planes.ctypes.data,
-            actions.ctypes.data,
-            log_p.ctypes.data,
+            start_of(planes),
+            start_of(actions),
+            start_of(log_p),
         )
         return actions, log_p

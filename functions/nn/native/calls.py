@@ -15,6 +15,7 @@ from functions.native.kernels import (
     address,
     kernels,
     require_indices,
+    start_of,
 )
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
@@ -91,7 +92,7 @@ class Perceptron:
         )
         self._make_room(rows if self._trains else min(rows, ROWS_AT_ONCE))
         outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
-        kernels().network_forward(self._room[0], *places, rows, outputs.ctypes.data)
+        kernels().network_forward(self._room[0], *places, rows, start_of(outputs))
         return outputs
 
     def backward(self, grad_output: Array, gradient: Array) -> None:
@@ -125,9 +126,9 @@ class Perceptron:
         passes = PassesFields(
             address(inputs, np.float32, (len(inputs), self._network.sizes[0])),
             address(order, np.int64, (len(order),)),
-            edges.ctypes.data,
+            start_of(edges),
             minibatches,
-            *(array.ctypes.data for array in training),
+            *map(start_of, training),
         )
         policy, values = loss.fields(len(inputs), self._network.sizes[-1])
         kernels().network_train(self._room[0], byref(optimiser.fields), byref(passes), policy, values)
