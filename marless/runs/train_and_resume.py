@@ -125,11 +125,11 @@ def _drive(
 
     Workers start first: while they import what they need, this process does.
     """
-    backend = drive.backend(backend).for_run(config)
+    backend = drive.backend(backend)
     if backend.workers_dial_in:
         refuse_gpu_elsewhere(config.algorithm.device)
     try:
-        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+        connection = backend.for_run(config).open(folder.path, drive.workers, deployment_ref=deployment_ref)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
     with closing(connection):
