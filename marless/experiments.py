@@ -77,9 +77,9 @@ def study(
     with ends_at_once(lambda: _AGAIN), ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(RunFolder(folder).driving())
-        begun = open_study(folder, settings)
-        listener = stack.enter_context(registry.listening(settings.pool.backend, address, demand(begun)))
-        result = train_study(begun, signals, view, listener)
+        campaign = open_study(folder, settings)
+        listener = stack.enter_context(registry.listening(settings.pool.backend, address, demand(campaign)))
+        result = train_study(campaign, signals, view, listener)
     return _unless_stopped(result, signals)
 
 

@@ -55,12 +55,12 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
     Raises `EnvironmentFault` for one that contradicts itself: policies trained by it could not be read.
     """
-    spec = _described(task.environment)
-    require_playable(task.evaluated, spec, _described)
+    spec = _env_spec(task.environment)
+    require_playable(task.evaluated, spec, _env_spec)
     return [], DescribeReply(spec=spec)
 
 
-def _described(environment: EnvTask) -> EnvSpec:
+def _env_spec(environment: EnvTask) -> EnvSpec:
     spec, remark = registry.describe(environment)
     if remark:
         process_guard.remark(remark)

@@ -114,12 +114,14 @@ def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabu
 
 
 def _common_problem(turn: Turn) -> str:
-    first = turn.prompts[0, : max(turn.common, 0)]
-    if 0 <= turn.common < turn.prompts.shape[1] and (turn.prompts[:, : len(first)] == first).all():
-        return ""
-    return (
-        f"the first {turn.common} of {turn.prompts.shape[1]} tokens are not the same in all prompts, or all there are"
-    )
+    common, last = turn.common, turn.prompts.shape[1] - 1
+    if not isinstance(common, int | np.integer):
+        return f"common is of type {type(common).__name__}: must be a whole number from 0 to {last}"
+    if not 0 <= common <= last:
+        return f"common is {common}: must be from 0 to {last}"
+    if (turn.prompts[:, :common] != turn.prompts[0, :common]).any():
+        return f"prompts differ in their first {common} tokens"
+    return ""
 
 
 def _legal_problem(turn: Turn) -> str:

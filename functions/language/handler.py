@@ -70,12 +70,12 @@ def _speaking(work: Work) -> Work:
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
     """The roles as agents. Raises `BadRequest` for a base with another vocabulary, or for which prompts are too
     long."""
-    spec = _described(task.environment)
-    require_playable(task.evaluated, spec, lambda environment: _as_long(_described(environment), spec))
+    spec = _env_spec(task.environment)
+    require_playable(task.evaluated, spec, lambda environment: _as_long(_env_spec(environment), spec))
     return [], DescribeReply(spec=spec)
 
 
-def _described(environment: EnvTask) -> EnvSpec:
+def _env_spec(environment: EnvTask) -> EnvSpec:
     language_task, base = _task(environment), MODELS.speaker.base
     if language_task.context > base.context:
         raise BadRequest(

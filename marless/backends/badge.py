@@ -18,9 +18,10 @@ def badge() -> Badge:
     return Badge(f"{program}, {provenance.libraries()}", provenance.machine(), are_built())
 
 
-def driver_badge(runs: Sequence[RunConfig]) -> Badge:
-    """What the runs that are driven here ask of their workers."""
-    kernels = any(run.algorithm.engine == "native" for run in runs)
-    return replace(
-        badge(), processor="" if runs and all(map(is_exact, runs)) else provenance.machine(), kernels=kernels
-    )
+def driver_badge(runs: Sequence[RunConfig], more_follow: bool = False) -> Badge:
+    """What the runs that are driven here ask of their workers, who stay for those with other settings that may
+    follow."""
+    local_badge = badge()
+    kernels = any(run.algorithm.engine == "native" for run in runs) or (more_follow and local_badge.kernels)
+    any_processor = bool(runs) and not more_follow and all(map(is_exact, runs))
+    return replace(local_badge, processor="" if any_processor else local_badge.processor, kernels=kernels)

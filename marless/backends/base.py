@@ -101,12 +101,13 @@ class LocatedDeployment:
 @dataclass(frozen=True)
 class WorkerDemand:
     """What is asked of a cluster for these runs: so many workers, each with that part of a core and that much memory; 0
-    asks for none."""
+    asks for none. Runs with other settings may follow."""
 
     runs: "Sequence[RunConfig]"
     count: int
     cores: float = 1.0
     memory_mb: float = 0.0
+    more_follow: bool = False
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,7 +103,7 @@ def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
                 stack.callback(ray.shutdown)
             # Only this run's workers have the token, so nobody has to be told of it.
             token = secrets.token_bytes(32)
-            listener = Listener(Address(node_address(ray), 0), token, driver_badge(demand.runs))
+            listener = Listener(Address(node_address(ray), 0), token, driver_badge(demand.runs, demand.more_follow))
         except (RayError, DialInError) as error:
             raise UserError(f"back-end ray: {error}") from None
         stack.callback(listener.close)

@@ -18,6 +18,7 @@ from marless.program import program_name
 if TYPE_CHECKING:
     import ssl
 
+    from infra.remote.handshake import Badge
     from infra.remote.listener import Listener
 
 
@@ -51,10 +52,11 @@ def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
 def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
     """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
     which is asked for this `demand`; raises `UserError` where they cannot."""
-    if options.backend in (None, registry.DEFAULT) and not options.address:
-        return listening(options, demand.runs)
+    is_here = options.backend in (None, registry.DEFAULT)
+    if is_here and not options.address:
+        return listening(options, demand.runs, demand.more_follow)
     _refuse_unless_listening(options)
-    if options.listen:
+    if options.listen and not is_here:
         raise UserError(
             f"--listen is for workers that somebody starts, and --backend {options.backend} starts them; give one"
         )
@@ -62,15 +64,17 @@ def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager
 
 
 @contextmanager
-def listening(options: Namespace, runs: Sequence[RunConfig]) -> "Iterator[Listener | None]":
-    """Within the block workers that can serve the runs may dial in, if the command is to listen; raises `UserError`
-    where it cannot."""
+def listening(options: Namespace, runs: Sequence[RunConfig], more_follow: bool = False) -> "Iterator[Listener | None]":
+    """Within the block workers that can serve the runs, and those that may follow, may dial in, if the command is to
+    listen; raises `UserError` where it cannot."""
     if options.listen is None:
         _refuse_unless_listening(options)
         yield None
         return
+    from marless.backends.badge import driver_badge
+
     with remote_errors():
-        listener = _listener(options, runs)
+        listener = _listener(options, driver_badge(runs, more_follow))
     try:
         yield listener
     finally:
@@ -109,14 +113,13 @@ def remote_errors() -> Iterator[None]:
         raise UserError(str(error)) from None
 
 
-def _listener(options: Namespace, runs: Sequence[RunConfig]) -> "Listener":
+def _listener(options: Namespace, badge: "Badge") -> "Listener":
     from infra.remote.addresses import address_of
     from infra.remote.listener import Listener
-    from marless.backends.badge import driver_badge
 
     address, tls = address_of(options.listen), _tls(options)
     secret = token(options.token_file, make=True)
-    listener = Listener(address, secret, driver_badge(runs), tls, options.any_processor)
+    listener = Listener(address, secret, badge, tls, options.any_processor)
     host = listener.address.host
     here = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
     command = f"{program_name()} worker {listener.address._replace(host=here)}"

@@ -9,7 +9,7 @@ from marless.page.markup import Html, element, join, picture
 from marless.page.run_charts import evaluations, return_lines
 from marless.page.run_section import headline
 from marless.reports import journal
-from marless.reports.text import counted, greedy, money, plus_minus, seconds, with_interval
+from marless.reports.text import counted, evaluation_label, money, plus_minus, seconds, with_interval
 from marless.runs import summary as summaries
 from marless.runs.folder import METRICS, RunFolder
 from marless.runs.summary import Summary
@@ -56,7 +56,7 @@ def _rows(folder: RunFolder, facts: Facts) -> Iterator[tuple[str, str]]:
     yield "status", f"{_standing(folder, summary)}{reason}"
     yield "trained", f"{counted(last.round, 'round')}, {last.env_steps:,} steps in {seconds(last.seconds)}"
     if summary and summary.final_return:
-        episodes = f"{counted(summary.final_return.episodes, 'episode')}, {greedy(facts.config)}"
+        episodes = f"{counted(summary.final_return.episodes, 'episode')}, {evaluation_label(facts.config)}"
         yield "final return", f"{plus_minus(summary.final_return)}, {episodes}"
     elif evaluated := evaluations(facts):
         yield "return", f"{plus_minus(evaluated[-1].returns)}, after round {evaluated[-1].round:,}"

@@ -11,7 +11,7 @@ from marless.page.chart import COLOURS, Line, Size, figure
 from marless.page.facts import Facts
 from marless.page.markup import Html
 from marless.reports.statistics import summary
-from marless.reports.text import greedy
+from marless.reports.text import evaluation_label
 
 # More lines than there are colours are drawn as their median and a band from the lowest to the highest.
 _MOST_LINES = COLOURS
@@ -101,7 +101,7 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
         training = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
         with_metric = [each for each in evaluations(facts) if name in each.env_metrics]
         evaluated = Line(
-            greedy(facts.config),
+            evaluation_label(facts.config),
             [each.env_steps for each in with_metric],
             [each.env_metrics[name] for each in with_metric],
         )
@@ -155,12 +155,14 @@ def return_lines(facts: Facts) -> list[Line]:
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:
         training = _series(facts, "while training (sampled)", [line.return_mean for line in facts.lines], faint=True)
-        return [training, _evaluation_line(facts, f"evaluation ({greedy(facts.config)})")]
+        return [training, _evaluation_line(facts, f"evaluation ({evaluation_label(facts.config)})")]
     lines = []
     for position, name in enumerate(names):
         returns = [line.side_returns.get(name) for line in facts.lines]
         lines.append(_series(facts, f"{name}, while training", returns, _colour(position), faint=True))
-        lines.append(_evaluation_line(facts, f"{name}, evaluation ({greedy(facts.config)})", name, _colour(position)))
+        lines.append(
+            _evaluation_line(facts, f"{name}, evaluation ({evaluation_label(facts.config)})", name, _colour(position))
+        )
     return lines
 
 

@@ -11,7 +11,7 @@ from marless.page.markup import Html, bullets, element, html, join, pairs, pictu
 from marless.page.run_settings import Setting, as_text, command, settings, value_text
 from marless.reports import action_table, provenance
 from marless.reports.statistics import Interval
-from marless.reports.text import counted, event_text, greedy, money, plus_minus, seconds
+from marless.reports.text import counted, evaluation_label, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
 
 _MOST_EVENTS = 30
@@ -126,7 +126,10 @@ def _final(facts: Facts) -> tuple[str, str]:
     if run_summary and (final := run_summary.final_return):
         of = f"side {run_summary.side}, " if run_summary.side else ""
         mean = axis_numbers.number(final.mean)
-        return mean, f"{_interval(final.ci95)}{of}{counted(final.episodes, 'episode')}, {greedy(facts.config)}"
+        return (
+            mean,
+            f"{_interval(final.ci95)}{of}{counted(final.episodes, 'episode')}, {evaluation_label(facts.config)}",
+        )
     evaluations = run_charts.evaluations(facts)
     if not evaluations:
         return "-", "not evaluated yet"

@@ -55,7 +55,7 @@ def evaluated_options(config: RunConfig) -> str:
     return ", ".join(f"{name}={value if isinstance(value, str) else toml_value(value)}" for name, value in options)
 
 
-def greedy(config: RunConfig) -> str:
+def evaluation_label(config: RunConfig) -> str:
     """How evaluations are played: ``greedy``, or ``greedy, pairs=unseen``."""
     return ", ".join(filter(None, ("greedy", evaluated_options(config))))
 

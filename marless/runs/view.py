@@ -3,17 +3,18 @@
 from typing import NamedTuple
 
 from coordinator.config.defaults import lacks_kernels
-from coordinator.config.schema import RunConfig, Stop
+from coordinator.config.schema import Stop
 from coordinator.core.round_graph import PHASES, last_episodes
 from coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
 
 
-def run_title(name: str, config: RunConfig) -> str:
+def run_title(name: str, plan: Plan) -> str:
     """What a run is called where it is shown first: with its name, what computes it where that is not the fastest."""
-    return (
-        f"{name}, by numpy: there are no kernels, which a C compiler makes" if lacks_kernels(config.algorithm) else name
-    )
+    # Functions that are deployed have kernels, whatever this machine has.
+    if plan.platform.functions_outlive_driver or not lacks_kernels(plan.config.algorithm):
+        return name
+    return f"{name}, by numpy: there are no kernels, which a C compiler makes"
 
 
 class View:

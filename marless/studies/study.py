@@ -74,6 +74,11 @@ class Study(Campaign):
         """Weight and cap of an owner."""
         return self.file.owners.get(name, Owner())
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether the search may have further settings."""
+        return not self._exhausted
+
     def ask(self) -> list[StudyRun]:
         """The runs of the search's next setting; none when all were asked for or enough are at work."""
         limit = self.file.search.parallel

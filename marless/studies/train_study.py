@@ -68,8 +68,8 @@ def with_pool(folder: Path, file: StudyFile, slots: int | None, backend: str | N
 
 
 def open_study(folder: Path, file: StudyFile | None) -> Study:
-    """The study in the folder, begun if it is new, which needs its file; raises `UserError` when the folder holds
-    another one."""
+    """The study in the folder, begun if it is new, which needs its file; nothing is written before `Study.save`.
+    Raises `UserError` when the folder holds another one."""
     path = folder / FILE
     if path.is_file():
         before = read_json(path, StudyFile)
@@ -77,7 +77,6 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
     assert file is not None
     study = Study(folder, file, seeds_of(file.seeds), decisions.read(folder))
     study.begin()
-    study.save()
     return study
 
 
@@ -87,7 +86,7 @@ def demand(study: Study) -> WorkerDemand:
     size, runs = study.file.pool, [run.config for run in study.runs]
     slots = size.slots or cores()
     part = min(1.0, size.cores / slots) if size.cores else 1.0
-    return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots)
+    return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots, study.may_ask)
 
 
 def _capacity(study: Study) -> Capacity:
@@ -127,6 +126,8 @@ def train_study(
     for run in study.runs:
         require_packages(run.config)
     with _dial_in_pool(study, listener) if listener else _pool(study) as pool:
+        # A study goes on where its file says, so one that was refused there must not have one that says so.
+        study.save()
         driver = SideBySide(study, pool, stopping, study.file.pool.runs, view)
         try:
             view.start(study)

@@ -8,7 +8,7 @@ from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Plan, RoundLine, State
 from marless.output import note, say
 from marless.reports.digits import figure
-from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds
+from marless.reports.text import by_side, env_metrics, evaluation_label, money, plus_minus, seconds
 from marless.runs.summary import Summary
 from marless.runs.view import EvaluationClock, TrainingSpeed, View, evaluation_under_way, run_title
 from marless.views.receipt import receipt
@@ -31,10 +31,11 @@ class PlainView(View):
         self._said_at = self._clock()
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
-        """Prints where the run stands where nothing was said for `_SILENCE_S`."""
+        """Prints the run's name once its environment is accepted, and where the run stands where nothing was said for
+        `_SILENCE_S`."""
         now = self._clock()
         if self._unsaid_name and not PHASES[state.phase].sets_up:
-            say(f"run {run_title(self._unsaid_name, plan.config)}")
+            say(f"run {run_title(self._unsaid_name, plan)}")
             self._unsaid_name = ""
         evaluation = evaluation_under_way(plan, state)
         left = self._evaluation_clock.seconds_left(evaluation, now) if evaluation else None
@@ -42,8 +43,8 @@ class PlainView(View):
             return
         self._said_at = now
         limit = f" of {plan.config.stop.rounds:,}" if plan.config.stop.rounds else ""
-        begun = f"{evaluation}{f', {seconds(left)} left' if left else ''}   " if evaluation else ""
-        note(f"round {state.round:5d}{limit}   {begun}{state.env_steps:,} steps   {seconds(seconds_so_far)}")
+        under_way = f"{evaluation}{f', {seconds(left)} left' if left else ''}   " if evaluation else ""
+        note(f"round {state.round:5d}{limit}   {under_way}{state.env_steps:,} steps   {seconds(seconds_so_far)}")
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         self._speed.add(line)
@@ -65,7 +66,7 @@ def evaluation_line(plan: Plan, line: RoundLine, speed: float) -> str:
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
-    label = f"{line.evaluation.side}, {greedy(plan.config)}" if line.evaluation.side else greedy(plan.config)
+    label = ", ".join(filter(None, (line.evaluation.side, evaluation_label(plan.config))))
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
         f"   return {plus_minus(line.evaluation.returns):>14s} ({label}){custom}{sampled_text}{sides}"

@@ -9,7 +9,7 @@ from marless.reports.text import (
     by_side,
     counted,
     env_metrics,
-    greedy,
+    evaluation_label,
     lost_attempts,
     money,
     plus_minus,
@@ -31,7 +31,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The lines that end `train` and `resume`; the last one is the folder."""
     pricing, lines = plan.config.pricing, _trained(plan, summary)
     if final := summary.final_return:
-        of = f"sum over {_agents(summary)}, undiscounted, {greedy(plan.config)}, {final.episodes:,} episodes"
+        of = f"sum over {_agents(summary)}, undiscounted, {evaluation_label(plan.config)}, {final.episodes:,} episodes"
         lines.append(_item("final return", f"{plus_minus(final)}   {of}"))
     if summary.final_env_metrics:
         lines.append(_item("", env_metrics(summary.final_env_metrics)))

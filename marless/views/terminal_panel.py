@@ -18,7 +18,7 @@ from coordinator.core.round_graph import PHASES
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless.output import say, visible_line
 from marless.reports.digits import figure
-from marless.reports.text import by_side, env_metrics, greedy, money, plus_minus, seconds, sparkline
+from marless.reports.text import by_side, env_metrics, evaluation_label, money, plus_minus, seconds, sparkline
 from marless.runs.summary import Summary
 from marless.runs.view import (
     EvaluationClock,
@@ -60,7 +60,7 @@ class LiveView(View):
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = time.monotonic()
-        self._title = self._title or run_title(self._name, plan.config)
+        self._title = self._title or run_title(self._name, plan)
         self._elapsed, self._state = seconds_so_far, state
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
@@ -151,7 +151,7 @@ class LiveView(View):
             return Text("no evaluation yet", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
         side = f"{visible_line(self._evaluated.side)}, " if self._evaluated.side else ""
-        text.append(f"  {side}{visible_line(greedy(plan.config))}, round {self._evaluated.round:,}  ", "dim")
+        text.append(f"  {side}{visible_line(evaluation_label(plan.config))}, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
     def _beside_return(self) -> list[tuple[str, Text]]:

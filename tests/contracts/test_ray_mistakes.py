@@ -165,13 +165,33 @@ def test_a_study_goes_on_at_its_back_end_until_another_is_named(ray, nobody, mar
     file = load(tmp_path / "lr.toml")
     folder = tmp_path / "studies/lr"
     folder.mkdir(parents=True)
-    open_study(folder, replace(file, pool=replace(file.pool, backend="ray")))
+    open_study(folder, replace(file, pool=replace(file.pool, backend="ray"))).save()
     ray()
     shell.export(RAY_ADDRESS=nobody)
     for name in ("lr", "lr.toml"):
         (line,) = marless("study", name).err
         assert line.startswith(f"marless: back-end ray: no Ray head answers at {nobody}: ")
+    (line,) = marless("study", "lr", "--listen", "nowhere").err
+    assert line.startswith("marless: 'nowhere' is not HOST:PORT")
     assert marless("study", "lr", "--backend", "local").code == 0
+    assert marless("study", "lr").code == 0
+
+
+def test_a_back_end_that_cannot_be_used_is_not_the_study_s(ray, nobody, marless, tmp_path):
+    ray()
+    path = tmp_path / "lr.toml"
+    text = path.read_text("utf-8")
+    path.write_text(f'pool.backend = "rai"\n{text}', "utf-8")
+    assert marless("study", "lr.toml").err[-1].startswith("marless: there is no back-end ")
+    path.write_text(text, "utf-8")
+    for name in ("aws", "rai"):
+        with pytest.raises(UserError, match=name):
+            study_of("lr.toml", backend=name, quiet=True)
+    on_ray = ("--backend", "ray", "--address", nobody)
+    assert marless("study", "lr.toml", *on_ray).code == USER_ERROR
+    assert not (tmp_path / "studies/lr/study.json").exists()
+    assert marless("study", "lr.toml").code == 0
+    assert marless("study", "lr", *on_ray).code == USER_ERROR
     assert marless("study", "lr").code == 0
 
 

@@ -105,6 +105,9 @@ def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
 
 def _with_options(options: Namespace, folder: Path, file: StudyFile) -> StudyFile:
     backend = options.backend if options.backend in registry.placed_here() else None
+    if options.listen and options.backend is None:
+        # Workers that somebody starts are none of the cluster that the study may have been on.
+        backend = registry.DEFAULT
     file = with_pool(folder, file, options.slots, backend)
     return msgspec.structs.replace(file, owner=options.owner or file.owner)
 
@@ -126,6 +129,7 @@ def _in_cloud(options: Namespace, folder: Path, file: StudyFile | None) -> int:
     if state is None:
         return _begin(folder, file, place)
     study = open_study(folder, None)
+    study.save()
     if file is not None and to_json(file) != to_json(study.file):
         raise UserError(f"{folder} holds a study in the cloud, which keeps its file; give another folder with --out")
     cloud_study.mark(study, place, state)
@@ -160,6 +164,7 @@ def _new_place(options: Namespace, folder: Path, file: StudyFile | None) -> Stud
 def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
     ref, backend = place.deployment_ref, registry.remote(place.backend)
     study = open_study(folder, file)
+    study.save()
     plan = cloud_study.begin(study, place, backend.prepare(place.name, ref.tenant, ref.region))
     say(
         f"{folder.name}: {len(plan.owners)} runs begin in the cloud, {plan.width} functions at once; {backend.survives}"

@@ -12,6 +12,7 @@ from functions.language.symbols import Symbols
 from functions.language.trajectories import join, tensors_of
 
 PROMPTS = np.array([[0, 1, 2], [0, 1, 0]], np.int32)
+OTHERS = np.array([[0, 1, 2], [0, 2, 2]], np.int32)
 ALLOWED = np.arange(3, dtype=np.int32)
 
 
@@ -20,24 +21,32 @@ class Asking:
 
     roles, sides, turns, context, tokenizer = ("echo",), (), 1, 4, Symbols(["a", "b", "c"])
 
-    def __init__(self, common):
-        self._common = common
+    def __init__(self, common, prompts=PROMPTS):
+        self._common, self._prompts = common, prompts
 
     def reset(self, rng, episodes, copies=1):
-        return Turn(0, PROMPTS, ALLOWED, 1, common=self._common)
+        return Turn(0, self._prompts, ALLOWED, 1, common=self._common)
 
     def reply(self, replies):
         return Outcome(np.zeros((2, 1)))
 
 
-@pytest.mark.parametrize("common", [-1, 3, 4])
-def test_what_prompts_do_not_begin_with_is_no_common_beginning(common):
+@pytest.mark.parametrize(
+    ("prompts", "common", "line"),
+    [
+        (PROMPTS, -1, "common is -1: must be from 0 to 2"),
+        (PROMPTS, 3, "common is 3: must be from 0 to 2"),
+        (PROMPTS, 4, "common is 4: must be from 0 to 2"),
+        (PROMPTS, 2.0, "common is of type float: must be a whole number from 0 to 2"),
+        (PROMPTS, None, "common is of type NoneType: must be a whole number from 0 to 2"),
+        (OTHERS, 2, "prompts differ in their first 2 tokens"),
+    ],
+)
+def test_what_prompts_do_not_begin_with_is_no_common_beginning(prompts, common, line):
     assert Episodes("asking", Asking(2)).reset(np.random.default_rng(0), 2).common == 2
     with pytest.raises(EnvironmentFault) as fault:
-        Episodes("asking", Asking(common)).reset(np.random.default_rng(0), 2)
-    assert str(fault.value) == (
-        f"asking, turn 1, reset: the first {common} of 3 tokens are not the same in all prompts, or all there are"
-    )
+        Episodes("asking", Asking(common, prompts)).reset(np.random.default_rng(0), 2)
+    assert str(fault.value) == f"asking, turn 1, reset: {line}"
 
 
 def test_learning_knows_the_common_beginning_and_refuses_rollouts_that_have_others():

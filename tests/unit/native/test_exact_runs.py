@@ -1,10 +1,12 @@
 """Which runs are taken for equal on every type of processor, and what they ask of workers."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from built_kernels import needs_kernels
+from simulated import make_plan
 
 from coordinator.config.exactness import is_exact
 from coordinator.config.loading import load
@@ -12,6 +14,9 @@ from functions.native.kernels import are_built
 from marless.backends.badge import badge, driver_badge
 from marless.reports import provenance
 from marless.runs.view import run_title
+from marless.studies.study import Study
+from marless.studies.study_file import Search, StudyFile
+from marless.studies.train_study import demand
 
 PUBLISHED = tomllib.loads((Path(__file__).parents[3] / "docs/data/hashes.toml").read_text("utf-8"))
 NATIVE = "algorithm.engine=native"
@@ -52,9 +57,14 @@ def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
 
 def test_the_first_line_of_a_run_says_that_kernels_are_missing_where_they_would_compute_it():
     remark = "" if are_built() else ", by numpy: there are no kernels, which a C compiler makes"
-    assert run_title("one", load(None, ["algorithm.engine=numpy"])) == f"one{remark}"
+    assert run_title("one", make_plan("algorithm.engine=numpy")) == f"one{remark}"
     for settings in ([NATIVE], ["algorithm.engine=numpy", "algorithm.recurrent=true"], ["algorithm.engine=torch"]):
-        assert run_title("one", load(None, settings)) == "one"
+        assert run_title("one", make_plan(*settings)) == "one"
+
+
+def test_nothing_is_said_of_kernels_where_functions_are_deployed_with_them():
+    there = make_plan("algorithm.engine=numpy")
+    assert run_title("one", replace(there, platform=there.platform.on_lambda())) == "one"
 
 
 @needs_kernels
@@ -71,4 +81,16 @@ def test_drivers_ask_for_kernels_and_processors_where_their_runs_need_them():
         "native": (here, True),
         "both": (here, True),
     }
+    assert {(each.processor, each.kernels) for each in (driver_badge([run], True) for run in (numpy, exact))} == {
+        (here, True)
+    }
     assert badge().kernels and {each.program for each in badges.values()} == {badge().program}
+
+
+@pytest.mark.parametrize(("parallel", "more_follow"), [(1, True), (None, False)])
+def test_a_study_that_may_ask_for_more_settings_says_so(parallel, more_follow, tmp_path):
+    rules = {"sharing": {"rule": ["none", "dynamic"]}}
+    study = Study(tmp_path, StudyFile(vary=rules, search=Search(parallel=parallel)), [1])
+    study.begin()
+    assert demand(study).more_follow is more_follow
+    assert len(demand(study).runs) == (1 if more_follow else 2)
