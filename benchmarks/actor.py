@@ -25,7 +25,7 @@ ADAPTER = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
 ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
 ADAPTER_NUM_ENVS = 16
 # mallopt(3): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Whether freed memory goes back to the system after every rollout
-# or stays is chance, and worth a fifth of the time of a rollout of 640.
+# or stays is chance, and worth a fifth of the time of a rollout of 640; workers leave it to chance.
 MEMORY_STAYS = ((-1, 2**28), (-3, 2**28))
 
 Round = Callable[[], int]

@@ -1,9 +1,10 @@
 """Processor time of a learner's round by kernels, by numpy, and of its matrix products alone, with AVX-512 and without:
 the rows of docs/results/native-speed.csv.
 
-    python -m benchmarks.native_speed COMMIT
+    python -m benchmarks.native_speed
 """
 
+import argparse
 import csv
 import json
 import statistics
@@ -14,6 +15,7 @@ import time
 from benchmarks.launch import ROOT, environment
 from benchmarks.learner import Round, products_alone, round_products
 from functions.native.variants import VARIANTS
+from marless.reports import provenance
 
 # What keeps numpy, OpenBLAS and the kernels from AVX-512.
 AVX2 = {"NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"}
@@ -21,9 +23,15 @@ INSTRUCTIONS = {"AVX-512": {}, "AVX2": {**AVX2, "OPENBLAS_CORETYPE": "Haswell"}}
 RUNS, ROUNDS = 5, 9
 
 
-def main(commit: str) -> None:
+def main() -> None:
     """Prints the table; each run is a process, and has the engines in turn."""
-    table = csv.writer(sys.stdout, lineterminator="\n")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.native_speed", description=__doc__)
+    parser.add_argument("--medians", choices=INSTRUCTIONS, help="of one run alone, as JSON")
+    options = parser.parse_args()
+    if options.medians:
+        print(json.dumps(medians(options.medians)))
+        return
+    table, commit = csv.writer(sys.stdout, lineterminator="\n"), (provenance.commit() or "")[:8]
     table.writerow(["instructions", "native ms", "numpy ms", "products ms", "commit"])
     for _ in range(RUNS):
         for instructions, variables in INSTRUCTIONS.items():
@@ -52,7 +60,4 @@ def medians(instructions: str) -> list[float]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--medians":
-        print(json.dumps(medians(sys.argv[2])))
-    else:
-        main(sys.argv[1])
+    main()

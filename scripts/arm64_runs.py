@@ -4,7 +4,8 @@
 
 On any Debian; QEMU emulates the processor (`apt-get install qemu-user-static`). All else is arm64's own: Debian's
 Python, the wheels of numpy and the others, and the kernels, by the compiler that makes those of functions. RUN are
-numbers of runs in that file, from 1; all without. FOLDER keeps system and packages for the next call, and the runs.
+numbers of runs in that file, from 1; all without. FOLDER keeps the system for the next call, packages while the pins
+are as they were, and the runs.
 Writes a line of CSV as each run ends; the exit code is 1 if one has other weights, 2 where nothing can be run.
 """
 
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _prepared(folder: Path) -> list[str]:
-    """The command of arm64's Python, with the program; makes the system that is missing. Raises `Missing`."""
+    """The command of arm64's Python, with the program; makes what is missing. Raises `Missing` and `PackageFault`."""
     if not (emulator := shutil.which(EMULATOR)):
         raise Missing(f"there is no {EMULATOR}: apt-get install qemu-user-static")
     system = folder / "system"
@@ -76,7 +78,8 @@ def _prepared(folder: Path) -> list[str]:
     python = next((path for path in sorted((system / "usr/bin").glob("python3.*")) if path.name[8:].isdigit()), None)
     if python is None:
         raise Missing(f"{system} has no Python; delete it, so that it is fetched anew")
-    packages = folder / "packages"
+    pins = b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "constraints.txt"))
+    packages = folder / f"packages-{sha256(pins).hexdigest()[:12]}"
     if not packages.exists():
         _fetch_packages(packages, python.name.removeprefix("python"))
     program = _copy_program(folder)

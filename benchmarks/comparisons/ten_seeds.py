@@ -99,7 +99,10 @@ def _read(table: Path) -> list[dict[str, str]]:
     if not table.exists():
         return []
     with table.open(encoding="utf-8", newline="") as file:
-        return [dict(row) for row in csv.DictReader(file)]
+        rows = csv.DictReader(file)
+        if tuple(rows.fieldnames or ()) != COLUMNS:
+            raise SystemExit(f"{table} has other columns than {', '.join(COLUMNS)}; name a new file, or delete it")
+        return [dict(row) for row in rows]
 
 
 def _write(table: Path, rows: list[dict[str, str]]) -> None:

@@ -18,6 +18,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig, NetworkConfig
 from functions.environments.task_names import EXACT_PHYSICS
 from functions.native.kernels import are_built
+from functions.setting_limits import MOST_KERNEL_LAYERS
 
 
 class Layer(NamedTuple):
@@ -125,11 +126,11 @@ def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
 
 
 def suits_kernels(algorithm: AlgorithmConfig) -> bool:
-    """Whether its networks are perceptrons on the CPU."""
-    recurrent = getattr(algorithm, "recurrent", False)
-    return (
-        isinstance(algorithm, NetworkConfig) and not (algorithm.needs_torch or recurrent) and algorithm.device == "cpu"
-    )
+    """Whether its networks are perceptrons on the CPU, of no more layers than kernels take."""
+    if not isinstance(algorithm, NetworkConfig) or algorithm.needs_torch or algorithm.device != "cpu":
+        return False
+    layers = len(getattr(algorithm, "hidden", ())) + 1
+    return layers <= MOST_KERNEL_LAYERS and not getattr(algorithm, "recurrent", False)
 
 
 def lacks_kernels(algorithm: AlgorithmConfig) -> bool:

@@ -16,7 +16,8 @@ _INEXACT = ("priority", "mixer")
 
 
 def is_exact(config: RunConfig) -> bool:
-    """Whether tests compare, between types of processors, all that the run computes; others may be exact, too."""
+    """Whether all that the run computes is of kinds that tests compare between types of processors; others may be
+    exact, too."""
     has_opponents = config.opponents.side is not None or config.league.rule != "none"
     has_origin = config.base.policies is not None or config.offline.dataset is not None
     learns_at_once = not (config.pipeline.lag or config.pipeline.rollouts)

@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     nobody learns from it."""
     common: int = 0
     """So many tokens, fewer than P, are the same at the beginning of all prompts, in every episode that is ever played:
-    they are computed once for all of them."""
+    the frozen layers compute them once for all of them, those with adapters once for a few together."""
 
     @property
     def is_asked(self) -> LegalArray:

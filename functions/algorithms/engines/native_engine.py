@@ -81,8 +81,8 @@ class NativeEngine(NumpyEngine):
     arithmetic: Arithmetic = NATIVE
 
     def perceptron(self, network: Network, parameters: Array) -> engines.Perceptron:
-        covered = covers(network, parameters)
-        return PerceptronWeights(network, parameters) if covered else super().perceptron(network, parameters)
+        is_covered = covers(network, parameters)
+        return PerceptronWeights(network, parameters) if is_covered else super().perceptron(network, parameters)
 
     def optimiser(
         self, parameters: Array, settings: OptimiserSettings, moments: Moments | None = None

@@ -1,8 +1,8 @@
 """A base that adapters speak through: the frozen trunk below them once per sequence, the layers above for each of them.
 
-Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread. So what comes of a
-sequence depends neither on those beside it nor on what is kept: the trunk's activations, by the tokens they come of;
-and threads may share such parts.
+Every product is computed for `ROWS` sequences of equal length, filled up with copies, in one thread, but for the tokens
+that all sequences begin with, which are always computed for one. So what comes of a sequence depends neither on those
+beside it nor on what is kept: the trunk's activations, by the tokens they come of; and threads may share such parts.
 """
 
 import os

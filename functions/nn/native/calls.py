@@ -20,9 +20,9 @@ from functions.native.kernels import (
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
 from functions.nn.shape import Network
+from functions.setting_limits import MOST_KERNEL_LAYERS
 
-# `MOST_LAYERS` and `enum Activation` of network.h.
-_MOST_LAYERS = 16
+# `enum Activation` of network.h.
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
 # Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
 ROWS_AT_ONCE = 96
@@ -75,8 +75,11 @@ class Training(NamedTuple):
 
 
 class Perceptron:
-    """The passes of a feed-forward network, one that the kernels cover, see `covers`; forward ones alone unless it
-    `trains`, and then of ROWS_AT_ONCE rows together."""
+    """The passes of a feed-forward network, one that the kernels cover, see `covers`.
+
+    One that `trains` passes all rows forward together and keeps what `backward` needs; another one computes outputs
+    alone, of ROWS_AT_ONCE rows at a time, and raises `ValueError` where it is asked for more.
+    """
 
     def __init__(self, network: Network, trains: bool = True) -> None:
         self._network, self._trains, self._most_rows = network, trains, -1
@@ -112,6 +115,8 @@ class Perceptron:
     ) -> Training:
         """One step of the optimiser for each minibatch: the rows of `inputs` ``[n, in]`` with the indices `order`
         between two successive `bounds`."""
+        if not self._trains:
+            raise ValueError("this network computes outputs alone; make one that trains")
         if optimiser.parameters.size != self._network.parameters:
             raise ValueError(f"an optimiser of {optimiser.parameters.size} parameters, not {self._network.parameters}")
         edges = np.array(bounds, np.int64)
@@ -172,7 +177,7 @@ def covers(network: Network, parameters: Array) -> bool:
 def _covers(network: Network) -> bool:
     return (
         not network.recurrent
-        and 1 <= len(network.sizes) - 1 <= _MOST_LAYERS
+        and 1 <= len(network.sizes) - 1 <= MOST_KERNEL_LAYERS
         and min(network.sizes) >= 1
         and network.activation in _ACTIVATIONS
         and network.norm in (None, LayerNorm)

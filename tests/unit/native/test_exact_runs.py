@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from built_kernels import needs_kernels
 from simulated import make_plan
@@ -11,6 +12,10 @@ from simulated import make_plan
 from coordinator.config.exactness import is_exact
 from coordinator.config.loading import load
 from functions.native.kernels import are_built
+from functions.native.variants import SOURCE
+from functions.nn.native.calls import covers
+from functions.nn.shape import Network
+from functions.setting_limits import MOST_KERNEL_LAYERS
 from marless.backends.badge import badge, driver_badge
 from marless.reports import provenance
 from marless.runs.view import run_title
@@ -36,6 +41,7 @@ def test_every_run_with_a_published_hash_is_exact(run):
         [NATIVE, "evaluation.options.exact_physics=false"],
         [NATIVE, "task.name=toy/signal"],
         [NATIVE, "algorithm.recurrent=true"],
+        [NATIVE, f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"],
         [NATIVE, "algorithm.lr_schedule=cosine"],
         [NATIVE, "algorithm.name=iql", "algorithm.priority=0.6"],
         [NATIVE, "algorithm.name=isac"],
@@ -65,6 +71,16 @@ def test_the_first_line_of_a_run_says_that_kernels_are_missing_where_they_would_
 def test_nothing_is_said_of_kernels_where_functions_are_deployed_with_them():
     there = make_plan("algorithm.engine=numpy")
     assert run_title("one", replace(there, platform=there.platform.on_lambda())) == "one"
+
+
+def test_a_network_with_more_layers_than_kernels_take_is_computed_by_numpy_and_exact_up_to_there():
+    deepest = f"algorithm.hidden={[8] * (MOST_KERNEL_LAYERS - 1)}"
+    assert is_exact(load(None, [NATIVE, deepest]))
+    assert covers(Network((4, *[8] * (MOST_KERNEL_LAYERS - 1), 3)), np.zeros(1, np.float32))
+    assert not covers(Network((4, *[8] * MOST_KERNEL_LAYERS, 3)), np.zeros(1, np.float32))
+    assert load(None, [f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"]).algorithm.engine == "numpy"
+    header = (SOURCE.parent / "network.h").read_text(encoding="utf-8")
+    assert f"#define MOST_LAYERS {MOST_KERNEL_LAYERS}\n" in header
 
 
 @needs_kernels

@@ -93,6 +93,10 @@ def test_a_network_that_does_not_train_has_the_outputs_of_one_that_does_and_no_g
     np.testing.assert_array_equal(acting.forward(flat, rows), Perceptron(NETWORK).forward(flat, rows))
     with pytest.raises(ValueError, match="kept for one backwards"):
         acting.backward(np.zeros((203, 3), np.float32), flat)
+    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    loss = native_loss(ClippedPolicyLoss(OneChoice(3), ACTIONS, ROWS, ROWS, None, 0.2, 0.01))
+    with pytest.raises(ValueError, match="computes outputs alone"):
+        acting.train(optimiser, rows[:5], np.arange(5), [0, 5], loss)
 
 
 ROWS = np.zeros(5, np.float32)
