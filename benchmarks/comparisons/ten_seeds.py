@@ -15,21 +15,19 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
+from benchmarks.comparisons.equal_returns import ENGINES, difference, returns
 from benchmarks.launch import measured
 from benchmarks.training import UNEVALUATED, trained
 from marless.reports.provenance import written_by
-from marless.reports.statistics import ci95, mean, tost_paired
+from marless.reports.statistics import mean
 
 STEPS = 400_000
 SEEDS = range(1, 11)
 TARGET = -36.0
-ENGINES = ("native", "numpy")
 COLUMNS = (
     "seed", "plain_seconds",
     *(f"{engine}_{what}" for engine in ENGINES for what in ("seconds", "evaluated_seconds", "return", "weights")),
 )  # fmt: skip
-# Two engines are equal where the 90 % interval of the difference of their returns is within this.
-EQUIVALENT = 0.5
 
 
 def main() -> None:
@@ -74,21 +72,9 @@ def summary(rows: list[dict[str, str]]) -> list[str]:
             for row in rows
             if row[f"{engine}_seconds"] and row["plain_seconds"]
         ]
-        returns = [float(row[f"{engine}_return"]) for row in rows]
-        low, high = ci95(returns)
         share = f"{mean(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})" if shares else "no share"
-        lines.append(
-            f"{engine}: {TARGET:g} in {share} of the plain loop's seconds, {len(shares)} of {len(rows)} seeds;"
-            f" final return {mean(returns):.2f} ({low:.2f} to {high:.2f})"
-        )
-    native, numpy = ([float(row[f"{engine}_return"]) for row in rows] for engine in ENGINES)
-    test = tost_paired(native, numpy, EQUIVALENT)
-    low, high = test.ci90
-    lines.append(
-        f"native less numpy: {test.difference:+.2f}, 90 % interval {low:+.2f} to {high:+.2f}; that they differ by"
-        f" {EQUIVALENT} or more: p = {test.p_value:.3f}"
-    )
-    return lines
+        lines.append(f"{engine}: {TARGET:g} in {share} of the plain loop's seconds, {len(shares)} of {len(rows)} seeds")
+    return [*lines, *returns(rows), difference(rows)]
 
 
 def _cell(seconds: float | None) -> str:

@@ -1,0 +1,86 @@
+"""Whether kernels and numpy train policies of equal returns: pairs of one seed, two one-sided tests.
+
+    marless study benchmarks/comparisons/engines.toml --out build/engines
+    python -m benchmarks.comparisons.equal_returns docs/results/equal-returns.csv build/engines
+
+With a study's folder the table is written from its finished runs; without one it is read.
+"""
+
+import csv
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from marless.reports.statistics import ci95, mean, tost_paired
+from marless.runs import summary
+from marless.runs.folder import RunFolder
+
+ENGINES = ("native", "numpy")
+COLUMNS = ("seed", *(f"{engine}_{what}" for engine in ENGINES for what in ("return", "weights")))
+# Two engines are equal where the 90 % interval of the difference of their returns is within this.
+MARGIN = 0.5
+
+Row = dict[str, str]
+
+
+def main() -> None:
+    """The command line."""
+    parser = ArgumentParser(prog="python -m benchmarks.comparisons.equal_returns")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("study", type=Path, nargs="?")
+    options = parser.parse_args()
+    if options.study:
+        _write(options.table, rows_of(options.study))
+    with options.table.open(encoding="utf-8", newline="") as file:
+        rows = [dict(row) for row in csv.DictReader(file)]
+    print(*returns(rows), difference(rows), sep="\n")
+
+
+def rows_of(study: Path) -> list[Row]:
+    """A row of each seed whose runs with both engines have finished, by seed."""
+    rows: dict[int, Row] = {}
+    for folder in sorted((study / "runs").iterdir()):
+        results = summary.read(RunFolder(folder))
+        if results is None or results.status != "finished" or results.final_return is None:
+            continue
+        engine, seed = RunFolder(folder).config().algorithm.engine, results.seed
+        row = rows.setdefault(seed, {"seed": str(seed)})
+        row[f"{engine}_return"] = f"{results.final_return.mean:.3f}"
+        row[f"{engine}_weights"] = str(results.weights_sha256)[:16]
+    return [row for _, row in sorted(rows.items()) if row.keys() == {*COLUMNS}]
+
+
+def returns(rows: Sequence[Row]) -> list[str]:
+    """The mean return with each engine, and its 95 % interval, in lines of text."""
+    lines = []
+    for engine in ENGINES:
+        values = _returns(rows, engine)
+        low, high = ci95(values)
+        lines.append(f"{engine}: final return {mean(values):.2f} ({low:.2f} to {high:.2f}), {len(values)} seeds")
+    return lines
+
+
+def difference(rows: Sequence[Row]) -> str:
+    """The difference of the returns of one seed, and whether the engines are equal, as text."""
+    native, numpy = (_returns(rows, engine) for engine in ENGINES)
+    test = tost_paired(native, numpy, MARGIN)
+    low, high = test.ci90
+    return (
+        f"native less numpy: {test.difference:+.2f}, 90 % interval {low:+.2f} to {high:+.2f}; that they differ by"
+        f" {MARGIN} or more: p = {test.p_value:.3f}"
+    )
+
+
+def _returns(rows: Sequence[Row], engine: str) -> list[float]:
+    return [float(row[f"{engine}_return"]) for row in rows]
+
+
+def _write(table: Path, rows: Sequence[Row]) -> None:
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
