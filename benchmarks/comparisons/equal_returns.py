@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("study", type=Path, nargs="?")
     options = parser.parse_args()
     if options.study:
-        _write(options.table, rows_of(options.study))
+        write(options.table, COLUMNS, rows_of(options.study))
     with options.table.open(encoding="utf-8", newline="") as file:
         rows = [dict(row) for row in csv.DictReader(file)]
     print(*returns(rows), difference(rows), sep="\n")
@@ -75,9 +75,10 @@ def _returns(rows: Sequence[Row], engine: str) -> list[float]:
     return [float(row[f"{engine}_return"]) for row in rows]
 
 
-def _write(table: Path, rows: Sequence[Row]) -> None:
+def write(table: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Writes the rows as CSV."""
     with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -15,7 +15,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks.comparisons.equal_returns import ENGINES, difference, returns
+from benchmarks.comparisons.equal_returns import ENGINES, difference, returns, write
 from benchmarks.launch import measured
 from benchmarks.training import UNEVALUATED, trained
 from marless.reports.provenance import written_by
@@ -40,7 +40,7 @@ def main() -> None:
     for seed in options.seeds:
         if str(seed) not in {row["seed"] for row in rows}:
             rows.append(_row(seed))
-            _write(options.table, rows)
+            write(options.table, COLUMNS, rows)
     print(*summary(rows), written_by(), sep="\n")
 
 
@@ -89,13 +89,6 @@ def _read(table: Path) -> list[dict[str, str]]:
         if tuple(rows.fieldnames or ()) != COLUMNS:
             raise SystemExit(f"{table} has other columns than {', '.join(COLUMNS)}; name a new file, or delete it")
         return [dict(row) for row in rows]
-
-
-def _write(table: Path, rows: list[dict[str, str]]) -> None:
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":
