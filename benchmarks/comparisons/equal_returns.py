@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from marless.reports.statistics import ci95, mean, tost_paired
+from marless.reports.statistics import ci95, iqm, mean, tost_paired
 from marless.runs import summary
 from marless.runs.folder import RunFolder
 
@@ -51,12 +51,15 @@ def rows_of(study: Path) -> list[Row]:
 
 
 def returns(rows: Sequence[Row]) -> list[str]:
-    """The mean return with each engine, and its 95 % interval, in lines of text."""
+    """The mean return with each engine with its 95 % interval, and the interquartile mean, in lines of text."""
     lines = []
     for engine in ENGINES:
         values = _returns(rows, engine)
         low, high = ci95(values)
-        lines.append(f"{engine}: final return {mean(values):.2f} ({low:.2f} to {high:.2f}), {len(values)} seeds")
+        lines.append(
+            f"{engine}: final return {mean(values):.2f} ({low:.2f} to {high:.2f}), interquartile mean"
+            f" {iqm(values):.2f}, {len(values)} seeds"
+        )
     return lines
 
 
