@@ -12,7 +12,7 @@ from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients
 from benchmarks.training import UNEVALUATED, command, trained
 from coordinator.pricing.prices import load_prices
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.native.kernels import kernels
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import SCHEMA, ActionsHeader, CorruptObject, ForeignObject, Ref, Table, TaskHeader
+from functions.contract import SCHEMA, ActionsHeader, Ref, Table, TaskHeader
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
+from functions.errors import CorruptObject, ForeignObject
 from functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
-from functions.contract import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra
 
 T = TypeVar("T")
 

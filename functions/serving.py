@@ -25,25 +25,17 @@ from functions import codec, keys
 from functions.codec import unpack_table
 from functions.contract import (
     Answer,
-    BadRequest,
-    CorruptObject,
     DescribeTask,
     Done,
     EvaluateTask,
     Failed,
     FailureKind,
-    ForeignObject,
-    KeyTaken,
-    MissingExtra,
-    NoSuchObject,
-    NotFinite,
     Origin,
     Ref,
     RegroupTask,
     Reply,
     Request,
     SampleTask,
-    StorageFault,
     Table,
     TaskHeader,
     Usage,
@@ -51,6 +43,16 @@ from functions.contract import (
 )
 from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
+from functions.errors import (
+    BadRequest,
+    CorruptObject,
+    ForeignObject,
+    KeyTaken,
+    MissingExtra,
+    NoSuchObject,
+    NotFinite,
+    StorageFault,
+)
 from functions.isolation import process_guard
 from functions.isolation.process_guard import ProcessChanged, ProcessGuard
 from functions.storage_port import Blobs, Files

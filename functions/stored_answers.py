@@ -7,13 +7,11 @@ from collections.abc import Mapping
 
 from functions import keys
 from functions.contract import (
-    CorruptObject,
     DescribeReply,
     DescribeTask,
     Done,
     EvaluateReply,
     EvaluateTask,
-    ForeignObject,
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -30,6 +28,7 @@ from functions.contract import (
     WholeReply,
     WholeTask,
 )
+from functions.errors import CorruptObject, ForeignObject
 
 # An object without arrays, which holds the answer of such a task when no caller waits for it.
 REPLY = "reply"

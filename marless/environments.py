@@ -11,7 +11,6 @@ Examples:
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from functions.contract import MissingExtra
 from functions.environments.base import (
     AgentClass,
     EnvironmentFault,
@@ -25,6 +24,7 @@ from functions.environments.base import (
 from functions.environments.registry import make, remark_of, spec
 from functions.environments.resumable import Resumable
 from functions.environments.roles.partition import roles_of
+from functions.errors import MissingExtra
 from marless.output import note
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ def is_user_error(error: BaseException) -> bool:
     from coordinator.config.schema import ConfigError
     from coordinator.drive.ledger_items import Unresumable
     from coordinator.errors import UserError
-    from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
     from functions.encoding import Undecodable
+    from functions.errors import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
 
     ours = (
         ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable

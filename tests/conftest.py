@@ -10,7 +10,7 @@ import pytest
 from distribution import FilesAndAccount, longest_first
 from shell import Shell
 
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.isolation.foreign_imports import IMPORTS
 from functions.warm_cache import WARM
 from infra.local.file_storage import FileStorage

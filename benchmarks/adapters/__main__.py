@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.adapters.entries import ENTRIES, Entry
 from benchmarks.adapters.plan import SEED, Plan, draw
 from benchmarks.adapters.raw import Stepper
-from functions.contract import MissingExtra
 from functions.environments import registry
 from functions.environments.base import VectorEnvironment
+from functions.errors import MissingExtra
 
 Rates = dict[str, list[float]]
 

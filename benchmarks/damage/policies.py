@@ -17,7 +17,7 @@ from benchmarks.damage.forked import ask, outcome
 from benchmarks.damage.table import Table
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import CorruptObject
+from functions.errors import CorruptObject
 from marless.reports.policy import load_policy
 
 _KEY, _FILE = "marless-policies", "policies.safetensors"

@@ -24,7 +24,7 @@ from benchmarks.learner import Array, Round
 from functions.algorithms.engine import engine_of
 from functions.algorithms.ppo.specs import PpoConfig
 from functions.algorithms.stage import Context
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from marless.reports.provenance import commit
 
 ROWS = (200, 1600, 12_800, 64_000)

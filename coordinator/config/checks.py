@@ -22,9 +22,9 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import CLOSED_FORMS
-from functions.contract import BadRequest
 from functions.environments.scripted.script_names import is_scripted_name
 from functions.environments.task_names import ENVIRONMENTS, is_known
+from functions.errors import BadRequest
 from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
 from functions.resources.settings import NAME as RESOURCE_NAME
 from functions.setting_limits import MOST_INT

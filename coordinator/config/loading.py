@@ -21,8 +21,8 @@ from coordinator.config.value_faults import readable
 from coordinator.config.value_forms import in_plain_forms
 from coordinator.file_reading import UnreadableFile, read_text
 from functions.algorithms import registry as algorithms
-from functions.contract import BadRequest, MissingExtra
 from functions.encoding import Undecodable
+from functions.errors import BadRequest, MissingExtra
 from functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"

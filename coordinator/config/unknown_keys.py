@@ -10,7 +10,7 @@ from coordinator.config.config_keys import OPTIONS, general, is_option, particul
 from coordinator.config.foreign_names import COUNTERPARTS, Counterpart
 from coordinator.config.renamed_keys import RENAMED
 from functions.algorithms import registry as algorithms
-from functions.contract import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra
 
 # A longer meaning, such as the list of all rules, is left out.
 _LONGEST_MEANING = 80

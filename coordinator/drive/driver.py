@@ -40,8 +40,9 @@ from coordinator.drive.ports import Ports
 from coordinator.drive.recovery import intact_state, leftover_keys
 from coordinator.pricing.bill import Meter
 from functions import keys
-from functions.contract import Done, Record, StaleVersion, Usage
+from functions.contract import Done, Record, Usage
 from functions.encoding import to_json
+from functions.errors import StaleVersion
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5

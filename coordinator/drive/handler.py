@@ -26,8 +26,8 @@ from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
 from coordinator.drive.ports import Ports
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.pricing.bill import Meter
-from functions.contract import StaleVersion, StorageFault
 from functions.encoding import to_json
+from functions.errors import StaleVersion, StorageFault
 from infra.aws.detached_ports import Deployed, Outside, own_deployment
 from infra.entry.instrumentation import instrument
 from infra.local.own_process import OwnTime

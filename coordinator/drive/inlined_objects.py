@@ -6,7 +6,8 @@ from contextlib import suppress
 import msgspec
 
 from coordinator.drive.ports import Storage
-from functions.contract import Done, KeyTaken, Ref, Request
+from functions.contract import Done, Ref, Request
+from functions.errors import KeyTaken
 
 
 class InlinedObjects:

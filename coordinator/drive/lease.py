@@ -10,8 +10,8 @@ from collections.abc import Callable
 import msgspec
 
 from coordinator.drive.ports import Ledger
-from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.errors import StaleVersion, StorageFault
 
 LEASE = "lease"
 CLOUD = "cloud"

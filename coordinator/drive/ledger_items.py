@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from coordinator.core.state import RoundLine, State
 from coordinator.drive.ports import Ledger, Storage
 from functions import codec
-from functions.contract import CorruptObject, NoSuchObject, Ref, StaleVersion
+from functions.contract import Ref
 from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.errors import CorruptObject, NoSuchObject, StaleVersion
 
 STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"

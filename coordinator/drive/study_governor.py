@@ -17,8 +17,8 @@ from coordinator.drive.ports import Ledger
 from coordinator.drive.run_manifest import STUDY
 from coordinator.governor.shared_budget import least
 from coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
-from functions.contract import StaleVersion, StorageFault
 from functions.encoding import JsonDecoder, to_json
+from functions.errors import StaleVersion, StorageFault
 
 PLAN = "plan"
 # How often a governor that another one overtook looks again.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.rule_families import Family, Rule
-from functions.contract import NotFinite
+from functions.errors import NotFinite
 
 FloatArray = NDArray[np.float64]
 

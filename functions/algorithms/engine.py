@@ -14,7 +14,7 @@ import numpy as np
 
 from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
 from functions.algorithms.stage import Context, Tensors
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.native.arithmetic import NUMPY, Arithmetic
 from functions.nn import recurrent
 from functions.nn.adam import Adam

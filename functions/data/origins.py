@@ -10,7 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from functions import codec
-from functions.contract import ForeignObject, Origin, Ref, SampleTask, Team, WholeTask
+from functions.contract import Origin, Ref, SampleTask, Team, WholeTask
+from functions.errors import ForeignObject
 from functions.keys import group_name
 from functions.serving import Tensors, fetch
 from functions.storage_port import Blobs

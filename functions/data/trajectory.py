@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import NotFinite
 from functions.environments.base import (
     ActionArray,
     AgentClass,
@@ -16,6 +15,7 @@ from functions.environments.base import (
     Observation,
     Step,
 )
+from functions.errors import NotFinite
 
 Array = NDArray[Any]
 

@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment, options_of
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.guard import describe_error_with_location
+from functions.errors import MissingExtra
 from functions.setting_limits import MOST_STEPS, MOST_UNITS
 
 PREFIX = "meltingpot/"

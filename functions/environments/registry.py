@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from functions.contract import BadRequest
 from functions.encoding import mismatch
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.judged import Judged
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
+from functions.errors import BadRequest
 from functions.isolation.process_guard import settling
 from functions.resources.factories import resources_for
 

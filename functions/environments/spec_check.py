@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from functions.contract import BadRequest
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
+from functions.errors import BadRequest
 from functions.setting_limits import LARGEST_FLOAT32
 
 # The setting that makes the env task of evaluations another one.

@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
-from functions.contract import BadRequest, MissingExtra
 from functions.encoding import from_json
 from functions.environments.base import EnvironmentFault
+from functions.errors import BadRequest, MissingExtra
 from functions.language.base_request import BaseRequest, lessons_of
 from functions.language.errors import UnusableBase
 from functions.language.registry import make

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from functions.contract import BadRequest
 from functions.environments.base import EnvTask
+from functions.errors import BadRequest
 from functions.language.protocol import LanguageTask, Lesson
 from functions.language.symbols import Symbols
 from functions.randomness import generator

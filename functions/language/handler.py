@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from functions.actor.match import earlier_agents, mean_score
 from functions.contract import (
-    BadRequest,
     DescribeReply,
     DescribeTask,
     EvaluateReply,
@@ -23,6 +22,7 @@ from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments.base import EnvSpec, EnvTask
 from functions.environments.spec_check import require_playable
+from functions.errors import BadRequest
 from functions.language.bound_model import MODELS
 from functions.language.episodes import Episodes, spec_of
 from functions.language.errors import UnusableBase

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from functions.contract import BadRequest, Match, Opponents, Team
+from functions.contract import Match, Opponents, Team
+from functions.errors import BadRequest
 from functions.language.episodes import Episodes
 from functions.language.experience import Sampled
 from functions.language.protocol import Outcome, Turn

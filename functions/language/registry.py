@@ -10,10 +10,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.factory import is_environment, module_of
 from functions.environments.pettingzoo.guard import describe_error_with_location
+from functions.errors import BadRequest, MissingExtra
 from functions.isolation.process_guard import settling
 from functions.language import tasks
 from functions.language.episodes import fault_of

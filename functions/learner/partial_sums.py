@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from functions import codec
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
 from functions.algorithms.stage import Context, Implementation, RoundPart, Stage
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.isolation.process_guard import settle
 from functions.keys import group_name
 from functions.learner.stages import require_finite

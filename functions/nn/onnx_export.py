@@ -10,7 +10,7 @@ from functools import cache
 import onnx
 import torch
 
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.nn.shape import PARAMETERS, NetworkShape
 from functions.nn.torch_modules import build
 

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.isolation.process_guard import settling
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape

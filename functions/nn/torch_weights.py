@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.nn import recurrent, torch_layers, torch_modules
 from functions.nn.gru import Flags
 from functions.nn.layers import Array

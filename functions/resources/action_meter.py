@@ -5,15 +5,8 @@ from collections.abc import Callable
 from math import ceil
 
 from functions import codec, keys
-from functions.contract import (
-    ActionsHeader,
-    ActionTime,
-    ActionUse,
-    KeyTaken,
-    NoSuchObject,
-    Request,
-    sums_by_name,
-)
+from functions.contract import ActionsHeader, ActionTime, ActionUse, Request, sums_by_name
+from functions.errors import KeyTaken, NoSuchObject
 from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 

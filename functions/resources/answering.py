@@ -6,8 +6,8 @@ that answer. So each question is asked once, also when whoever asked it is gone 
 
 import time
 
-from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.encoding import MessagePackDecoder, to_message_pack
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.keys import answer_key
 from functions.resources.asking import Refusing
 from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer

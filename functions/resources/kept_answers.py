@@ -5,8 +5,8 @@ import hashlib
 import msgspec
 
 from functions import keys
-from functions.contract import CorruptObject, NoSuchObject
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.errors import CorruptObject, NoSuchObject
 from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 

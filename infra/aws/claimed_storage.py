@@ -15,7 +15,7 @@ from math import ceil
 
 from botocore.exceptions import ClientError
 
-from functions.contract import KeyTaken
+from functions.errors import KeyTaken
 from infra.aws.backoff import pauses
 from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import S3Storage

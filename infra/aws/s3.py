@@ -15,7 +15,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.aws.backoff import few, retry
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import code, explain, storage_errors

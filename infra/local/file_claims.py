@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.system_errors import explain
 
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.system_errors import explain
 from infra.local.file_claims import claimed
 from infra.object_keys import check_key, check_prefix

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from functions.contract import Record, StaleVersion, StorageFault
+from functions.contract import Record
+from functions.errors import StaleVersion, StorageFault
 from functions.system_errors import explain
 from infra.local.file_storage import sync
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from functions.contract import CorruptObject, NoSuchObject, StorageFault
 from functions.encoding import Undecodable
+from functions.errors import CorruptObject, NoSuchObject, StorageFault
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity, Slot, Task, dominant_share
 from infra.local.file_storage import FileStorage

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from coordinator.config import toml_dump
 from coordinator.config.schema import RunConfig
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
-from functions.contract import MissingExtra
 from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
+from functions.errors import MissingExtra
 from marless.ablation import ablation_files, declaration, suite_costs, suite_file, suite_picture, suite_table
 from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign, CellEnd
 from marless.ablation.arms import configuration, refuse_clashes, settings

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from coordinator.drive.ports import Ledger, Storage
-from functions.contract import Record, Report, StorageFault
+from functions.contract import Record, Report
+from functions.errors import StorageFault
 
 
 class ReadOnlyStorage:

@@ -10,7 +10,7 @@ from aws_emulator.settings import AccountSettings
 from coordinator.drive.ledger_items import load_state
 from coordinator.errors import UserError
 from functions import kernel_variables
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.aws.clients import Cloud
 from infra.aws.detached_ports import Deployed
 from infra.aws.error_messages import storage_errors

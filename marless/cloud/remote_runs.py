@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import CHECKPOINT, STATE
 from coordinator.errors import UserError
-from functions.contract import StorageFault
 from functions.encoding import Undecodable
+from functions.errors import StorageFault
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment
 from marless.runs.folder import Identity, RunFolder, decode_identity, require_name

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from coordinator.errors import UserError
-from functions.contract import BadRequest, MissingExtra
 from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.errors import BadRequest, MissingExtra
 from marless.comparison import comparison_plots, tournament
 from marless.comparison.tournament import Tournament
 from marless.output import note

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from coordinator.core.state import WorkItem
-from functions.contract import NoSuchObject, Record, Report, Request, Usage
+from functions.contract import Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
+from functions.errors import NoSuchObject
 from marless.estimation.recorded_actions import Ask
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes

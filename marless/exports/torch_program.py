@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from coordinator.errors import UserError
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.nn.layers import Gru, Layer
 from functions.nn.losses import ILLEGAL
 from functions.nn.torch_layers import LAYERS, gru_step

@@ -13,8 +13,9 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import MissingExtra, SampleTask
+from functions.contract import SampleTask
 from functions.data.trajectory import rollout_prefix, tensors_below
+from functions.errors import MissingExtra
 from functions.language.base_header import read_header
 from functions.language.errors import UnusableBase
 from functions.language.model.text_tokenizer import tokenizer_of

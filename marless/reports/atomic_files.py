@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coordinator.errors import UserError
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.system_errors import explain
 
 

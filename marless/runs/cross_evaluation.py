@@ -7,8 +7,8 @@ import msgspec
 
 from coordinator.config.schema import RANDOM
 from coordinator.errors import UserError
-from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
+from functions.errors import BadRequest
 from marless.reports import crossplay, statistics
 from marless.reports.policy import TeamPolicy
 from marless.reports.statistics import FinalReturn

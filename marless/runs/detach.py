@@ -4,7 +4,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import STATE
 from coordinator.errors import FINISHED, Ending, UserError
-from functions.contract import StaleVersion, StorageFault
+from functions.errors import StaleVersion, StorageFault
 from infra.local import own_process
 from marless.backends import registry
 from marless.backends.base import Connection

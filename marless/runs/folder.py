@@ -22,8 +22,8 @@ from coordinator.core.state import NO_INPUTS, RunInputs
 from coordinator.drive.run_manifest import RunManifest, with_inputs_together
 from coordinator.errors import UserError, broken_path
 from coordinator.file_reading import UnreadableFile, read_file
-from functions.contract import StorageFault
 from functions.encoding import Undecodable, from_json, to_json_file
+from functions.errors import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import program_name

@@ -19,8 +19,8 @@ from coordinator.core import budget
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_json
-from functions.contract import StorageFault
 from functions.encoding import to_json
+from functions.errors import StorageFault
 from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import cache_folder
 from marless.reports import statistics

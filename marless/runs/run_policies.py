@@ -18,9 +18,10 @@ from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
+from functions.contract import Ref, TaskHeader
 from functions.environments.base import EnvTask
 from functions.environments.scripted import script_names
+from functions.errors import CorruptObject, NoSuchObject
 from infra.local.file_storage import FileStorage
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy

@@ -15,7 +15,7 @@ from coordinator.drive import run_manifest
 from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
 from functions.algorithms.registry import algorithm
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.function_specs import NAMES
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry

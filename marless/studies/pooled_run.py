@@ -12,7 +12,7 @@ from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import FINISHED, Ending, UserError, one_line
 from coordinator.governor.shared_budget import least
-from functions.contract import CorruptObject, NoSuchObject, StorageFault
+from functions.errors import CorruptObject, NoSuchObject, StorageFault
 from functions.text.redaction import redact
 from infra.local.lane import Lane
 from marless.backends.local import LocalBackend

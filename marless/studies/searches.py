@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from coordinator.config.schema import ConfigError
-from functions.contract import MissingExtra
 from functions.encoding import mismatch
+from functions.errors import MissingExtra
 from marless.studies.study_file import Search, Value
 
 Values = dict[str, Value]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from functions.contract import KeyTaken
+from functions.errors import KeyTaken
 from functions.storage_port import Blobs
 from infra.local.own_process import resident_mb
 from infra.local.pipe_messages import Ended, Ready, frame

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.local.file_storage import FileStorage
 
 # A writer process: on a line of input it puts fifty keys as fast as it can and prints those that it created.
 CONTEST = """
-from functions.contract import KeyTaken
+from functions.errors import KeyTaken
 import sys
 name = sys.stdin.readline().strip()
 won = []
@@ -187,7 +187,7 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
         source = f"""
 import resource, signal
 from pathlib import Path
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.local.file_storage import FileStorage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from functions.contract import NoSuchObject
+from functions.errors import NoSuchObject
 from infra.aws.claimed_storage import ClaimedStorage
 
 LONGEST_S = 30.0

@@ -7,13 +7,14 @@ import time
 
 import pytest
 
-from functions.contract import Record, StaleVersion, StorageFault
+from functions.contract import Record
+from functions.errors import StaleVersion, StorageFault
 from infra.local.sqlite_ledger import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
 CONTEST = """
 import sys
-from functions.contract import StaleVersion
+from functions.errors import StaleVersion
 sys.stdin.readline()
 won = 0
 while won < 100:
@@ -207,7 +208,7 @@ class TestSqlite:
         source = f"""
 import resource, signal
 from pathlib import Path
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.local.sqlite_ledger import SqliteLedger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = SqliteLedger(Path({str(tmp_path / "ledger.sqlite")!r}))

@@ -15,7 +15,7 @@ from emulated_runs import detach, same, summary
 
 from coordinator.drive import lease
 from coordinator.drive.ledger_items import STATE, load_state
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from marless.backends import registry
 from marless.runs.folder import RunFolder
 

@@ -21,7 +21,7 @@ from aws_emulator.cloudformation.resources.functions import frozen
 from aws_emulator.cloudformation.sam_translation import translate
 from aws_emulator.server import EmulatedAccount
 from aws_emulator.settings import AccountSettings
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.resources.settings import Resource
 from infra.aws.clients import Cloud
 from infra.aws.function_settings import ASKABLE

@@ -12,7 +12,7 @@ from stand_in import answer, json_error, lost, moto, standing, unheard
 
 from aws_emulator.middleware.capacity import item_size
 from coordinator.core.budget import ITEM_OVERHEAD_BYTES
-from functions.contract import StaleVersion, StorageFault
+from functions.errors import StaleVersion, StorageFault
 from infra.aws import dynamodb
 from infra.aws.completion_sets import DynamoCompletions
 from infra.aws.dynamodb import DynamoLedger

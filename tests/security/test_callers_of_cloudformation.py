@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from principals import ACCOUNT, principal
 
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.deployment import DeploymentFault, deploy, teardown
 
 STACKS = f"arn:aws:cloudformation:*:{ACCOUNT}:stack/*"

@@ -9,7 +9,7 @@ import pytest
 from commands import SMALL, Commands
 from principals import ACCOUNT, principal
 
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.aws.clients import Cloud
 from infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
 from marless.reports import provenance

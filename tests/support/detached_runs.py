@@ -20,7 +20,8 @@ from coordinator.pricing.prices import load_prices
 from functions import codec
 from functions.actor.handler import handle as act
 from functions.completion import completion_report, report_completion
-from functions.contract import Answer, Platform, Record, Request, StaleVersion
+from functions.contract import Answer, Platform, Record, Request
+from functions.errors import StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.storage_port import Head

@@ -22,10 +22,8 @@ from functions.contract import (
     Failed,
     InitialiseReply,
     InitialiseTask,
-    KeyTaken,
     LearnReply,
     LearnTask,
-    NoSuchObject,
     Platform,
     Record,
     RegroupReply,
@@ -33,12 +31,12 @@ from functions.contract import (
     Report,
     Request,
     SampleReply,
-    StaleVersion,
     Usage,
     WholeReply,
     WholeTask,
 )
 from functions.environments.base import AgentClass, EnvSpec
+from functions.errors import KeyTaken, NoSuchObject, StaleVersion
 
 SPEC = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
 SMALL = ("actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")

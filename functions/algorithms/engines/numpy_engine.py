@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from functions.algorithms.engine import AdamDescent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
 from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.stage import Tensors
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.nn import recurrent
 from functions.nn.layers import Array
 from functions.nn.networks import Weights

@@ -28,7 +28,7 @@ from functions.algorithms.engine import (
 )
 from functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
 from functions.algorithms.stage import Tensors
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
 from functions.nn import torch_modules
 from functions.nn.adam import BETA_FIRST, BETA_SECOND

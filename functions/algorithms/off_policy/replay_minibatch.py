@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.off_policy.specs import ReplayConfig
 from functions.algorithms.stage import Context
-from functions.contract import BadRequest
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
+from functions.errors import BadRequest
 from functions.randomness import generator
 
 Indices = NDArray[np.int64]

@@ -29,7 +29,7 @@ from functions.algorithms.groups import members
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
 from functions.algorithms.stage import Context
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.keys import group_name
 from functions.nn.heads import Distribution, distribution
 from functions.nn.layers import Array

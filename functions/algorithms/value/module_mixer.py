@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from functions.algorithms.stage import Tensors
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from functions.nn import torch_modules
 from functions.nn.layers import Array
 from functions.nn.shape import PARAMETERS, SHAPE, MixerShape

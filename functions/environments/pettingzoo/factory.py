@@ -12,10 +12,10 @@ from io import StringIO
 from types import FunctionType, ModuleType
 from typing import Any
 
-from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
 from functions.environments.pettingzoo.turns import TurnEnvironment
+from functions.errors import MissingExtra
 from functions.named_code import refuse_standard, require_maker
 from functions.resources.factories import resources_for
 

@@ -11,8 +11,8 @@ from importlib import import_module
 
 import numpy as np
 
-from functions.contract import BadRequest
 from functions.environments.base import BoolArray, FloatArray
+from functions.errors import BadRequest
 from functions.isolation.process_guard import settling
 from functions.named_code import refuse_standard, require_function
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault
+from functions.errors import MissingExtra
 
 _SETTINGS = {"JAX_PLATFORMS": "cpu", "NPROC": "1"}
 _INSTALL = "pip install 'jaxmarl>=0.2,<0.3'"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import MissingExtra
 from functions.encoding import to_json_text
+from functions.errors import MissingExtra
 from functions.language.base_header import LlamaShape
 from functions.language.errors import UnusableBase
 

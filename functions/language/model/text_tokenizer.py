@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from functions.contract import MissingExtra
 from functions.encoding import Undecodable, from_json, to_json_text
+from functions.errors import MissingExtra
 from functions.language.errors import UnusableBase
 from functions.language.protocol import Tokenizer
 from functions.language.symbols import Symbols

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.storage_port import Blobs
 from functions.system_errors import explain
 from infra.local.file_storage import FileStorage

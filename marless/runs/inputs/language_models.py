@@ -17,9 +17,10 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions import keys
 from functions.algorithms.registry import algorithm
-from functions.contract import BadRequest, KeyTaken, LanguageModel, MissingExtra, Ref
+from functions.contract import LanguageModel, Ref
 from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask
+from functions.errors import BadRequest, KeyTaken, MissingExtra
 from functions.language.adapter_layout import AdapterLayout
 from functions.language.base_header import SCHEMA, read_header
 from functions.language.base_request import BaseRequest, Training, lessons_of

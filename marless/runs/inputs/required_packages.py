@@ -9,7 +9,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.specification import AlgorithmConfig
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.named_code import refuse_standard
 from functions.resources.settings import Resource
 from marless import extras

@@ -4,9 +4,9 @@ from coordinator.config.schema import RunConfig
 from coordinator.core.state import RunInputs
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
-from functions.contract import BadRequest
 from functions.environments.scripted import script_names
 from functions.environments.scripted.players import load
+from functions.errors import BadRequest
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.inputs.language_models import store_model

@@ -16,13 +16,14 @@ from functions.algorithms import registry
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.stage import Context, Implementation
 from functions.algorithms.validation import missing_stages, violation
-from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
+from functions.contract import Behaviour, Hyperparameters, Past, Team
 from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
+from functions.errors import BadRequest, MissingExtra
 from functions.keys import group_name
 from functions.policies import Policy
 from marless.testing.algorithms.check_merge import check_merge

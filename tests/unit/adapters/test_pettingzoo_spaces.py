@@ -9,7 +9,6 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo import adapter
@@ -17,6 +16,7 @@ from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel_view import ParallelView
 from functions.environments.pettingzoo.spaces import observation_space_of
 from functions.environments.spaces.observations import observation_codec
+from functions.errors import BadRequest
 from marless.testing.environments import check
 
 

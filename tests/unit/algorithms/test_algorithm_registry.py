@@ -23,7 +23,8 @@ from functions.algorithms import registry
 from functions.algorithms.ppo.specs import MAPPO
 from functions.algorithms.schedule import SCHEDULES
 from functions.algorithms.validation import missing_stages, violation
-from functions.contract import BadRequest, Hyperparameters, MissingExtra, Platform, Record, Team
+from functions.contract import Hyperparameters, Platform, Record, Team
+from functions.errors import BadRequest, MissingExtra
 
 HEADER = """
 from typing import Annotated, Literal

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functions.algorithms import registry
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from marless.testing.algorithms.random_tasks import TASKS, teams
 
 CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) for group in team.learning]

@@ -17,10 +17,11 @@ from functions.algorithms.minibatches import Independent
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context, SummaryResult
 from functions.algorithms.trainable import minibatches
-from functions.contract import NotFinite, TaskHeader, Team
+from functions.contract import TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.errors import NotFinite
 from functions.learner import stages
 from functions.policies import Policy
 from functions.randomness import generator

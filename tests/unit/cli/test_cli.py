@@ -18,9 +18,9 @@ from coordinator.config.loading import convert, load
 from coordinator.config.schema import Stop
 from coordinator.config.toml_dump import document
 from coordinator.errors import UserError
-from functions.contract import MissingExtra
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
+from functions.errors import MissingExtra
 from marless import extras
 from marless.backends.badge import badge
 from marless.cli.app import COMMANDS, main

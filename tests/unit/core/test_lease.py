@@ -5,8 +5,8 @@ from simulated import MemoryLedger
 
 from coordinator.drive import lease
 from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, LeaseHeld
-from functions.contract import StaleVersion
 from functions.encoding import to_json
+from functions.errors import StaleVersion
 
 
 def test_a_second_process_is_refused_and_learns_who_drives():

@@ -10,19 +10,10 @@ from coordinator.core.compatibility import incompatibility
 from coordinator.core.opponents import evaluated_side
 from functions import codec
 from functions.actor.handler import play
-from functions.contract import (
-    BadRequest,
-    Behaviour,
-    EvaluateTask,
-    LearnTask,
-    Opponents,
-    Origin,
-    SampleTask,
-    TaskHeader,
-    Team,
-)
+from functions.contract import Behaviour, EvaluateTask, LearnTask, Opponents, Origin, SampleTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.errors import BadRequest
 from functions.evaluator.handler import evaluate
 from functions.learner.handler import learn
 from functions.nn.batched_acting import single_agent_policy

@@ -12,7 +12,7 @@ from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.specification import Share
-from functions.contract import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra
 from functions.learner import stages
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS

@@ -7,7 +7,7 @@ from value_scenes import APART, PAIRED, WIDE, Scene
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from functions.algorithms.specification import CLOSED_FORMS
-from functions.contract import BadRequest
+from functions.errors import BadRequest
 from marless.testing.algorithms.conformance import check
 
 EMBED = {"mixing_embed_dim": 3, "hypernet_embed": 5}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.errors import BadRequest
 
 NAME = "roles/apprentices"
 SIGNALS, LESSONS, STEPS = 16, 3, 25

@@ -8,11 +8,12 @@ import pytest
 from task_fields import make_task
 
 from functions.actor.handler import describe
-from functions.contract import BadRequest, DescribeTask, MissingExtra
+from functions.contract import DescribeTask
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.mpe import options
 from functions.environments.task_names import ENVIRONMENTS
+from functions.errors import BadRequest, MissingExtra
 
 PLUG_IN = """
 import msgspec

@@ -5,10 +5,10 @@ import sys
 import named_factories
 import pytest
 
-from functions.contract import BadRequest
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.scripted import players as scripted
+from functions.errors import BadRequest
 from functions.nn.shape import MixerShape, NetworkShape
 
 SHELL = {"args": "touch called", "shell": True}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from drawing_commands import with_pictures
 
-from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.scene import Box, Disc, fade
+from functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 STOP, FIRST_ENEMY = 4, 5

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault
+from functions.errors import BadRequest
 from functions.language.episodes import Episodes, spec_of
 from functions.language.experience import Sampled
 from functions.language.protocol import Outcome, Turn

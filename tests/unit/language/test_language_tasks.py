@@ -6,8 +6,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from functions.contract import BadRequest
 from functions.environments.base import EnvTask
+from functions.errors import BadRequest
 from functions.language.protocol import Outcome
 from functions.language.registry import make
 from functions.language.symbols import Symbols

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from infra.local.processes.remote_objects import folder_of_copies
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from random_turns import DONE
 
-from functions.contract import BadRequest
 from functions.environments.base import EnvTask
+from functions.errors import BadRequest
 from functions.language.episodes import Episodes
 from functions.language.games.texts import CHARACTERS
 from functions.language.playing import Voice, play

@@ -11,7 +11,7 @@ import pytest
 from built_kernels import needs_kernels
 from c_programs import compiled, needs_compiler
 
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.native.kernels import kernels
 from functions.native.variants import SOURCE, VARIANTS, library_name
 from infra.packaging import function_kernels, kernel_build

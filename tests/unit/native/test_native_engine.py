@@ -9,7 +9,7 @@ from torch_perceptrons import expected
 
 from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
-from functions.contract import MissingExtra
+from functions.errors import MissingExtra
 from functions.native.kernels import kernels
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import LayerNorm, Relu, Tanh

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
-from functions.contract import BadRequest
 from functions.environments.base import Observation
+from functions.errors import BadRequest
 from functions.nn.normaliser import InputStatistics
 from functions.policies import Policy
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from coordinator.errors import UserError, one_line
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.text import redaction
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import storage_errors

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
-from functions.contract import CorruptObject
+from functions.errors import CorruptObject
 from infra.local.file_storage import FileStorage
 from marless.reports.attempts import AttemptLog
 from marless.runs.folder import RunFolder

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from functions.system_errors import ADVICE, explain
 from infra.local.file_storage import FileStorage
 from infra.local.sqlite_ledger import SqliteLedger

@@ -27,8 +27,8 @@ from functions.algorithms.ppo.ppo import policy_loss
 from functions.algorithms.ppo.specs import CORRECTIONS
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import BadRequest
 from functions.data import batch
+from functions.errors import BadRequest
 from functions.learner import stages
 from functions.policies import Policy
 from functions.randomness import generator

@@ -17,10 +17,11 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo import merge
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Answer, BadRequest, NotFinite, Origin, RegroupTask, TaskHeader, Team
+from functions.contract import Answer, Origin, RegroupTask, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
+from functions.errors import BadRequest, NotFinite
 from functions.learner import stages
 from functions.learner.regroup import regroup
 from functions.nn.normaliser import Normaliser

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from coordinator.core.state import RoundLine
-from functions.contract import StorageFault
+from functions.errors import StorageFault
 from marless.reports.journal import JsonLines, read
 
 

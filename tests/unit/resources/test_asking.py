@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from resource_hosts import asking, in_process
 
-from functions.contract import CorruptObject
+from functions.errors import CorruptObject
 from functions.resources.action_meter import ActionMeter
 from functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
 from functions.resources.settings import Resource

@@ -11,10 +11,8 @@ from functions.contract import (
     ActionTime,
     ActionUse,
     Answer,
-    CorruptObject,
     Done,
     Failed,
-    ForeignObject,
     InitialiseReply,
     InitialiseTask,
     ResourceRef,
@@ -22,6 +20,7 @@ from functions.contract import (
 )
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
+from functions.errors import CorruptObject, ForeignObject
 from functions.resources.action_meter import MOST_TIMES, ActionMeter
 from functions.resources.port import RESOURCES, Outcome
 from functions.serving import Output, serve

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from coordinator.rules.similarity import DISTANCES, diversity, matrix, upper
-from functions.contract import NotFinite
+from functions.errors import NotFinite
 
 AGENTS, K, ACTIONS = 4, 6, 3
 SEEDS = st.integers(0, 2**32 - 1)

@@ -6,8 +6,9 @@ import torch
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 from scipy import stats
 
-from functions.contract import BadRequest, Team
+from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
+from functions.errors import BadRequest
 from functions.nn.discrete import draw
 from functions.policies import Policy, as_environment_actions
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked_rollouts import FATES, NUM_ENVS, STEPS, followed, legal, mark, observed
 
-from functions.contract import BadRequest, Past, Ref
+from functions.contract import Past, Ref
 from functions.data.batch import join
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
+from functions.errors import BadRequest
 
 ROWS = STEPS * NUM_ENVS
 

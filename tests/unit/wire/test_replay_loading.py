@@ -9,22 +9,12 @@ from simulated import MemoryStorage
 from task_fields import changed, make_task
 
 from functions import codec, keys
-from functions.contract import (
-    Answer,
-    Behaviour,
-    Done,
-    InitialiseTask,
-    NoSuchObject,
-    Origin,
-    Past,
-    TaskHeader,
-    Team,
-    WholeTask,
-)
+from functions.contract import Answer, Behaviour, Done, InitialiseTask, Origin, Past, TaskHeader, Team, WholeTask
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.errors import NoSuchObject
 from functions.learner.handler import handle as learn
 from functions.warm_cache import WARM
 

@@ -5,29 +5,26 @@ import numpy as np
 import pytest
 from task_fields import make_task
 
-from functions import codec, contract
+from functions import codec, errors
 from functions.actor.handler import handle as act
 from functions.contract import (
     Answer,
-    CorruptObject,
     Done,
     EvaluateTask,
     Failed,
     InitialiseReply,
     InitialiseTask,
-    KeyTaken,
     LearnTask,
-    NoSuchObject,
     Ref,
     SampleReply,
     SampleTask,
-    StorageFault,
     TaskHeader,
     Team,
     Usage,
 )
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import Output, read, serve
@@ -187,10 +184,10 @@ def test_a_store_that_takes_nothing_fails_the_task():
     [
         (EnvironmentFault("x"), "environment", True),
         (Unsupported("x"), "request", False),
-        (contract.NotFinite("x"), "not_finite", False),
-        (contract.BadRequest("x"), "request", False),
-        (contract.MissingExtra("x"), "missing_extra", False),
-        (contract.NoSuchObject("x"), "corrupt_object", False),
+        (errors.NotFinite("x"), "not_finite", False),
+        (errors.BadRequest("x"), "request", False),
+        (errors.MissingExtra("x"), "missing_extra", False),
+        (errors.NoSuchObject("x"), "corrupt_object", False),
     ],
 )
 def test_an_expected_error_is_answered_by_its_kind(error, kind, again):
@@ -215,9 +212,9 @@ def test_objects_are_read_together_and_checked_against_their_references():
     assert {name: array.tolist() for name, array in read(Memory(**bodies), refs).items()} == {"a": [0], "b": [1]}
     WARM.clear()
     flipped = bodies | {"b": bodies["b"][:-1] + b"\x07"}
-    with pytest.raises(contract.CorruptObject, match=r"b is not the object the run recorded"):
+    with pytest.raises(errors.CorruptObject, match=r"b is not the object the run recorded"):
         read(Memory(**flipped), refs)
-    with pytest.raises(contract.CorruptObject, match="torn is not a safetensors object"):
+    with pytest.raises(errors.CorruptObject, match="torn is not a safetensors object"):
         read(Memory(torn=WHOLE[:-1]), (codec.reference("torn", WHOLE[:-1]),))
 
 

@@ -9,18 +9,10 @@ from simulated import MemoryStorage
 from task_fields import make_task
 
 from functions import codec
-from functions.contract import (
-    Answer,
-    CorruptObject,
-    InitialiseReply,
-    InitialiseTask,
-    NoSuchObject,
-    TaskHeader,
-    Team,
-    Usage,
-)
+from functions.contract import Answer, InitialiseReply, InitialiseTask, TaskHeader, Team, Usage
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.errors import CorruptObject, NoSuchObject
 from functions.serving import Output, read, serve
 from functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
 from infra.local.file_storage import FileStorage

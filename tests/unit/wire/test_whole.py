@@ -12,16 +12,7 @@ from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
 from functions import codec, keys
 from functions.actor.handler import handle as act
 from functions.algorithms import registry as algorithms
-from functions.contract import (
-    Answer,
-    Behaviour,
-    Done,
-    InitialiseTask,
-    LearnTask,
-    SampleTask,
-    Team,
-    WholeTask,
-)
+from functions.contract import Answer, Behaviour, Done, InitialiseTask, LearnTask, SampleTask, Team, WholeTask
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn

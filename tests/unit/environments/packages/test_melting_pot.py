@@ -9,10 +9,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.meltingpot import average
+from functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 MODULES = ("meltingpot", "meltingpot.substrate", "meltingpot.scenario")

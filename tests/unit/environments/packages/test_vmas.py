@@ -7,10 +7,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.scene import Disc, Line
+from functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 

@@ -1,0 +1,54 @@
+"""Errors of the functions, and of the adapters that store for them and for the coordinator."""
+
+from typing import Self
+
+
+class KeyTaken(Exception):
+    """The key already holds an object; keys are written once."""
+
+
+class NoSuchObject(Exception):
+    """Nothing is stored under the key."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} is missing; it was deleted or lost"
+
+
+class StorageFault(Exception):
+    """The store could not write or read an object (full disk, lost permission); the message says which."""
+
+
+class StaleVersion(Exception):
+    """The item changed since it was loaded: another process drives the run.
+
+    `size`: bytes of the body that stands instead, by which a table bills the refused write; 0 where nobody bills it.
+    """
+
+    def __init__(self, message: str, size: int = 0) -> None:
+        super().__init__(message)
+        self.size = size
+
+
+class ForeignObject(Exception):
+    """The object under a key was not written by the task that the key belongs to, or is of another round than a task
+    was promised."""
+
+
+class CorruptObject(Exception):
+    """The object's bytes do not match its reference or its format."""
+
+    @classmethod
+    def of_size(cls, key: str, size: int, expected: int) -> Self:
+        return cls(f"{key} is not the object the run recorded (it has {size:,} bytes instead of {expected:,})")
+
+
+class NotFinite(Exception):
+    """A number that would have been published is NaN or infinite; the message names the tensor."""
+
+
+class BadRequest(ValueError):
+    """The request cannot be served; the message says which field and why."""
+
+
+class MissingExtra(Exception):
+    """An optional dependency is not installed; the message says how to get it."""
