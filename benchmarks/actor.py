@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.contract import Team
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.environments.task_names import EXACT_PHYSICS
+from functions.messages.team import Team
 from functions.policies import Policy
 
 ENGINE = EnvTask(name="mpe/simple_spread")

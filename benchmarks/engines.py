@@ -18,8 +18,8 @@ from functions.algorithms.engine import Descent, OptimiserSettings, engine_of
 from functions.algorithms.minibatches import Independent, Minibatches, Order
 from functions.algorithms.ppo import ippo
 from functions.algorithms.ppo.specs import IppoConfig
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.batched_acting import batch_networks
 from functions.nn.discrete import OneChoice

@@ -17,11 +17,12 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.specs import MappoConfig, PpoConfig
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import SummaryName, Team
 from functions.data import batch
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask
 from functions.learner import stages
+from functions.messages.learner import SummaryName
+from functions.messages.team import Team
 from functions.nn.shape import Network
 from functions.policies import Policy
 

@@ -24,11 +24,11 @@ from benchmarks.training import NAME, UNEVALUATED, command
 from coordinator.rules.grouping import agglomerate, kmeans
 from coordinator.rules.similarity import DISTANCES, matrix
 from functions.actor.rollout import collect
-from functions.contract import Team
 from functions.data.trajectory import rollout_prefix
 from functions.environments import registry as environments
 from functions.environments.base import EnvTask, Observation
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.policies import Policy
 from functions.randomness import generator
 from marless.reports.policy import FILE

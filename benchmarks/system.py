@@ -12,8 +12,9 @@ from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Invoker, Ports
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform, Report
+from functions.messages.report import Report
 from marless.backends import local
 from marless.reports.journal import JsonLines, read
 

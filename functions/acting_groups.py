@@ -9,9 +9,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
 from functions.environments.scripted.players import choose
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.nn import heads
 from functions.nn.batched_acting import ActingNetworks, acting_head, batch_networks
 from functions.nn.heads import Head

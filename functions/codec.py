@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import SCHEMA, ActionsHeader, Ref, Table, TaskHeader
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
 from functions.errors import CorruptObject, ForeignObject
+from functions.messages.headers import SCHEMA, ActionsHeader, TaskHeader
+from functions.messages.message import Ref, Table
 from functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]

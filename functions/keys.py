@@ -35,7 +35,7 @@ def output_prefix(round_: int, work: str) -> str:
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of an object of one kind: of a task's, `functions.contract.Done` lists all but `reply`; what a run is
+    """The key of an object of one kind: of a task's, `messages.exchange.Done` lists all but `reply`; what a run is
     given is `policies`, `dataset` or `learner`, of a base."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 

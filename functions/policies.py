@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.acting_groups import acting_groups
-from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.nn import heads
 
 SAMPLE = Behaviour()

@@ -23,24 +23,6 @@ from numpy.typing import NDArray
 
 from functions import codec, keys
 from functions.codec import unpack_table
-from functions.contract import (
-    Answer,
-    DescribeTask,
-    Done,
-    EvaluateTask,
-    Failed,
-    FailureKind,
-    Origin,
-    Ref,
-    RegroupTask,
-    Reply,
-    Request,
-    SampleTask,
-    Table,
-    TaskHeader,
-    Usage,
-    WholeTask,
-)
 from functions.encoding import JsonDecoder, to_json
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.errors import (
@@ -55,6 +37,13 @@ from functions.errors import (
 )
 from functions.isolation import process_guard
 from functions.isolation.process_guard import ProcessChanged, ProcessGuard
+from functions.messages.actor import DescribeTask, SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Answer, Done, Failed, FailureKind, Reply, Request
+from functions.messages.headers import Origin, TaskHeader
+from functions.messages.learner import RegroupTask, WholeTask
+from functions.messages.message import Ref, Table
+from functions.messages.usage import Usage
 from functions.storage_port import Blobs, Files
 from functions.stored_answers import REPLY, last_object, require_task, stored_answer
 from functions.text.redaction import redact

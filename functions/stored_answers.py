@@ -6,29 +6,23 @@ The coordinator reads it there when nobody waits for the task, and a repeated at
 from collections.abc import Mapping
 
 from functions import keys
-from functions.contract import (
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateReply,
-    EvaluateTask,
+from functions.errors import CorruptObject, ForeignObject
+from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.exchange import Done, Reply, Request
+from functions.messages.headers import TaskHeader
+from functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
     LearnTask,
-    Ref,
     RegroupReply,
     RegroupTask,
-    Reply,
-    Request,
-    SampleReply,
-    SampleTask,
-    TaskHeader,
-    Usage,
     WholeReply,
     WholeTask,
 )
-from functions.errors import CorruptObject, ForeignObject
+from functions.messages.message import Ref
+from functions.messages.usage import Usage
 
 # An object without arrays, which holds the answer of such a task when no caller waits for it.
 REPLY = "reply"

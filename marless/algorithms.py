@@ -23,9 +23,9 @@ from functions.algorithms.registry import names
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, NetworkConfig, StageSpec
 from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult, as_base
 from functions.algorithms.trainable import Trainable, minibatches, moments
-from functions.contract import Team
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.heads import distribution
 from functions.nn.layers import LayerNorm, Relu

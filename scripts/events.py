@@ -13,26 +13,14 @@ import msgspec
 from functions import keys
 from functions.actor.handler import handle as act
 from functions.algorithms.registry import algorithm
-from functions.contract import (
-    Address,
-    Answer,
-    Behaviour,
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateTask,
-    InitialiseTask,
-    Learning,
-    LearnTask,
-    RegroupTask,
-    Request,
-    SampleTask,
-    Sampling,
-    Team,
-    WholeTask,
-)
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
+from functions.messages.actor import Behaviour, DescribeReply, DescribeTask, SampleTask, Sampling
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Answer, Done, Request
+from functions.messages.learner import InitialiseTask, Learning, LearnTask, RegroupTask, WholeTask
+from functions.messages.order import Address
+from functions.messages.team import Team
 from functions.storage_port import Blobs
 from infra.packaging.package_build import ROOT
 

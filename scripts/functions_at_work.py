@@ -17,9 +17,9 @@ import msgspec
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from functions import keys
-from functions.contract import Answer, Done, Request
 from functions.environments.base import EnvTask
 from functions.errors import KeyTaken
+from functions.messages.exchange import Answer, Done, Request
 from infra.aws.clients import Cloud
 from infra.aws.function_settings import Settings
 from infra.aws.s3 import S3Storage

@@ -21,9 +21,9 @@ from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig
-from functions.contract import Rows
 from functions.environments.base import EnvTask
 from functions.function_specs import NAMES
+from functions.messages.learner import Rows
 from functions.resources.settings import Resource
 from functions.setting_limits import (
     LARGEST,

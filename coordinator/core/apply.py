@@ -30,7 +30,9 @@ from coordinator.core.warm_functions import NOTHING, billed, keeps
 from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
-from functions.contract import Answer, Done, Failed, Report, Usage
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.report import Report
+from functions.messages.usage import Usage
 
 # An environment may raise an error of megabytes of text, and every commit of the state would pay for it.
 LONGEST_PROBLEM = 400

@@ -16,7 +16,9 @@ from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
-from functions.contract import ActionUse, Record, Report, Usage
+from functions.messages.ledger_record import Record
+from functions.messages.report import Report
+from functions.messages.usage import ActionUse, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
 # take ten times the longest so far.

@@ -25,9 +25,11 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.trend import TrendHistory
 from functions.algorithms.registry import algorithm
 from functions.codec import unpack_table
-from functions.contract import Message, Ref, SummaryName, Table, Team
 from functions.environments.base import EnvSpec
 from functions.keys import agent_name, group_name
+from functions.messages.learner import SummaryName
+from functions.messages.message import Message, Ref, Table
+from functions.messages.team import Team
 from functions.randomness import generator
 
 # The most that trials which found nothing may have cost, as a share of what training has, before another one begins.

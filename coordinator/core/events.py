@@ -10,8 +10,9 @@ from coordinator.action_tally import AskedActions
 from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
 from coordinator.pricing.bill import Meter
-from functions.contract import Answer, Done, Report
 from functions.encoding import JsonDecoder, Undecodable
+from functions.messages.exchange import Answer, Done
+from functions.messages.report import Report
 
 _ANSWERS = JsonDecoder[Answer](Answer)
 

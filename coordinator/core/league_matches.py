@@ -16,9 +16,11 @@ from coordinator.config.schema import League, RunConfig
 from coordinator.core.opponents import scripted_team, unscripted
 from coordinator.core.sides import Side, sides_of
 from coordinator.rules.league import LEAGUE_RULES, probabilities
-from functions.contract import Message, Ref, SampleReply, Team
 from functions.environments.base import EnvSpec
 from functions.environments.scripted import script_names
+from functions.messages.actor import SampleReply
+from functions.messages.message import Message, Ref
+from functions.messages.team import Team
 from functions.randomness import generator
 
 FIRST_RATING = 1200.0

@@ -15,9 +15,9 @@ from coordinator.config.schema import RunConfig
 from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work, halves_of
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
+from functions.messages.team import Team
 
 Sizes = Mapping[int, Mapping[str, int]]
 """Bytes by group and part."""

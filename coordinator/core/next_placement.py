@@ -28,9 +28,9 @@ from coordinator.pricing.planning_prices import Tariff
 from coordinator.rules import similarity
 from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import SHARING_MODES
-from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.environments.base import EnvSpec
 from functions.function_specs import PLACED
+from functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
 from functions.warm_cache import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.

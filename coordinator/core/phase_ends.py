@@ -38,9 +38,11 @@ from coordinator.core.state_location import (
 )
 from coordinator.rules.sharing_trial import judge, schedule
 from functions import keys
-from functions.contract import DescribeReply, Done, Ref
 from functions.data import dataset
 from functions.environments.base import EnvSpec
+from functions.messages.actor import DescribeReply
+from functions.messages.exchange import Done
+from functions.messages.message import Ref
 
 
 def follow(plan: Plan, state: State) -> State:

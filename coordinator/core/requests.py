@@ -1,4 +1,4 @@
-"""The requests of tasks, from plan and state alone, composed of the parts of `functions.contract`."""
+"""The requests of tasks, from plan and state alone, composed of the parts of `functions.messages`."""
 
 import msgspec
 
@@ -9,26 +9,21 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import REGROUP, WHOLE, locations_after_learning
 from coordinator.rules.sharing import BASES
 from functions import keys
-from functions.contract import (
-    Address,
-    DescribeTask,
-    EvaluateTask,
+from functions.environments.base import EnvTask
+from functions.messages.actor import DescribeTask, Match, Recorded, SampleTask, Sampling
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.learner import (
     Hyperparameters,
     InitialiseTask,
     Learning,
     LearnTask,
-    Match,
     Past,
-    Recorded,
-    Ref,
     RegroupTask,
-    ResourceRef,
-    SampleTask,
-    Sampling,
-    Team,
     WholeTask,
 )
-from functions.environments.base import EnvTask
+from functions.messages.message import Ref
+from functions.messages.order import Address, ResourceRef
+from functions.messages.team import Team
 from functions.resources.settings import identity
 
 

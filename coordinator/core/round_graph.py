@@ -1,6 +1,6 @@
 """The round graph: the tasks of a phase, what each waits for, and how its request is made; from plan and state alone.
 
-What a task reads is asked of its request (`Order.reads` in `functions.contract`): the bill, the cap, the objects that
+What a task reads is asked of its request (`Order.reads` in `messages.order`): the bill, the cap, the objects that
 travel along and the pool all count by that. A phase ends where the coordinator decides on results; within a phase a
 task may begin once all tasks of the gates that it waits for are answered, whatever else is still in flight:
 
@@ -48,8 +48,14 @@ from coordinator.placement.placement_rules import PLACEMENTS, SUMS, Work
 from coordinator.rules.sharing_trial import schedule
 from functions import keys
 from functions.algorithms.specification import StageSpec
-from functions.contract import EvaluateTask, LearnTask, Ref, Request, SampleTask, Team, Usage
 from functions.environments.base import EnvTask
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Request
+from functions.messages.learner import LearnTask
+from functions.messages.message import Ref
+from functions.messages.team import Team
+from functions.messages.usage import Usage
 
 # The most objects of results that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4

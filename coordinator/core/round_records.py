@@ -14,8 +14,11 @@ from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.rounds import behaviour, fragments
 from coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, State
-from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 from functions.episode_returns import balancing
+from functions.messages.actor import SampleReply
+from functions.messages.evaluator import EvaluateReply
+from functions.messages.learner import LearnReply, WholeReply
+from functions.messages.message import Table
 
 # Kinds of tasks that learn nothing.
 _PLAYING = ("sample", "evaluate")

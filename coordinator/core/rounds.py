@@ -10,8 +10,11 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import WHOLE
 from coordinator.placement.placement_rules import PLACEMENTS, packs_of_parts
 from functions import keys
-from functions.contract import Behaviour, Past, Ref, Team, Unfinished
 from functions.data.past_rounds import newest_rounds
+from functions.messages.actor import Behaviour, Unfinished
+from functions.messages.learner import Past
+from functions.messages.message import Ref
+from functions.messages.team import Team
 
 
 def team_of(state: State) -> Team:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functions.contract import Team
 from functions.environments.base import EnvSpec
+from functions.messages.team import Team
 
 _NUMBER = re.compile(r"[_-]?\d+$")
 

@@ -16,23 +16,18 @@ from coordinator.core.league_matches import LeagueState
 from coordinator.core.opponents import FixedOpponents
 from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.timings import Timings
+from coordinator.platform import Platform
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions import keys
-from functions.contract import (
-    ActionUse,
-    Base,
-    Done,
-    LanguageModel,
-    Message,
-    Past,
-    Platform,
-    Ref,
-    Team,
-    Unfinished,
-    Usage,
-)
 from functions.environments.base import EnvSpec
+from functions.messages.actor import Unfinished
+from functions.messages.exchange import Done
+from functions.messages.learner import Base, Past
+from functions.messages.message import Message, Ref
+from functions.messages.order import LanguageModel
+from functions.messages.team import Team
+from functions.messages.usage import ActionUse, Usage
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]

@@ -9,7 +9,7 @@ from coordinator.placement.placement_rules import PLACEMENTS, Packs, Work, objec
 from functions import keys
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
-from functions.contract import Ref
+from functions.messages.message import Ref
 
 # Objects are read in the order of their keys, and later ones overwrite earlier ones: the objects of a new team come
 # after those that the same round learned.

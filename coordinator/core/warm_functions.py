@@ -9,7 +9,8 @@ is the same everywhere; docs/decisions/0021 compares the model with what AWS may
 from msgspec.structs import replace
 
 from coordinator.core.state import Plan, State
-from functions.contract import Past, Usage, past_objects
+from functions.messages.learner import Past, past_objects
+from functions.messages.usage import Usage
 from functions.warm_cache import share_of
 
 NOTHING = Usage()

@@ -6,7 +6,10 @@ from msgspec import Meta, field
 
 from coordinator.core.events import Ended
 from coordinator.core.state import WorkItem
-from functions.contract import ActionTime, Answer, Done, Failed, Message, Report, Usage
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.message import Message
+from functions.messages.report import Report
+from functions.messages.usage import ActionTime, Usage
 
 # Differences and sums of times far beyond these would be no numbers.
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)]

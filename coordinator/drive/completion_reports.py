@@ -7,7 +7,9 @@ from typing import Literal, cast
 from coordinator.core.state import Plan, Slot, State
 from functions import keys
 from functions.completion import CompletionReport
-from functions.contract import Failed, FailureKind, Report, ReportTo, Request
+from functions.messages.exchange import Failed, FailureKind, Request
+from functions.messages.order import ReportTo
+from functions.messages.report import Report
 
 Outcome = Literal["answered", "timeout", "crash", "throttled"]
 # Kinds of ends that are not a failure that the function itself described.

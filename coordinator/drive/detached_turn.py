@@ -27,9 +27,11 @@ from coordinator.drive.ports import Invoker, Ports
 from coordinator.pricing.bill import Meter
 from functions import codec, completion, keys
 from functions.completion import CompletionReport
-from functions.contract import Answer, Done, Failed, FailureKind, Ref, Request, Usage
 from functions.encoding import to_json
 from functions.errors import CorruptObject, ForeignObject, StorageFault
+from functions.messages.exchange import Answer, Done, Failed, FailureKind, Request
+from functions.messages.message import Ref
+from functions.messages.usage import Usage
 from functions.storage_port import Completions, Head, Heads
 from functions.stored_answers import last_object, stored_answer
 

@@ -40,9 +40,11 @@ from coordinator.drive.ports import Ports
 from coordinator.drive.recovery import intact_state, leftover_keys
 from coordinator.pricing.bill import Meter
 from functions import keys
-from functions.contract import Done, Record, Usage
 from functions.encoding import to_json
 from functions.errors import StaleVersion
+from functions.messages.exchange import Done
+from functions.messages.ledger_record import Record
+from functions.messages.usage import Usage
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5

@@ -6,8 +6,9 @@ from contextlib import suppress
 import msgspec
 
 from coordinator.drive.ports import Storage
-from functions.contract import Done, Ref, Request
 from functions.errors import KeyTaken
+from functions.messages.exchange import Done, Request
+from functions.messages.message import Ref
 
 
 class InlinedObjects:

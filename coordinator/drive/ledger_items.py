@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from coordinator.core.state import RoundLine, State
 from coordinator.drive.ports import Ledger, Storage
 from functions import codec
-from functions.contract import Ref
 from functions.encoding import JsonDecoder, Undecodable, to_json
 from functions.errors import CorruptObject, NoSuchObject, StaleVersion
+from functions.messages.message import Ref
 
 STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"

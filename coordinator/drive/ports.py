@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.state import RoundLine
 from coordinator.pricing.bill import Meter
-from functions.contract import Record, Report
+from functions.messages.ledger_record import Record
+from functions.messages.report import Report
 from functions.storage_port import Blobs
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import msgspec
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import NO_INPUTS, Plan, RunInputs
 from coordinator.drive.ports import Ledger
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
 from functions.encoding import JsonDecoder, Undecodable, from_json, to_json
 
 MANIFEST = "plan"

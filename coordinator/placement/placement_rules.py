@@ -12,8 +12,8 @@ from coordinator.pricing.prices import Prices, StorageClass
 from coordinator.rule_families import Family, Rule
 from functions.algorithms import schedule
 from functions.algorithms.specification import Share, StageSpec
-from functions.contract import Message
 from functions.keys import group_name
+from functions.messages.message import Message
 
 # The kind of the task of an invocation that sums over a micro-batch.
 SUMS = "grad"

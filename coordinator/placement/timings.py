@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from coordinator.placement.placement_rules import SUMS
 from coordinator.placement.workload import Workload
-from functions.contract import Message
+from functions.messages.message import Message
 
 FORGETTING = 0.9
 # One size does not determine a line: this much of a duration (that of an empty call) then counts as independent of the

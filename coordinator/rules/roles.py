@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coordinator.rules.grouping import agglomerate, groups_of
 from coordinator.rules.sharing_trial import judge
-from functions.contract import Message
+from functions.messages.message import Message
 
 Array = NDArray[np.float64]
 

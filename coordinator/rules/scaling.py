@@ -28,7 +28,7 @@ from coordinator.rules.scaling_history import (
     round_signals,
     share,
 )
-from functions.contract import SummaryName
+from functions.messages.learner import SummaryName
 
 # Rounds that the shuffled controls draw from, at least the longest window that can be set.
 HISTORY = 100

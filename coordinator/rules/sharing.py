@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from coordinator.rule_families import Family, Rule
-from functions.contract import SummaryName
+from functions.messages.learner import SummaryName
 
 Start = Literal["together", "apart"]
 

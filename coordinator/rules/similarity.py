@@ -31,7 +31,7 @@ class DistanceRule:
     """A distance in two steps.
 
     `needs` names the table that learners report: `behaviour` (probabilities ``[K, actions]`` on observations common
-    to all agents) or `density` (samples ``[K, d]`` of observation and action), as in `contract.SummaryName`;
+    to all agents) or `density` (samples ``[K, d]`` of observation and action), as in `messages.learner.SummaryName`;
     `gaussian` (means and standard deviations ``[K, 2, A]``), `values` (Q-values ``[K, actions]``) and `action` (actions
     ``[K, A]`` in units of the action range), all on common observations, are for algorithms that report them.
     `contributions` is ``[n, K, ...] -> [n, n, K]``, symmetric in the agents; `combine` is ``[..., K] -> [...]``.

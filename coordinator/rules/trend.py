@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.rule_families import Family, Rule
-from functions.contract import Message
+from functions.messages.message import Message
 
 FloatArray = NDArray[np.float64]
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from functions.actor.fragments import Playing
-from functions.contract import Recorded, SampleReply
 from functions.data.dataset import RETURN, column_count, columns_at, rollout
 from functions.data.trajectory import rollout_prefix
+from functions.messages.actor import Recorded, SampleReply
 from functions.serving import Tensors
 
 

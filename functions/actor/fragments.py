@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.actor.rollout import Rollout, collect
-from functions.contract import Behaviour, RegroupTask, SampleTask, WholeTask
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.environments.resumable import Resumable, SeparateEnvironments, resumable
 from functions.errors import BadRequest
+from functions.messages.actor import Behaviour, SampleTask
+from functions.messages.learner import RegroupTask, WholeTask
 from functions.policies import Policy
 from functions.randomness import generator
 

@@ -11,7 +11,6 @@ from functions.actor.dataset_rollouts import recorded_rollouts
 from functions.actor.fragments import Playing, collect_fragment
 from functions.actor.match import earlier_agents, mean_score, meet
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
-from functions.contract import Behaviour, DescribeReply, DescribeTask, Match, SampleReply, SampleTask, Sampling
 from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments import native_spaces, registry
@@ -20,6 +19,7 @@ from functions.environments.spec_check import require_playable
 from functions.episode_returns import Episodes, summary, whole_episodes
 from functions.errors import BadRequest
 from functions.isolation import process_guard
+from functions.messages.actor import Behaviour, DescribeReply, DescribeTask, Match, SampleReply, SampleTask, Sampling
 from functions.policies import SAMPLE, Policy
 from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs

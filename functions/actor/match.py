@@ -1,5 +1,5 @@
 """Matches of the newest policies of one side against those of an earlier round, or against a scripted player; see
-`functions.contract.Match`."""
+`functions.messages.actor.Match`."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.contract import Match, Opponents, SampleTask
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.actor import Match, SampleTask
+from functions.messages.team import Opponents
 from functions.nn.batched_acting import single_agent_policy
 from functions.serving import Tensors
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Behaviour
 from functions.data.trajectory import Recorder
 from functions.environments.base import Observation, Step, VectorEnvironment
 from functions.episode_returns import Episodes
+from functions.messages.actor import Behaviour
 from functions.policies import SAMPLE, Player, Policy, draws
 from functions.randomness import generator
 

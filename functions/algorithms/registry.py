@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
-from functions.contract import Hyperparameters, Learning
 from functions.errors import BadRequest
+from functions.messages.learner import Hyperparameters, Learning
 from functions.plug_in_registry import Registry, load_error
 
 if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need

@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 import msgspec
 from msgspec import Meta
 
-from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import EnvSpec
+from functions.messages.actor import Behaviour
+from functions.messages.learner import SummaryName
+from functions.messages.team import Team
 from functions.setting_limits import MOST_UNITS
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.

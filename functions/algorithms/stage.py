@@ -7,10 +7,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from functions.algorithms.specification import AlgorithmConfig
-from functions.contract import Rows, SummaryName, Team
 from functions.data.batch import Batch, join
 from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import EnvSpec
+from functions.messages.learner import Rows, SummaryName
+from functions.messages.team import Team
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -30,7 +31,7 @@ class Context(Generic[C]):
     `C` is the type of the configuration: its class, or a protocol of the settings that the reader needs.
 
     `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
-    `update` counts the completed updates of this round. `rows` is as in `contract.LearnTask`. `memo` caches results
+    `update` counts the completed updates of this round. `rows` is as in `LearnTask`. `memo` caches results
     that the stages of an update share in this function; no result depends on it. `age` counts the rounds between the
     one that sampled the data and this one: the weights of a round of age 0 sampled the data that it learns from.
     `part`: which rollouts of the round the batch holds; None for all.

@@ -1,6 +1,6 @@
 """Where trajectories come from: the round that they were collected in, and the policies that they were played with.
 
-The header of an object with trajectories names both (`functions.contract.Origin`), so that a learner refuses data of
+The header of an object with trajectories names both (`messages.headers.Origin`), so that a learner refuses data of
 another age than its task promises.
 """
 
@@ -10,9 +10,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from functions import codec
-from functions.contract import Origin, Ref, SampleTask, Team, WholeTask
 from functions.errors import ForeignObject
 from functions.keys import group_name
+from functions.messages.actor import SampleTask
+from functions.messages.headers import Origin
+from functions.messages.learner import WholeTask
+from functions.messages.message import Ref
+from functions.messages.team import Team
 from functions.serving import Tensors, fetch
 from functions.storage_port import Blobs
 

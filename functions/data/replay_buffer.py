@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Past
 from functions.data.batch import Batch, living, side_by_side
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
+from functions.messages.learner import Past
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]

@@ -6,12 +6,13 @@ of that run takes this memory anyway. Those of other runs count towards the boun
 
 from collections.abc import Mapping, Sequence
 
-from functions.contract import Past, Ref
 from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.keys import round_name
+from functions.messages.learner import Past
+from functions.messages.message import Ref
 from functions.serving import Tensors
 from functions.storage_port import Blobs
 from functions.warm_cache import WARM

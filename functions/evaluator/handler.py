@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from functions.contract import EvaluateReply, EvaluateTask
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
 from functions.episode_returns import Episodes, summary
 from functions.errors import BadRequest
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
 from functions.policies import Player, Policy, draws
 from functions.randomness import generator
 from functions.serving import Objects, read, serve

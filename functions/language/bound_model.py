@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from typing import TYPE_CHECKING
 
-from functions.contract import LanguageModel, Ref
 from functions.errors import BadRequest, CorruptObject, MissingExtra, StorageFault
 from functions.language.errors import UnusableBase
 from functions.language.model.shared_bytes import Below, SharedBytes
+from functions.messages.message import Ref
+from functions.messages.order import LanguageModel
 from functions.storage_port import Blobs, Files
 from functions.system_errors import explain
 

@@ -8,16 +8,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from functions.actor.match import earlier_agents, mean_score
-from functions.contract import (
-    DescribeReply,
-    DescribeTask,
-    EvaluateReply,
-    EvaluateTask,
-    InitialiseTask,
-    LearnTask,
-    SampleReply,
-    SampleTask,
-)
 from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
 from functions.environments.base import EnvSpec, EnvTask
@@ -31,6 +21,9 @@ from functions.language.protocol import LanguageTask
 from functions.language.registry import make
 from functions.language.trajectories import tensors_of
 from functions.learner import handler as learner
+from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.learner import InitialiseTask, LearnTask
 from functions.randomness import generator
 from functions.serving import Objects, Output, Tensors, Work, read, serve
 from functions.storage_port import Blobs

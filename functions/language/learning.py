@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.stage import Context, Fold, Stage, StageResult, Tensors
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.language import grpo
@@ -16,6 +15,7 @@ from functions.language.bound_model import MODELS
 from functions.language.grpo import Descent
 from functions.language.specs import GrpoConfig, adapter_name
 from functions.language.trajectories import Experience, join
+from functions.messages.team import Team
 from functions.randomness import generator
 
 __all__ = ["FOLDS", "PARTIAL", "STAGES", "initialise", "join"]

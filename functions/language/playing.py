@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from functions.contract import Match, Opponents, Team
 from functions.errors import BadRequest
 from functions.language.episodes import Episodes
 from functions.language.experience import Sampled
 from functions.language.protocol import Outcome, Turn
 from functions.language.specs import adapter_name
+from functions.messages.actor import Match
+from functions.messages.team import Opponents, Team
 from functions.nn import gumbel
 from functions.serving import Tensors
 

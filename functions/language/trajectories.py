@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Team
 from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
 from functions.language.experience import Replies, Sampled
 from functions.language.protocol import Turn
+from functions.messages.team import Team
 
 Array = NDArray[Any]
 

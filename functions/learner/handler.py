@@ -3,7 +3,6 @@
 from functions.algorithms import registry as algorithms
 from functions.algorithms.adapters.state import first_state
 from functions.algorithms.specification import Share
-from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
 from functions.data.origins import read_sampled
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
@@ -11,6 +10,7 @@ from functions.learner.partial_sums import micro_batches
 from functions.learner.regroup import regroup
 from functions.learner.update import read_base, split_by_lifetime, sums, update
 from functions.learner.whole_rounds import whole
+from functions.messages.learner import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
 from functions.serving import Objects, Output, Tensors, read, serve
 from functions.storage_port import Blobs
 

@@ -18,12 +18,13 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context
 from functions.algorithms.stage import Tensors as Known
-from functions.contract import RegroupReply, RegroupTask, Team
 from functions.data import batch
 from functions.data.origins import read_sampled
 from functions.errors import BadRequest
 from functions.keys import group_name
 from functions.learner.stages import require_finite
+from functions.messages.learner import RegroupReply, RegroupTask
+from functions.messages.team import Team
 from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
 from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
 from functions.codec import pack_table
-from functions.contract import SummaryName, Table
 from functions.errors import NotFinite
 from functions.isolation.process_guard import settle
 from functions.keys import agent_name, group_name
+from functions.messages.learner import SummaryName
+from functions.messages.message import Table
 from functions.randomness import generator
 
 Tensors = dict[str, NDArray[Any]]

@@ -9,11 +9,12 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.adapters.state import frozen_networks, whole_networks, without_whole_networks
 from functions.algorithms.specification import AlgorithmConfig, Share
 from functions.algorithms.stage import Context
-from functions.contract import Learning, LearnTask, Team, WholeTask
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
 from functions.learner.partial_sums import MicroBatch, folding, make_sums
+from functions.messages.learner import Learning, LearnTask, WholeTask
+from functions.messages.team import Team
 from functions.serving import Tensors, read
 from functions.storage_port import Blobs
 

@@ -7,7 +7,6 @@ functions and passing objects between them costs more than the rounds themselves
 from functions.actor.handler import Rollouts, unfinished_object
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
-from functions.contract import LearnReply, Origin, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data import batch
 from functions.data.origins import origin
 from functions.data.past_rounds import newest_rounds
@@ -17,6 +16,10 @@ from functions.isolation.process_guard import restore
 from functions.keys import group_name
 from functions.learner.partial_sums import micro_batches
 from functions.learner.update import as_stored, read_base, split_by_lifetime, sums, update
+from functions.messages.actor import SampleReply
+from functions.messages.headers import Origin
+from functions.messages.learner import LearnReply, Past, WholeReply, WholeTask
+from functions.messages.team import Team
 from functions.serving import Objects, Output, Tensors, read
 from functions.storage_port import Blobs
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.discrete import Branches, OneChoice
 from functions.nn.heads import Head, head_of, head_of_network, outputs_of
 from functions.nn.layers import Gru, Layer, forward

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
 from functions.errors import BadRequest
+from functions.messages.actor import Behaviour
 from functions.native.arithmetic import NUMPY, Arithmetic
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
 from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.errors import BadRequest, MissingExtra
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.heads import Head, head_of_network, outputs_of
 from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape
 

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from math import ceil
 
 from functions import codec, keys
-from functions.contract import ActionsHeader, ActionTime, ActionUse, Request, sums_by_name
 from functions.errors import KeyTaken, NoSuchObject
+from functions.messages.exchange import Request
+from functions.messages.headers import ActionsHeader
+from functions.messages.usage import ActionTime, ActionUse, sums_by_name
 from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from functions.contract import ResourceRef
 from functions.keys import answer_key
+from functions.messages.order import ResourceRef
 from functions.resources.action_meter import ActionMeter
 from functions.resources.kept_answers import kept_answer, question_key
 from functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault

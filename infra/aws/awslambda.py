@@ -10,7 +10,7 @@ from threading import Event, Semaphore, Thread
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.contract import Report
+from functions.messages.report import Report
 from infra.aws.backoff import retry, until
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import explain

@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from functions.contract import Record
 from functions.errors import KeyTaken, NoSuchObject, StaleVersion, StorageFault
+from functions.messages.ledger_record import Record
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import S3Storage

@@ -37,13 +37,13 @@ class _Error(msgspec.Struct):
 
 
 _ERRORS = JsonDecoder(_Error)
-# An answer begins with other members (`functions.contract.Answer`).
+# An answer begins with other members (`functions.messages.exchange.Answer`).
 _REPORTED_ERROR = b'{"errorType"'
 
 
 @dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """How an invocation ended; fields as in `functions.contract.Report`."""
+    """How an invocation ended; fields as in `functions.messages.report.Report`."""
 
     outcome: Literal["answered", "timeout", "crash", "throttled"]
     body: bytes = b""
@@ -52,7 +52,7 @@ class InvocationResult:
 
 @dataclass(frozen=True, slots=True)
 class Metering:
-    """The metering of the REPORT line; fields as in `functions.contract.Report`."""
+    """The metering of the REPORT line; fields as in `functions.messages.report.Report`."""
 
     duration_ms: float = 0.0
     init_ms: float = 0.0

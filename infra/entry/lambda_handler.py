@@ -18,8 +18,8 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
-from functions.contract import Answer, Failed, Request
 from functions.encoding import JsonDecoder, from_json, to_json
+from functions.messages.exchange import Answer, Failed, Request
 from functions.storage_port import Blobs
 from functions.text.redaction import redact
 from infra.aws.clients import Cloud

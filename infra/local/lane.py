@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
-from functions.contract import LearnTask, Ref, RegroupTask, Report, Request, SampleTask, WholeTask
 from functions.encoding import JsonDecoder, Undecodable
+from functions.messages.actor import SampleTask
+from functions.messages.exchange import Request
+from functions.messages.learner import LearnTask, RegroupTask, WholeTask
+from functions.messages.message import Ref
+from functions.messages.report import Report
 from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
 from infra.local.worker_handle import WorkerProcess
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coordinator.drive.ports import Invoker, Ledger, Storage
-    from functions.contract import Platform, Report
+    from coordinator.platform import Platform
+    from functions.messages.report import Report
     from infra.local.file_storage import FileStorage
     from infra.local.single_run_pool import WorkerPool
     from infra.local.sqlite_ledger import SqliteLedger
@@ -40,7 +41,8 @@ __all__ = [
 
 _MODULES = {
     "coordinator.drive.ports": ("Invoker", "Ledger", "Storage"),
-    "functions.contract": ("Platform", "Report"),
+    "coordinator.platform": ("Platform",),
+    "functions.messages.report": ("Report",),
     "infra.local.file_storage": ("FileStorage",),
     "infra.local.sqlite_ledger": ("SqliteLedger",),
     "infra.local.single_run_pool": ("WorkerPool",),

@@ -15,10 +15,10 @@ import msgspec
 
 from coordinator.drive.ports import Invoker, Ledger, Storage
 from coordinator.errors import UserError
+from coordinator.platform import LatencyName, Platform
 from coordinator.pricing.aws_latency import LATENCIES, Latency
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import StorageClass
-from functions.contract import LatencyName, Platform
 from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import ThreadpoolController
 
-from functions.contract import Platform, Report
+from coordinator.platform import Platform
+from functions.messages.report import Report
 from functions.storage_port import ClaimedBlobs
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import peak_mb

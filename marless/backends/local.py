@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.drive.ports import Invoker
-from functions.contract import Platform
+from coordinator.platform import Platform
 from functions.errors import MissingExtra
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane

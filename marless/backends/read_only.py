@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from coordinator.drive.ports import Ledger, Storage
-from functions.contract import Record, Report
 from functions.errors import StorageFault
+from functions.messages.ledger_record import Record
+from functions.messages.report import Report
 
 
 class ReadOnlyStorage:

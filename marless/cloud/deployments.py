@@ -4,8 +4,8 @@ from msgspec.structs import asdict, replace
 
 from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
+from coordinator.platform import LatencyName, Platform
 from coordinator.pricing.bill import Meter
-from functions.contract import LatencyName, Platform
 from functions.function_specs import DEPLOYED
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud

@@ -12,8 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from functions.contract import ActionUse, Report, Request, Usage
 from functions.encoding import JsonDecoder
+from functions.messages.exchange import Request
+from functions.messages.report import Report
+from functions.messages.usage import ActionUse, Usage
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
 

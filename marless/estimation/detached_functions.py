@@ -9,9 +9,11 @@ from coordinator.drive.ports import Ledger
 from coordinator.errors import UserError
 from functions import codec
 from functions.completion import completion_report, report_completion
-from functions.contract import Done, Report, Request, TaskHeader
 from functions.encoding import JsonDecoder
 from functions.keys import object_key
+from functions.messages.exchange import Done, Request
+from functions.messages.headers import TaskHeader
+from functions.messages.report import Report
 from functions.storage_port import Head
 from functions.stored_answers import last_object
 from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions, work_of

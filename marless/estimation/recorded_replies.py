@@ -12,28 +12,22 @@ from msgspec.structs import replace
 
 from coordinator.core.state import RoundLine, State
 from functions import keys
-from functions.contract import (
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateReply,
-    EvaluateTask,
+from functions.environments.base import EnvSpec
+from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.exchange import Done, Reply, Request
+from functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
     LearnTask,
-    Ref,
     RegroupReply,
     RegroupTask,
-    Reply,
-    Request,
-    SampleReply,
-    SampleTask,
-    Usage,
     WholeReply,
     WholeTask,
 )
-from functions.environments.base import EnvSpec
+from functions.messages.message import Ref
+from functions.messages.usage import Usage
 from functions.randomness import generator
 
 # By how much of its size a number that is made anew differs: too little for any rule to notice.

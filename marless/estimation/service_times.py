@@ -18,7 +18,7 @@ from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.errors import UserError
 from coordinator.placement.timings import Fit, line
 from coordinator.pricing.aws_latency import Latency
-from functions.contract import Usage
+from functions.messages.usage import Usage
 from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import ResourceTimes
 

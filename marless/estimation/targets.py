@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, RunInputs, State
 from coordinator.errors import UserError
+from coordinator.platform import Platform
 from coordinator.pricing.bill import INIT_LIMIT_MS
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
 from functions.function_specs import NAMES
 from marless.backends.base import Backend
 from marless.estimation.forecast import forecast, forecast_detached

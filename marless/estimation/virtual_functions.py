@@ -15,9 +15,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from coordinator.core.state import WorkItem
-from functions.contract import Record, Report, Request, Usage
 from functions.encoding import JsonDecoder, to_json
 from functions.errors import NoSuchObject
+from functions.messages.exchange import Request
+from functions.messages.ledger_record import Record
+from functions.messages.report import Report
+from functions.messages.usage import Usage
 from marless.estimation.recorded_actions import Ask
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes

@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from functions.contract import ActionUse
+from functions.messages.usage import ActionUse
 from infra.aws import backoff
 from marless.estimation.recorded_actions import Ask
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import LanguageModel
 from functions.language.adapter_layout import AdapterLayout
 from functions.language.errors import UnusableBase
 from functions.language.specs import adapter_name
+from functions.messages.order import LanguageModel
 from marless.extras import require
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import UserError
-from functions.contract import Origin
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
+from functions.messages.headers import Origin
 from marless.exports import dataset_files, policy_files
 from marless.exports.adapter_files import PEFT, adapter_files
 from marless.exports.destination import require_free, write_folder

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functions.contract import Origin
 from functions.data.trajectory import EARLIER, Array, tensors_below
 from functions.environments.base import EnvSpec
+from functions.messages.headers import Origin
 from functions.nn.heads import head_of
 from marless.exports.episode_recording import Arrays, Episode
 from marless.exports.stored_rounds import SampledRound

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from functions import codec
-from functions.contract import Origin, Ref
 from functions.data.origins import origin_of
 from functions.data.trajectory import Array, tensors_below
 from functions.keys import round_name
+from functions.messages.headers import Origin
+from functions.messages.message import Ref
 from functions.storage_port import Blobs
 from marless.runs.stored_run import Stored
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from coordinator.errors import UserError
-from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
 from functions.errors import BadRequest
+from functions.messages.team import Opponents, Team
 from functions.policies import Player, draws
 from functions.randomness import generator
 from marless.replays.environment_picture import Picture, picture

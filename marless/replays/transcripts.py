@@ -13,7 +13,6 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import SampleTask
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.errors import MissingExtra
 from functions.language.base_header import read_header
@@ -21,6 +20,7 @@ from functions.language.errors import UnusableBase
 from functions.language.model.text_tokenizer import tokenizer_of
 from functions.language.protocol import Tokenizer
 from functions.language.trajectories import join
+from functions.messages.actor import SampleTask
 from marless.backends import registry
 from marless.runs.evaluator_episodes import answers
 from marless.runs.folder import RunFolder

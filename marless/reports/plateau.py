@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.rules import trend
-from functions.contract import Message
+from functions.messages.message import Message
 
 FloatArray = NDArray[np.float64]
 

@@ -24,7 +24,6 @@ from coordinator.core.opponents import scripted_team
 from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec
-from functions.contract import Team
 from functions.encoding import from_json, to_json_text
 from functions.environments import native_spaces, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
@@ -37,6 +36,7 @@ from functions.environments.task_names import EXACT_PHYSICS, is_adapted
 from functions.errors import CorruptObject
 from functions.keys import group_name
 from functions.language.task_names import is_language_task
+from functions.messages.team import Team
 from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
 from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy

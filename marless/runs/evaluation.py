@@ -13,7 +13,7 @@ from coordinator.core.opponents import evaluated_side
 from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
-from functions.contract import EvaluateReply
+from functions.messages.evaluator import EvaluateReply
 from functions.text.redaction import redact_settings
 from infra.local.own_process import cores
 from marless.backends import registry

@@ -13,19 +13,13 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
-from functions.contract import (
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateReply,
-    EvaluateTask,
-    Failed,
-    Report,
-    SampleTask,
-    Team,
-)
 from functions.encoding import to_json
 from functions.environments.base import EnvSpec
+from functions.messages.actor import DescribeReply, DescribeTask, SampleTask
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.exchange import Done, Failed
+from functions.messages.report import Report
+from functions.messages.team import Team
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160

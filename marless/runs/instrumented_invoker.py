@@ -6,7 +6,8 @@ import time
 
 from coordinator.core.events import decode_answer
 from coordinator.drive.ports import Invoker
-from functions.contract import Failed, FailureKind, Report
+from functions.messages.exchange import Failed, FailureKind
+from functions.messages.report import Report
 
 # The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')

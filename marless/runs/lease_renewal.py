@@ -11,7 +11,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
-from functions.contract import Platform
+from coordinator.platform import Platform
 from functions.encoding import to_json
 from functions.errors import StaleVersion, StorageFault
 from infra.aws.deployment_ref import DeploymentRef

@@ -12,10 +12,11 @@ from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.ports import Storage
 from coordinator.file_reading import read_file
 from functions import codec
-from functions.contract import Ref, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvSpec
 from functions.errors import MissingExtra
+from functions.messages.message import Ref
+from functions.messages.team import Team
 from marless.reports import statistics
 from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read

@@ -18,10 +18,11 @@ from coordinator.core.sides import Side, sides_of
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import Ref, TaskHeader
 from functions.environments.base import EnvTask
 from functions.environments.scripted import script_names
 from functions.errors import CorruptObject, NoSuchObject
+from functions.messages.headers import TaskHeader
+from functions.messages.message import Ref
 from infra.local.file_storage import FileStorage
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy

@@ -15,8 +15,8 @@ from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ports
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from functions import keys
-from functions.contract import FailureKind
 from functions.errors import NoSuchObject, StorageFault
+from functions.messages.exchange import FailureKind
 from marless.backends.base import Connection
 from marless.program import program_name
 from marless.reports.attempts import AttemptLog

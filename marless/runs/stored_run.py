@@ -11,8 +11,8 @@ from coordinator.drive.ledger_items import CHECKPOINT, load_state
 from coordinator.drive.ports import Ledger, Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
-from functions.contract import Ref
 from functions.errors import NoSuchObject
+from functions.messages.message import Ref
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import has_ended
 from marless.backends import registry

@@ -14,7 +14,7 @@ from coordinator.drive.run_manifest import STUDY
 from coordinator.errors import FINISHED, UserError
 from coordinator.file_reading import read_json
 from coordinator.governor.study_state import StudyPlan, StudyState
-from functions.contract import Platform
+from coordinator.platform import Platform
 from functions.encoding import Undecodable, to_json, to_json_file
 from functions.errors import CorruptObject
 from infra.aws.deployment_ref import DeploymentRef

@@ -10,10 +10,10 @@ from coordinator.config.loading import load
 from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.registry import ALGORITHMS, implementation
 from functions.algorithms.specification import AlgorithmSpec
-from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.errors import BadRequest
+from functions.messages.team import Team
 from scripts.reference import markdown
 
 SPREAD = EnvTask(name="mpe/simple_spread")

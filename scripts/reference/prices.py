@@ -10,7 +10,7 @@ from coordinator.pricing.aws_latency import STANDARD
 from coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
 from coordinator.pricing.idle_cost import idle_month
 from coordinator.pricing.prices import load_prices
-from functions.contract import Usage
+from functions.messages.usage import Usage
 from marless.cloud.deploy_messages import standing_of
 from scripts.reference import markdown
 

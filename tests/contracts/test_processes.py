@@ -12,9 +12,11 @@ import pytest
 from asking import ask, begin, collect, said, task
 from task_fields import make_task
 
-from functions.contract import EvaluateTask, Ref, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.message import Ref
+from functions.messages.team import Team
 from infra.local.dispatch import Capacity
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Pending

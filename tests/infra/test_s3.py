@@ -12,10 +12,12 @@ from stand_in import answer, flipped, lost, moto, s3_error, stalled, standing, t
 from task_fields import make_task
 
 from functions import codec
-from functions.contract import Answer, Done, InitialiseReply, InitialiseTask, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.errors import KeyTaken, StorageFault
+from functions.messages.exchange import Answer, Done
+from functions.messages.learner import InitialiseReply, InitialiseTask
+from functions.messages.team import Team
 from functions.serving import Output, serve
 from infra.aws import clients as clouds
 from infra.aws.clients import Cloud

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from task_fields import make_task
 
-from functions.contract import DescribeTask
+from functions.messages.actor import DescribeTask
 from infra.packaging.package_build import ENTRIES, ROOT
 from scripts.functions_at_work import TASK, account, order
 

@@ -14,9 +14,11 @@ from task_fields import make_task
 
 from functions.actor.handler import handle
 from functions.completion import CompletionReport, set_name
-from functions.contract import DescribeReply, DescribeTask, Done, ReportTo
 from functions.environments.base import EnvSpec
 from functions.errors import StorageFault
+from functions.messages.actor import DescribeReply, DescribeTask
+from functions.messages.exchange import Done
+from functions.messages.order import ReportTo
 from infra.aws.clients import Cloud
 from infra.aws.completion_sets import DynamoCompletions
 from infra.aws.lambda_reply import InvocationResult, parse_result

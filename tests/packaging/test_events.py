@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from functions.contract import Answer, Done, Request
+from functions.messages.exchange import Answer, Done, Request
 from infra.deployment import template
 from scripts.events import EVENTS, events
 from scripts.functions_at_work import account

@@ -9,9 +9,9 @@ from task_fields import make_task
 
 from functions import codec
 from functions.actor.handler import play
-from functions.contract import SampleTask
 from functions.environments.base import EnvTask
 from functions.errors import BadRequest
+from functions.messages.actor import SampleTask
 
 FRAGMENTS = (
     "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "scaling.rollouts=3",

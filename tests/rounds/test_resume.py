@@ -11,8 +11,8 @@ from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ledger_items import Unresumable, load_state
 from coordinator.drive.ports import Ports
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
 from functions.errors import StaleVersion
 from infra.local.sqlite_ledger import SqliteLedger
 from marless.backends import local

@@ -12,9 +12,9 @@ from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import ALGORITHMS
-from functions.contract import Platform
 from functions.warm_cache import WARM
 from infra.local.file_storage import FileStorage
 from marless.backends import local

@@ -10,7 +10,7 @@ from two_tenants import TENANTS, bucket, function, role, rules_of, scope, table
 from aws_emulator.iam.policies import ServiceAction, judge
 from aws_emulator.iam.role_policies import Rules
 from functions.completion import completion_report, report_completion
-from functions.contract import Answer, Request
+from functions.messages.exchange import Answer, Request
 
 # Every full window counts as a decline and all agents as similar: groups are tried, and formed.
 REGROUPING = (

@@ -16,14 +16,16 @@ from coordinator.core.state import Plan
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.ports import Ports
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions import codec
 from functions.actor.handler import handle as act
 from functions.completion import completion_report, report_completion
-from functions.contract import Answer, Platform, Record, Request
 from functions.errors import StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
+from functions.messages.exchange import Answer, Request
+from functions.messages.ledger_record import Record
 from functions.storage_port import Head
 from marless.reports.weights import weights_sha256
 

@@ -20,8 +20,8 @@ from coordinator.core import budget
 from coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports, Storage
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
-from functions.contract import Platform
 from functions.errors import NoSuchObject
 from infra.local.file_storage import FileStorage
 from marless.backends import local

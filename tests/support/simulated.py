@@ -11,32 +11,27 @@ from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ledger_items import CHECKPOINT, load_state
 from coordinator.drive.ports import Ports
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions import codec, keys
-from functions.contract import (
-    DescribeReply,
-    DescribeTask,
-    Done,
-    EvaluateReply,
-    EvaluateTask,
-    Failed,
+from functions.environments.base import AgentClass, EnvSpec
+from functions.errors import KeyTaken, NoSuchObject, StaleVersion
+from functions.messages.actor import DescribeReply, DescribeTask, SampleReply
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.exchange import Done, Failed, Request
+from functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
     LearnTask,
-    Platform,
-    Record,
     RegroupReply,
     RegroupTask,
-    Report,
-    Request,
-    SampleReply,
-    Usage,
     WholeReply,
     WholeTask,
 )
-from functions.environments.base import AgentClass, EnvSpec
-from functions.errors import KeyTaken, NoSuchObject, StaleVersion
+from functions.messages.ledger_record import Record
+from functions.messages.report import Report
+from functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
 SMALL = ("actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")

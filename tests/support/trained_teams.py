@@ -7,9 +7,11 @@ from task_fields import make_task
 
 from functions import codec
 from functions.algorithms import registry as algorithms
-from functions.contract import Answer, Done, InitialiseTask, Team, WholeTask
 from functions.environments import registry
 from functions.learner.handler import handle as learn
+from functions.messages.exchange import Answer, Done
+from functions.messages.learner import InitialiseTask, WholeTask
+from functions.messages.team import Team
 from functions.policies import Policy
 
 

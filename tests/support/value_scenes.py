@@ -7,10 +7,10 @@ from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
+from functions.messages.team import Team
 
 STEPS, NUM_ENVS, ROLLOUTS, FIRST = 6, 3, 3, 2
 TIGHT, WIDE = 0.05, 1e9  # gradient-norm caps that clip every network, and none

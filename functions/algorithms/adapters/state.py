@@ -12,9 +12,9 @@ from functions.algorithms.groups import members
 from functions.algorithms.specification import adapter_of
 from functions.algorithms.stage import Tensors, within
 from functions.algorithms.trainable import moments
-from functions.contract import Team
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.nn.normaliser import SEEN
 from functions.randomness import generator

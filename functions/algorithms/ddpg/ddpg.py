@@ -18,10 +18,10 @@ from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_o
 from functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.randomness import generator
 

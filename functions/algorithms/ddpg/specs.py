@@ -16,8 +16,9 @@ from functions.algorithms.off_policy.specs import (
     actor_critic_bytes,
 )
 from functions.algorithms.specification import AlgorithmSpec, StageSpec
-from functions.contract import Behaviour, Team
 from functions.environments.base import EnvSpec
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
 
 _NOISE = 0.5

@@ -22,9 +22,9 @@ from functions.algorithms.minibatches import RowIndices, training_samples
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.heads import Distribution, Head, head_of
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits

@@ -6,8 +6,8 @@ from msgspec import Meta
 
 from functions.algorithms.groups import members
 from functions.algorithms.specification import AlgorithmSpec, NetworkConfig, StageSpec, Width, trained_bytes
-from functions.contract import Team
 from functions.environments.base import EnvSpec
+from functions.messages.team import Team
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from functions.algorithms.agent_inputs import critic_shape, observation_width, own_observation, state_width, team_state
 from functions.algorithms.groups import members
 from functions.algorithms.specification import NetworkConfig, ScheduleName, Width, trained_bytes
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest
+from functions.messages.team import Team
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 from functions.setting_limits import (

@@ -23,8 +23,8 @@ from functions.algorithms.ppo.ppo import Ppo, learning_signal
 from functions.algorithms.ppo.specs import PpoConfig
 from functions.algorithms.stage import Context, StageResult, Tensors
 from functions.algorithms.trainable import Trainable, outputs
-from functions.contract import Team
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.heads import distribution
 from functions.nn.layers import Array

@@ -25,9 +25,9 @@ from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.ppo import policy_loss
 from functions.algorithms.ppo.specs import PpoConfig
 from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
-from functions.contract import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
+from functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import OneChoice

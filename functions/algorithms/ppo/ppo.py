@@ -44,10 +44,10 @@ from functions.algorithms.ppo.correction import (
 from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from functions.algorithms.stage import Context, Stage, StageResult
 from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
-from functions.contract import Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss, PolicyLoss
 from functions.nn.networks import Weights, unroll
 from functions.nn.normaliser import Normaliser

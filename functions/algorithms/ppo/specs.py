@@ -25,8 +25,9 @@ from functions.algorithms.specification import (
     Width,
     trained_bytes,
 )
-from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
+from functions.messages.learner import SummaryName
+from functions.messages.team import Team
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
 from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES

@@ -23,9 +23,9 @@ from functions.algorithms.sac.specs import SacConfig
 from functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
 from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.trainable import Trainable
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.randomness import generator
 

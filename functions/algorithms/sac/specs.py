@@ -15,8 +15,8 @@ from functions.algorithms.off_policy.specs import (
     actor_critic_bytes,
 )
 from functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
-from functions.contract import Team
 from functions.environments.base import EnvSpec
+from functions.messages.team import Team
 from functions.setting_limits import LARGEST
 
 TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")

@@ -22,9 +22,9 @@ from functions.algorithms.stage import Context, StageResult
 from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.specs import UtilityConfig
 from functions.algorithms.value.utilities import Utilities, agent_utilities, train_step
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 
 

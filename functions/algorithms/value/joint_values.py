@@ -25,9 +25,9 @@ from functions.algorithms.value import decomposition_stages
 from functions.algorithms.value.decomposition_stages import Mixing, SideUtilities, mixed_agents
 from functions.algorithms.value.hypernetworks import Hypernetworks
 from functions.algorithms.value.specs import MixedConfig
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.randomness import generator
 

@@ -17,10 +17,10 @@ from functions.algorithms.value.decomposition_stages import policy, utility
 from functions.algorithms.value.joint_values import MixedValue, MixingNetwork
 from functions.algorithms.value.mixer import Mixer, mixer_of
 from functions.algorithms.value.specs import QmixConfig
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.nn.shape import MixerShape
 

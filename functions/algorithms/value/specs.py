@@ -11,9 +11,10 @@ from functions.algorithms.agent_inputs import state_width
 from functions.algorithms.groups import leads_side, members, side_of
 from functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
 from functions.algorithms.specification import AlgorithmSpec, StageSpec, Width, trained_bytes
-from functions.contract import Behaviour, Team
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.nn.layers import LayerNorm, Relu
 from functions.nn.shape import Network
 from functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS

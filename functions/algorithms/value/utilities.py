@@ -30,9 +30,9 @@ from functions.algorithms.stage import Context
 from functions.algorithms.trainable import Trainable
 from functions.algorithms.value.conservative import ConservativeGap
 from functions.algorithms.value.specs import UtilityConfig, utility_network
-from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
+from functions.messages.team import Team
 from functions.nn.layers import Array
 from functions.nn.losses import mask_logits
 from functions.nn.networks import Trace

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from functions.contract import ActionTime
+from functions.messages.usage import ActionTime
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
 from infra.local.lane import Lane

@@ -7,8 +7,9 @@ from functools import partial
 from math import ceil, inf
 from pathlib import Path
 
-from functions.contract import ActionTime, ActionUse, Report, sums_by_name
 from functions.encoding import MessagePackDecoder, Undecodable
+from functions.messages.report import Report
+from functions.messages.usage import ActionTime, ActionUse, sums_by_name
 from functions.resources.action_meter import MOST_TIMES
 from functions.resources.attempts import after
 from functions.resources.port import Action, Outcome

@@ -9,8 +9,9 @@ from coordinator.errors import UserError
 from functions import codec, keys
 from functions.algorithms import registry as algorithms
 from functions.algorithms.adapters.state import frozen_networks, whole_networks
-from functions.contract import Base, TaskHeader
 from functions.errors import CorruptObject, KeyTaken, NoSuchObject
+from functions.messages.headers import TaskHeader
+from functions.messages.learner import Base
 from marless.reports.weights import Tensors, gather
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look

@@ -13,12 +13,13 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError, one_line
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec
-from functions.contract import Ref, TaskHeader
 from functions.data.dataset import RETURN, key_of
 from functions.encoding import Undecodable, from_json
 from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.last_action import within_unit
+from functions.messages.headers import TaskHeader
+from functions.messages.message import Ref
 from marless.program import program_name
 from marless.reports.policy import same_task
 from marless.runs.inputs.npz import ArrayFault, opened_numbers

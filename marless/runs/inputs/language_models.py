@@ -17,7 +17,6 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions import keys
 from functions.algorithms.registry import algorithm
-from functions.contract import LanguageModel, Ref
 from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.errors import BadRequest, KeyTaken, MissingExtra
@@ -26,6 +25,8 @@ from functions.language.base_header import SCHEMA, read_header
 from functions.language.base_request import BaseRequest, Training, lessons_of
 from functions.language.errors import UnusableBase
 from functions.language.registry import make
+from functions.messages.message import Ref
+from functions.messages.order import LanguageModel
 from functions.system_errors import explain
 from infra.local.file_storage import FileStorage
 from marless import extras

@@ -5,9 +5,9 @@ from coordinator.core.opponents import FixedOpponents
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import LanguageModel
 from functions.errors import CorruptObject, NoSuchObject
 from functions.language.specs import adapter_name
+from functions.messages.order import LanguageModel
 from marless.reports.policy import same_task
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import keep_opponents

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from functions.contract import ResourceRef
+from functions.messages.order import ResourceRef
 from functions.resources.asking import Asking
 from functions.resources.port import RESOURCES, ResourceFault
 from functions.resources.settings import Resource, identity

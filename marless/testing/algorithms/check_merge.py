@@ -2,8 +2,8 @@
 
 from functions.algorithms.specification import AlgorithmConfig
 from functions.algorithms.stage import Context, Implementation
-from functions.contract import Team
 from functions.keys import group_name
+from functions.messages.team import Team
 from marless.testing.algorithms.tools import digest, hint, require, stage_inputs
 
 _DISTIL_STEPS = 2

@@ -6,9 +6,9 @@ from functions import codec
 from functions.algorithms.schedule import SCHEDULES, Schedule
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
 from functions.algorithms.stage import Context, Implementation
-from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.update import as_stored, split_by_lifetime
+from functions.messages.headers import TaskHeader
 from marless.testing.algorithms.tools import RoundResult, Tensors, after, digest, expect, instances, part_of, require
 
 

@@ -16,7 +16,6 @@ from functions.algorithms import registry
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.stage import Context, Implementation
 from functions.algorithms.validation import missing_stages, violation
-from functions.contract import Behaviour, Hyperparameters, Past, Team
 from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
@@ -25,6 +24,9 @@ from functions.encoding import from_json, to_json
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest, MissingExtra
 from functions.keys import group_name
+from functions.messages.actor import Behaviour
+from functions.messages.learner import Hyperparameters, Past
+from functions.messages.team import Team
 from functions.policies import Policy
 from marless.testing.algorithms.check_merge import check_merge
 from marless.testing.algorithms.check_schedule import check_placements, check_whole

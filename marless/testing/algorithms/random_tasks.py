@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from functions.contract import Team
 from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation, Step
+from functions.messages.team import Team
 
 _DEATH, _CUT = 0.12, 0.08
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from functions import codec
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.stage import Context
-from functions.contract import Table
 from functions.keys import group_name
+from functions.messages.message import Table
 
 Tensors = dict[str, NDArray[Any]]
 

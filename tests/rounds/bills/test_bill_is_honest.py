@@ -13,9 +13,10 @@ from coordinator.config.loading import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
+from coordinator.platform import Platform
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
-from functions.contract import Done, Failed, Platform
+from functions.messages.exchange import Done, Failed
 from functions.warm_cache import WARM
 from marless.backends import local
 

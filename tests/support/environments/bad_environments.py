@@ -10,7 +10,7 @@ from faulty_environments import Sound
 from gymnasium.spaces import Box
 
 from functions import codec
-from functions.contract import TaskHeader
+from functions.messages.headers import TaskHeader
 
 
 class Continuous(Sound):

@@ -4,7 +4,9 @@ from typing import get_type_hints
 
 import msgspec
 
-from functions.contract import Address, Learning, Sampling
+from functions.messages.actor import Sampling
+from functions.messages.learner import Learning
+from functions.messages.order import Address
 
 _PARTS = (Address, Sampling, Learning)
 

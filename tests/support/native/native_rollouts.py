@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 
 from functions.actor.rollout import collect
-from functions.contract import Team
 from functions.environments.base import EnvTask
 from functions.environments.registry import make
 from functions.environments.task_names import ENVIRONMENTS, EXACT_PHYSICS
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.layers import LayerNorm, Relu
 from functions.nn.normaliser import SEEN

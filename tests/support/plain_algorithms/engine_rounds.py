@@ -9,12 +9,12 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Past
 from functions.data import batch
 from functions.data.past_rounds import newest_rounds
 from functions.data.replay_buffer import ReplayBuffer, rollout_keys
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.learner import stages
+from functions.messages.learner import Past
 from functions.policies import Policy
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from functions.contract import ResourceRef
 from functions.encoding import MessagePackDecoder, to_message_pack
+from functions.messages.order import ResourceRef
 from functions.resources.action_meter import ActionMeter
 from functions.resources.asking import Asking
 from functions.resources.in_process import InProcess

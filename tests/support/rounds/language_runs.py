@@ -8,7 +8,6 @@ import numpy as np
 from driver import train
 
 from coordinator.core.state import RunInputs
-from functions.contract import LanguageModel, Ref
 from functions.environments.base import EnvTask
 from functions.language.base_maker import make_base
 from functions.language.base_request import BaseRequest, Training, lessons_of
@@ -16,6 +15,8 @@ from functions.language.model.pretraining import Pretraining, pretrain
 from functions.language.protocol import Lesson
 from functions.language.registry import make
 from functions.language.symbols import Symbols
+from functions.messages.message import Ref
+from functions.messages.order import LanguageModel
 from infra.local.file_storage import FileStorage
 
 RELAY = (

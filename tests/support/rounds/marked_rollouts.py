@@ -7,8 +7,8 @@ import numpy as np
 import simulated
 
 from functions import codec, keys
-from functions.contract import WholeTask
 from functions.environments.base import AgentClass, EnvSpec
+from functions.messages.learner import WholeTask
 
 STEPS, NUM_ENVS = 4, 3
 # How environments go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). An episode

@@ -7,10 +7,10 @@ import numpy as np
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data.batch import join
 from functions.data.trajectory import rollout_prefix
 from functions.environments.base import AgentClass, EnvSpec
+from functions.messages.team import Team
 
 SIZE = 4  # of an observation
 KINDS = {

@@ -8,11 +8,12 @@ from simulated import MemoryStorage
 from task_fields import make_task
 
 from functions.actor.handler import handle
-from functions.contract import DescribeTask, Done
 from functions.encoding import to_json
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo.factory import factory_of
+from functions.messages.actor import DescribeTask
+from functions.messages.exchange import Done
 from marless.environments import check
 
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"

@@ -9,13 +9,13 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.data.trajectory import rollout_prefix, tensors_below
 from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.evaluator.handler import play
 from functions.learner import stages
+from functions.messages.team import Team
 from functions.policies import Policy
 
 TEAM = Team(groups=(0, 1, 0), identity=True)

@@ -13,8 +13,8 @@ from functions.algorithms.engines.numpy_engine import NumpyEngine
 from functions.algorithms.engines.torch_engine import engine as torch_engine
 from functions.algorithms.registry import algorithm
 from functions.algorithms.stage import within
-from functions.contract import Team
 from functions.errors import BadRequest
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network

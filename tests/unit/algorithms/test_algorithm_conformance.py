@@ -12,9 +12,9 @@ from msgspec import Meta
 from functions.algorithms import registry
 from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
 from functions.algorithms.stage import StageResult, SummaryResult
-from functions.contract import Behaviour
 from functions.errors import BadRequest
 from functions.keys import group_name
+from functions.messages.actor import Behaviour
 from functions.nn.recurrent import initialise, to_tensors
 from functions.nn.shape import Network
 from functions.randomness import generator

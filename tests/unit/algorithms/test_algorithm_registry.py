@@ -19,12 +19,15 @@ from coordinator.core.state import State
 from coordinator.drive import run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
+from coordinator.platform import Platform
 from functions.algorithms import registry
 from functions.algorithms.ppo.specs import MAPPO
 from functions.algorithms.schedule import SCHEDULES
 from functions.algorithms.validation import missing_stages, violation
-from functions.contract import Hyperparameters, Platform, Record, Team
 from functions.errors import BadRequest, MissingExtra
+from functions.messages.learner import Hyperparameters
+from functions.messages.ledger_record import Record
+from functions.messages.team import Team
 
 HEADER = """
 from typing import Annotated, Literal

@@ -12,8 +12,8 @@ from plain_ppo import Group
 from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
-from functions.contract import TaskHeader
 from functions.learner import stages
+from functions.messages.headers import TaskHeader
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
 SETTINGS = {

@@ -18,9 +18,9 @@ import pytest
 from coordinator.config.loading import load
 from coordinator.errors import UserError
 from functions.codec import decode
-from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.messages.team import Opponents, Team
 from marless.exports.dataset_files import dataset_files
 from marless.exports.episode_recording import play_episodes
 from marless.reports.policy import TeamFile, TeamPolicy

@@ -17,12 +17,13 @@ from functions.algorithms.minibatches import Independent
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context, SummaryResult
 from functions.algorithms.trainable import minibatches
-from functions.contract import TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.errors import NotFinite
 from functions.learner import stages
+from functions.messages.headers import TaskHeader
+from functions.messages.team import Team
 from functions.policies import Policy
 from functions.randomness import generator
 

@@ -21,9 +21,9 @@ from benchmarks.conformance.record import Measured, Record
 from coordinator.file_reading import UnreadableFile
 from functions.algorithms.ppo import ippo
 from functions.algorithms.ppo.specs import IppoConfig
-from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.messages.team import Team
 from marless.comparison.finished_run import Point
 from marless.reports.plot_style import COLOURS
 from marless.reports.policy import TeamFile, export

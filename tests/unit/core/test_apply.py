@@ -19,7 +19,11 @@ from coordinator.drive import driver as loop
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
-from functions.contract import EvaluateTask, Failed, Record, SampleTask, Usage
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Failed
+from functions.messages.ledger_record import Record
+from functions.messages.usage import Usage
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 

@@ -11,7 +11,9 @@ from coordinator.core import budget
 from coordinator.core.round_graph import EXTRA_GETS, MOST_PUTS, in_flight
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.pricing.bill import Meter
-from functions.contract import Report, SampleTask, Usage
+from functions.messages.actor import SampleTask
+from functions.messages.report import Report
+from functions.messages.usage import Usage
 
 OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")
 

@@ -16,9 +16,9 @@ from coordinator.core.controller import (
 )
 from coordinator.placement.list_price import RoundPrice
 from functions.codec import pack_table
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import agent_name
+from functions.messages.team import Team
 
 SPEC = EnvSpec(
     agents=("a", "b", "c", "d", "e"),

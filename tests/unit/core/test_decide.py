@@ -8,7 +8,9 @@ from coordinator.core.decide import Advance, Dispatch, Wait, decide
 from coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
 from coordinator.core.state import State
 from coordinator.drive import driver as loop
-from functions.contract import EvaluateTask, LearnTask, SampleTask
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.learner import LearnTask
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 

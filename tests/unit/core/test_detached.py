@@ -15,8 +15,8 @@ from coordinator.drive.driver import Driver
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Ports
 from functions.completion import CompletionReport
-from functions.contract import Request
 from functions.errors import StaleVersion
+from functions.messages.exchange import Request
 
 PLACEMENTS = ("split", "fused", "packed", "whole")
 

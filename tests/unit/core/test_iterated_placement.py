@@ -14,10 +14,11 @@ from coordinator.core import next_placement
 from coordinator.core.state import Plan
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from coordinator.placement.workload import Layout
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.specification import StageSpec
 from functions.algorithms.value.specs import IQL, QMIX, VDN
-from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
+from functions.messages.learner import InitialiseTask, LearnTask, WholeTask
 
 # Agents 0 and 1 have utilities, the team mixes them: utility -> mix -> policy.
 MIXED = QMIX.stages

@@ -17,7 +17,8 @@ from coordinator.core.round_graph import coming_learners, in_flight
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.candidates import options
 from coordinator.placement.workload import Layout
-from functions.contract import LearnTask, SampleTask
+from functions.messages.actor import SampleTask
+from functions.messages.learner import LearnTask
 
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.updates_per_round=2")
 

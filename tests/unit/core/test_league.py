@@ -17,10 +17,12 @@ from functions.actor.handler import play, play_match
 from functions.actor.match import mean_score
 from functions.algorithms.ppo import mappo
 from functions.algorithms.ppo.specs import MappoConfig
-from functions.contract import Match, Ref, SampleReply, SampleTask, Team
 from functions.data.batch import join
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.messages.actor import Match, SampleReply, SampleTask
+from functions.messages.message import Ref
+from functions.messages.team import Team
 
 TAG = EnvTask(name="mpe/simple_tag")
 SPEC = registry.spec(TAG)

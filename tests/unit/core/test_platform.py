@@ -8,8 +8,10 @@ from coordinator.core.apply import apply
 from coordinator.core.events import Ended, Reported
 from coordinator.core.state import State
 from coordinator.placement.coordination_cost import LOCAL
+from coordinator.platform import Platform
 from functions import keys
-from functions.contract import Platform, Report, Usage
+from functions.messages.report import Report
+from functions.messages.usage import Usage
 
 ABILITIES = {
     "startup_counts_to_timeout": False,

@@ -10,7 +10,8 @@ from simulated import World, answered, make_plan, report
 
 from coordinator.core.round_graph import served_after
 from coordinator.drive import driver as loop
-from functions.contract import EvaluateTask, SampleTask
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateTask
 
 SPLIT = ("placement.rule=split", "scaling.rollouts=4", "evaluation.every=1", "stop.rounds=4")
 # The last of three micro-batches has one rollout.

@@ -8,7 +8,8 @@ from simulated import SPEC, World, answered, make_plan, said
 from coordinator.core.apply import apply
 from coordinator.core.events import Resumed
 from functions import codec, keys
-from functions.contract import EvaluateTask, WholeTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.learner import WholeTask
 
 COMPETING = msgspec.structs.replace(SPEC, sides=(0, 1))
 

@@ -10,8 +10,9 @@ from coordinator.config.loading import load
 from coordinator.core.opponents import FixedOpponents
 from coordinator.core.state import RunInputs
 from coordinator.drive import run_manifest
-from functions.contract import Platform, Ref
+from coordinator.platform import Platform
 from functions.encoding import Undecodable
+from functions.messages.message import Ref
 from infra.local.sqlite_ledger import SqliteLedger
 from marless.runs.folder import decode_identity
 from marless.runs.integrity.file_hashes import plan_hash

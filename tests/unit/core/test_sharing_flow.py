@@ -13,18 +13,11 @@ from coordinator.core.round_graph import learns
 from coordinator.placement.placement_rules import list_overhead
 from functions.algorithms.ppo.specs import PPO_STAGES
 from functions.codec import pack_table
-from functions.contract import (
-    EvaluateReply,
-    EvaluateTask,
-    LearnReply,
-    LearnTask,
-    RegroupTask,
-    SampleTask,
-    Team,
-    WholeReply,
-    WholeTask,
-)
 from functions.keys import agent_name
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateReply, EvaluateTask
+from functions.messages.learner import LearnReply, LearnTask, RegroupTask, WholeReply, WholeTask
+from functions.messages.team import Team
 
 # Every full window flips: no gradient of normalised returns is near 100.
 DYNAMIC = (

@@ -15,9 +15,9 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.engine import engine_of
 from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.ppo.gradient_sums import Term
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest, MissingExtra
+from functions.messages.team import Team
 from functions.nn import onnx_acting
 from functions.nn.shape import GRAPH, NetworkShape
 from functions.nn.torch_modules import BUILT_IN

@@ -8,12 +8,12 @@ from functions.actor.rollout import collect
 from functions.algorithms.registry import algorithm, implementation
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import adapter
 from functions.learner import stages
+from functions.messages.team import Team
 from functions.policies import Policy
 
 NUM_ENVS, SEED = 8, 7

@@ -8,12 +8,12 @@ import pytest
 from task_fields import make_task
 
 from functions.actor.handler import describe
-from functions.contract import DescribeTask
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.mpe import options
 from functions.environments.task_names import ENVIRONMENTS
 from functions.errors import BadRequest, MissingExtra
+from functions.messages.actor import DescribeTask
 
 PLUG_IN = """
 import msgspec

@@ -5,8 +5,8 @@ from benchmarks import planted_groups
 from benchmarks.planted_groups import Found, cells, compressed, played, separation, tables, twins
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
-from functions.contract import Team
 from functions.environments import registry as environments
+from functions.messages.team import Team
 from functions.policies import Policy
 
 SPEC = environments.spec(planted_groups.TASK)

@@ -11,7 +11,7 @@ from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
 from coordinator.errors import UserError
-from functions.contract import Usage
+from functions.messages.usage import Usage
 from marless.estimation.recording import Recording
 from marless.estimation.service_times import by_dispatch, fit, longest_path_s, makespan, slots_of
 from marless.estimation.simulation import Setting, simulate

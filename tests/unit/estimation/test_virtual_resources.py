@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functions.contract import ActionTime, ActionUse
+from functions.messages.usage import ActionTime, ActionUse
 from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
 

@@ -15,7 +15,7 @@ from coordinator.drive.ledger_items import STATE, StateEncoder
 from coordinator.drive.run_manifest import STUDY, RunManifest
 from coordinator.drive.study_governor import begin, govern, limited, read_state, stop
 from coordinator.governor.study_state import StudyPlan
-from functions.contract import Platform
+from coordinator.platform import Platform
 from functions.errors import StaleVersion, StorageFault
 
 CAP = 6.0

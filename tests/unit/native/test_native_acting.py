@@ -5,8 +5,8 @@ import pytest
 from built_kernels import needs_kernels
 from native_rollouts import MPE, digest, rollout
 
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.discrete import OneChoice, draw
 from functions.nn.layers import LayerNorm, Relu, Tanh

@@ -10,10 +10,11 @@ from coordinator.config.loading import load
 from coordinator.core.opponents import initial_team
 from functions.actor.handler import play, play_match
 from functions.algorithms import registry
-from functions.contract import Match, SampleTask, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvTask
 from functions.environments.registry import spec
+from functions.messages.actor import Match, SampleTask
+from functions.messages.team import Team
 
 TAG = EnvTask(name="mpe/simple_tag", options={"max_cycles": 5})
 SPEC = spec(TAG)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
-from functions.contract import Behaviour
 from functions.environments.base import AgentClass
 from functions.errors import BadRequest
+from functions.messages.actor import Behaviour
 from functions.nn import heads
 from functions.nn.continuous import Bounds, Deterministic, Gaussian
 from functions.nn.discrete import Branches, OneChoice, epsilon_greedy

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.errors import BadRequest
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.layers import LayerNorm, Relu
 from functions.nn.shape import Network

@@ -6,9 +6,10 @@ import torch
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
-from functions.contract import Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.errors import BadRequest
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.nn import heads
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
 from functions.nn.recurrent import to_tensors

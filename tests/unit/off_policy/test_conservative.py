@@ -9,10 +9,10 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
 from functions.algorithms.value.conservative import ConservativeGap
-from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
+from functions.messages.team import Team
 
 PAIR = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 1, 2),), horizon=4)
 

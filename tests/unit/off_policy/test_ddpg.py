@@ -12,11 +12,12 @@ from functions.algorithms.ddpg.policy_actions import current_actions, next_actio
 from functions.algorithms.off_policy.critic_inputs import recorded_actions
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Behaviour, Opponents, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest
 from functions.learner import stages
+from functions.messages.actor import Behaviour
+from functions.messages.team import Opponents, Team
 
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "numbers"])

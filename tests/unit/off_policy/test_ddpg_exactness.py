@@ -13,11 +13,11 @@ from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 from functions.learner.update import as_stored
+from functions.messages.team import Team
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12
 POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))

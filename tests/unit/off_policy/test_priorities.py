@@ -7,10 +7,10 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
+from functions.messages.team import Team
 
 ALONE = EnvSpec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
 # Values stay 0, so that |value - target| is the reward.

@@ -7,10 +7,10 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.metrics import OWN
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
+from functions.messages.team import Team
 from functions.randomness import generator
 
 SEED, ROUND, STEPS = 3, 2, 4

@@ -15,8 +15,8 @@ from functions.algorithms.off_policy.target_networks import observation_inputs
 from functions.algorithms.specification import Share
 from functions.algorithms.value import decomposition_stages
 from functions.algorithms.value.utilities import agent_utilities
-from functions.contract import TaskHeader
 from functions.learner import stages
+from functions.messages.headers import TaskHeader
 from functions.nn import recurrent
 from functions.randomness import generator
 

@@ -14,12 +14,14 @@ from coordinator.config.schema import ConfigError
 from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.value.mixer import mixer_of
-from functions.contract import Answer, Failed, InitialiseTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
 from functions.environments.matrix import optimal_return
 from functions.evaluator.handler import play
 from functions.learner.handler import handle as learn
+from functions.messages.exchange import Answer, Failed
+from functions.messages.learner import InitialiseTask
+from functions.messages.team import Team
 from functions.nn import recurrent
 
 SMALL = {

@@ -10,7 +10,8 @@ from simulated import make_plan
 
 from coordinator.config.loading import load
 from coordinator.core.state import Evaluated, Slot, State, WorkItem
-from functions.contract import Done, EvaluateReply
+from functions.messages.evaluator import EvaluateReply
+from functions.messages.exchange import Done
 from marless.runs.view import EvaluationClock, EvaluationUnderWay, TrainingSpeed, evaluation_under_way
 from marless.studies.study_run import StudyRun
 from marless.views.plain import PlainView

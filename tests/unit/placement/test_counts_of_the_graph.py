@@ -15,7 +15,10 @@ from coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
 from coordinator.core.state import NO_INPUTS, RunInputs
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from coordinator.placement.workload import Layout
-from functions.contract import Base, LearnTask, Ref, Team, Unfinished, past_objects
+from functions.messages.actor import Unfinished
+from functions.messages.learner import Base, LearnTask, past_objects
+from functions.messages.message import Ref
+from functions.messages.team import Team
 
 SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2")
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")

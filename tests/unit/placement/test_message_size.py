@@ -11,11 +11,14 @@ from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
 from coordinator.placement.message_size import ENVELOPE_BYTES
 from coordinator.placement.workload import Layout
+from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.actor import handler as actor
-from functions.contract import Answer, Done, Platform, RegroupTask, Report, Request
 from functions.evaluator import handler as evaluator
 from functions.learner import handler as learner
+from functions.messages.exchange import Answer, Done, Request
+from functions.messages.learner import RegroupTask
+from functions.messages.report import Report
 
 HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evaluator.handle}
 # Three agents of real tasks that start apart, share after the first full window and are split by the next.

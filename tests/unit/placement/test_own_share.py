@@ -9,8 +9,9 @@ from simulated import World, answered, make_plan, on_lambda
 from coordinator.core import next_placement
 from coordinator.placement import planner
 from coordinator.placement.workload import Layout
-from functions.contract import LearnTask, SampleTask, WholeTask
 from functions.function_specs import NAMES
+from functions.messages.actor import SampleTask
+from functions.messages.learner import LearnTask, WholeTask
 
 MB, GB_SECOND = 512, 0.0000133334
 SIZES = [f"functions.{name}.memory_mb={MB}" for name in NAMES]

@@ -7,9 +7,11 @@ import pytest
 import synthetic
 from task_fields import make_task
 
-from functions.contract import LearnTask, SampleTask, Team
 from functions.encoding import to_json
 from functions.environments.base import EnvTask
+from functions.messages.actor import SampleTask
+from functions.messages.learner import LearnTask
+from functions.messages.team import Team
 from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity
 from infra.local.lane import Lane
 

@@ -11,7 +11,7 @@ from plain_ppo import Group
 from functions.algorithms import registry as algorithms
 from functions.algorithms.group_inputs import starts, with_identity
 from functions.algorithms.ppo import distil
-from functions.contract import Team
+from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.continuous import Bounds, Gaussian
 from functions.nn.discrete import Branches

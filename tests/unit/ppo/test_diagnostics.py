@@ -13,12 +13,13 @@ from functions.algorithms.ppo import mappo, policy_summaries
 from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import SummaryName, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.keys import group_name
 from functions.learner import stages
+from functions.messages.learner import SummaryName
+from functions.messages.team import Team
 from functions.policies import Policy
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}

@@ -15,13 +15,14 @@ from functions.algorithms.engine import weights_of
 from functions.algorithms.group_inputs import learned_from, observations, share, starts
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import TaskHeader, Team
 from functions.data import batch
 from functions.data.trajectory import rollout_prefix
 from functions.errors import BadRequest
 from functions.keys import group_name
 from functions.learner import stages
 from functions.learner.partial_sums import folding, make_sums, micro_batches
+from functions.messages.headers import TaskHeader
+from functions.messages.team import Team
 from functions.nn.heads import distribution
 from functions.nn.losses import mask_logits
 from functions.nn.networks import unroll

@@ -8,8 +8,8 @@ from synthetic import SIZE, context, spec
 
 from functions.algorithms import registry
 from functions.algorithms.specification import Share
-from functions.contract import Team
 from functions.learner import stages
+from functions.messages.team import Team
 
 SMALL = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2, "normalise_observations": True}
 APART, MERGED = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 1, 0), identity=True)

@@ -17,13 +17,16 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo import merge
 from functions.algorithms.specification import Share
 from functions.algorithms.stage import Context
-from functions.contract import Answer, Origin, RegroupTask, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask, Observation
 from functions.errors import BadRequest, NotFinite
 from functions.learner import stages
 from functions.learner.regroup import regroup
+from functions.messages.exchange import Answer
+from functions.messages.headers import Origin, TaskHeader
+from functions.messages.learner import RegroupTask
+from functions.messages.team import Team
 from functions.nn.normaliser import Normaliser
 from functions.nn.recurrent import views, weights_of
 from functions.nn.shape import Network

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.action_tally import ERROR, ActionTally, AskedActions, unbilled
-from functions.contract import ActionTime, ActionUse
+from functions.messages.usage import ActionTime, ActionUse
 
 JUDGE = "judge"
 

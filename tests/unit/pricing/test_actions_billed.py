@@ -9,7 +9,10 @@ from simulated import World, answered, failed, make_plan, report, said
 from coordinator.core.apply import apply
 from coordinator.core.events import Ended, Reported, decode_answer
 from coordinator.core.state import State
-from functions.contract import ActionTime, ActionUse, Done, EvaluateTask, SampleTask, Usage
+from functions.messages.actor import SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Done
+from functions.messages.usage import ActionTime, ActionUse, Usage
 
 JUDGE = ("resources.judge.serve=judges:grade", "stop.rounds=2", "evaluation.every=1")
 MS = 7

@@ -29,7 +29,8 @@ from coordinator.pricing.bill import (
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
 from functions.completion import CompletionReport, gather_reports, report_completion, set_name
-from functions.contract import ReportTo, Usage
+from functions.messages.order import ReportTo
+from functions.messages.usage import Usage
 
 PRICES = load_prices()
 

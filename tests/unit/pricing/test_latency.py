@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.pricing.aws_latency import EMULATED, EXPRESS, STANDARD, Latency
-from functions.contract import Usage
+from functions.messages.usage import Usage
 
 # Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 unbilled ms.
 LATENCY = Latency(

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("PIL")
 
 from coordinator.errors import UserError
-from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.messages.team import Opponents, Team
 from functions.randomness import generator
 from marless.replays.environment_picture import picture
 from marless.replays.greedy_episodes import Stage, random_team

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.core.state import RoundActions, RoundLine
 from coordinator.drive.attempt_record import AttemptRecord
-from functions.contract import ActionTime
+from functions.messages.usage import ActionTime
 from marless.loggers.scalars import points
 from marless.reports.action_table import ActionTotals, mean_ms, rows
 from marless.reports.attempts import AttemptLog, read

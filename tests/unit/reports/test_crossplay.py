@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.evaluator.handler import play as evaluate
+from functions.messages.team import Team
 from functions.policies import Policy
 from functions.randomness import generator
 from marless.reports.crossplay import _Match, members, scores, sides, totals

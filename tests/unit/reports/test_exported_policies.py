@@ -12,9 +12,10 @@ from task_fields import make_task
 
 from coordinator.errors import UserError
 from functions.algorithms import registry as algorithms
-from functions.contract import InitialiseTask, Opponents, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.learner.handler import initialise
+from functions.messages.learner import InitialiseTask
+from functions.messages.team import Opponents, Team
 from marless.exports.destination import write_folder
 from marless.exports.policy_files import policy_files
 from marless.reports.policy import TeamFile, TeamPolicy

@@ -9,9 +9,10 @@ from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
 from coordinator.errors import UserError
 from functions import codec
-from functions.contract import TaskHeader, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.errors import CorruptObject
+from functions.messages.headers import TaskHeader
+from functions.messages.team import Team
 from functions.policies import Policy
 from marless.reports import load_policy
 from marless.reports.policy import FILE, TeamFile, export

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SPEC, weights
 
-from functions.contract import Origin
 from functions.environments.base import EnvTask
+from functions.messages.headers import Origin
 from marless.exports.agent_tables import agent_table
 from marless.exports.destination import file_names
 from marless.exports.sampled_episodes import sampled_episodes

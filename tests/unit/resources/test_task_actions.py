@@ -7,20 +7,14 @@ from simulated import MemoryStorage
 from task_fields import make_task
 
 from functions import codec
-from functions.contract import (
-    ActionTime,
-    ActionUse,
-    Answer,
-    Done,
-    Failed,
-    InitialiseReply,
-    InitialiseTask,
-    ResourceRef,
-    Team,
-)
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.errors import CorruptObject, ForeignObject
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.learner import InitialiseReply, InitialiseTask
+from functions.messages.order import ResourceRef
+from functions.messages.team import Team
+from functions.messages.usage import ActionTime, ActionUse
 from functions.resources.action_meter import MOST_TIMES, ActionMeter
 from functions.resources.port import RESOURCES, Outcome
 from functions.serving import Output, serve

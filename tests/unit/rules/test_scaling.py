@@ -28,7 +28,7 @@ from coordinator.rules.scaling_history import (
     share,
 )
 from functions.algorithms.ppo.specs import PPO_STAGES
-from functions.contract import Usage
+from functions.messages.usage import Usage
 from functions.randomness import generator
 
 RULES = tuple(SCALING_RULES.built_in)

@@ -7,11 +7,11 @@ from drawn_policies import tensors_of
 from exported_players import exported
 from random_spaces import DONE, STEPS, Task
 
-from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
+from functions.messages.team import Team
 from functions.policies import Player, Policy
 from marless.environments import as_pettingzoo
 from marless.reports import load_policy

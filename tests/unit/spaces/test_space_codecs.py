@@ -8,7 +8,6 @@ from gymnasium import spaces
 from random_spaces import acted, observed
 
 from coordinator.errors import UserError
-from functions.contract import Team
 from functions.environments import native_spaces
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of
@@ -25,6 +24,7 @@ from functions.environments.spaces.space_types import (
     TupleSpace,
 )
 from functions.errors import CorruptObject
+from functions.messages.team import Team
 from marless.exports.destination import file_names
 from marless.reports import load_policy
 from marless.reports.policy import TeamFile, TeamPolicy, export

@@ -10,11 +10,11 @@ from exported_players import exported
 from pettingzoo.classic import tictactoe_v3
 
 from coordinator.errors import UserError
-from functions.contract import Opponents, Team
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo.spaces import JOINT_LIMIT
 from functions.evaluator.handler import play
+from functions.messages.team import Opponents, Team
 from functions.policies import Policy
 from marless.environments import as_pettingzoo
 from marless.reports.policy import TeamFile, TeamPolicy, export, load_policy

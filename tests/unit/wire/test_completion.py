@@ -16,8 +16,11 @@ from functions.completion import (
     read_top_set,
     report_completion,
 )
-from functions.contract import DescribeReply, Done, Failed, ReportTo, Usage
 from functions.environments.base import AgentClass, EnvSpec
+from functions.messages.actor import DescribeReply
+from functions.messages.exchange import Done, Failed
+from functions.messages.order import ReportTo
+from functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.completion import CompletionReport
-from functions.contract import Answer, Done, Failed, InitialiseReply, Ref, Request, TaskHeader
 from functions.encoding import (
     JsonDecoder,
     MessagePackDecoder,
@@ -21,6 +20,10 @@ from functions.encoding import (
     to_json_file,
     to_message_pack,
 )
+from functions.messages.exchange import Answer, Done, Failed, Request
+from functions.messages.headers import TaskHeader
+from functions.messages.learner import InitialiseReply
+from functions.messages.message import Ref
 from functions.resources.port import Action, ActionCall, Outcome
 from functions.resources.settings import Resource
 from infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame

@@ -8,30 +8,25 @@ from task_fields import changed, make_task
 
 from functions import codec
 from functions.actor.handler import handle as act
-from functions.contract import (
-    Answer,
-    Behaviour,
-    DescribeTask,
-    Done,
-    EvaluateTask,
-    Failed,
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from functions.evaluator.handler import handle as evaluate
+from functions.learner.handler import handle as learn
+from functions.messages.actor import Behaviour, DescribeTask, SampleReply, SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
     LearnTask,
     RegroupTask,
-    SampleReply,
-    SampleTask,
-    Table,
-    Team,
-    Usage,
     WholeReply,
     WholeTask,
 )
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.evaluator.handler import handle as evaluate
-from functions.learner.handler import handle as learn
+from functions.messages.message import Table
+from functions.messages.team import Team
+from functions.messages.usage import Usage
 from functions.serving import Output, read, serve
 from functions.warm_cache import WARM
 

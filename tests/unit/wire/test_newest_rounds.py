@@ -11,8 +11,8 @@ from marked_rollouts import well
 from simulated import World, make_plan
 
 from functions import keys
-from functions.contract import LearnTask, Past, WholeTask
 from functions.data.past_rounds import newest_rounds
+from functions.messages.learner import LearnTask, Past, WholeTask
 
 # Rollouts of two environments and five steps.
 ROLLOUT = 10

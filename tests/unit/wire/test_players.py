@@ -6,10 +6,11 @@ import torch
 from drawn_policies import ALONE, NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
 from functions.actor.rollout import collect
-from functions.contract import Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.errors import BadRequest
 from functions.evaluator.handler import play
+from functions.messages.actor import Behaviour
+from functions.messages.team import Team
 from functions.nn.heads import distribution
 from functions.policies import Player, Policy, draws
 

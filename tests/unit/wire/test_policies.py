@@ -6,9 +6,9 @@ import torch
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 from scipy import stats
 
-from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.errors import BadRequest
+from functions.messages.team import Team
 from functions.nn.discrete import draw
 from functions.policies import Policy, as_environment_actions
 

@@ -9,13 +9,17 @@ from simulated import MemoryStorage
 from task_fields import changed, make_task
 
 from functions import codec, keys
-from functions.contract import Answer, Behaviour, Done, InitialiseTask, Origin, Past, TaskHeader, Team, WholeTask
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.errors import NoSuchObject
 from functions.learner.handler import handle as learn
+from functions.messages.actor import Behaviour
+from functions.messages.exchange import Answer, Done
+from functions.messages.headers import Origin, TaskHeader
+from functions.messages.learner import InitialiseTask, Past, WholeTask
+from functions.messages.team import Team
 from functions.warm_cache import WARM
 
 SPEC = marked_rollouts.spec(masked=True)

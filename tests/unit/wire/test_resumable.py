@@ -5,10 +5,11 @@ import pytest
 from task_fields import make_task
 
 from functions.actor.fragments import KeptEnvironments
-from functions.contract import SampleTask, Team
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.resumable import SeparateEnvironments, resumable
+from functions.messages.actor import SampleTask
+from functions.messages.team import Team
 from functions.randomness import generator
 from marless.testing import environments as conformance
 

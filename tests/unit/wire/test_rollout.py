@@ -12,12 +12,14 @@ from functions.actor.rollout import collect
 from functions.algorithms.ppo import mappo
 from functions.algorithms.ppo.specs import MappoConfig
 from functions.codec import encode, reference
-from functions.contract import Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from functions.episode_returns import summary
 from functions.errors import BadRequest
 from functions.evaluator.handler import play
+from functions.messages.actor import Behaviour, SampleTask
+from functions.messages.headers import TaskHeader
+from functions.messages.team import Team
 from functions.policies import Policy
 from functions.randomness import generator
 

@@ -7,26 +7,19 @@ from task_fields import make_task
 
 from functions import codec, errors
 from functions.actor.handler import handle as act
-from functions.contract import (
-    Answer,
-    Done,
-    EvaluateTask,
-    Failed,
-    InitialiseReply,
-    InitialiseTask,
-    LearnTask,
-    Ref,
-    SampleReply,
-    SampleTask,
-    TaskHeader,
-    Team,
-    Usage,
-)
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
+from functions.messages.actor import SampleReply, SampleTask
+from functions.messages.evaluator import EvaluateTask
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.headers import TaskHeader
+from functions.messages.learner import InitialiseReply, InitialiseTask, LearnTask
+from functions.messages.message import Ref
+from functions.messages.team import Team
+from functions.messages.usage import Usage
 from functions.serving import Output, read, serve
 from functions.stored_answers import stored_answer
 from functions.warm_cache import WARM

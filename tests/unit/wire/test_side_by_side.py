@@ -13,11 +13,12 @@ from functions.actor.handler import play
 from functions.actor.rollout import InBlocks, collect, collect_side_by_side
 from functions.algorithms.ppo import mappo
 from functions.algorithms.ppo.specs import MappoConfig
-from functions.contract import SampleTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from functions.environments.mpe.engine import Body, Engine, Scenario
 from functions.errors import BadRequest, NotFinite
+from functions.messages.actor import SampleTask
+from functions.messages.team import Team
 from functions.policies import Policy
 
 TOY = EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})

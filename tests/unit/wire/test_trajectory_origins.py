@@ -8,28 +8,16 @@ from task_fields import make_task
 
 from functions import codec, keys
 from functions.actor.handler import handle as act
-from functions.contract import (
-    Answer,
-    Behaviour,
-    Done,
-    Failed,
-    InitialiseTask,
-    LearnTask,
-    Match,
-    Opponents,
-    Origin,
-    Past,
-    Recorded,
-    SampleTask,
-    TaskHeader,
-    Team,
-    WholeTask,
-)
 from functions.data.origins import policies_sha256
 from functions.data.trajectory import tensors_below
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
+from functions.messages.actor import Behaviour, Match, Recorded, SampleTask
+from functions.messages.exchange import Answer, Done, Failed
+from functions.messages.headers import Origin, TaskHeader
+from functions.messages.learner import InitialiseTask, LearnTask, Past, WholeTask
+from functions.messages.team import Opponents, Team
 
 TOY = EnvTask(name="toy/signal", agents=3, options={"horizon": 3})
 TEAM = Team(groups=(0, 1, 0), identity=True)

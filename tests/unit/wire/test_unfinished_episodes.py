@@ -15,9 +15,11 @@ from test_rollout import Shelf
 from coordinator.core.round_records import RoundReplies
 from functions.actor.handler import sample
 from functions.codec import encode, reference
-from functions.contract import SampleTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
+from functions.messages.actor import SampleTask
+from functions.messages.headers import TaskHeader
+from functions.messages.team import Team
 
 TEAM = Team(groups=(0, 0))
 # Length, returns of the two agents, and whether the episode is won; every kind is as likely as the others.

@@ -9,10 +9,14 @@ from simulated import MemoryStorage
 from task_fields import make_task
 
 from functions import codec
-from functions.contract import Answer, InitialiseReply, InitialiseTask, TaskHeader, Team, Usage
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.errors import CorruptObject, NoSuchObject
+from functions.messages.exchange import Answer
+from functions.messages.headers import TaskHeader
+from functions.messages.learner import InitialiseReply, InitialiseTask
+from functions.messages.team import Team
+from functions.messages.usage import Usage
 from functions.serving import Output, read, serve
 from functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
 from infra.local.file_storage import FileStorage

@@ -12,11 +12,14 @@ from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
 from functions import codec, keys
 from functions.actor.handler import handle as act
 from functions.algorithms import registry as algorithms
-from functions.contract import Answer, Behaviour, Done, InitialiseTask, LearnTask, SampleTask, Team, WholeTask
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
 from functions.learner.update import update
+from functions.messages.actor import Behaviour, SampleTask
+from functions.messages.exchange import Answer, Done
+from functions.messages.learner import InitialiseTask, LearnTask, WholeTask
+from functions.messages.team import Team
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
 SCENES = {

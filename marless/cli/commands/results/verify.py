@@ -9,8 +9,8 @@ from coordinator.core.state import State
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.file_reading import UnreadableFile, read_file
 from functions import codec, keys
-from functions.contract import Ref
 from functions.errors import CorruptObject, NoSuchObject
+from functions.messages.message import Ref
 from functions.resources.kept_answers import kept_answer
 from marless.cli import arguments as common
 from marless.output import say, say_json

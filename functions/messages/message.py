@@ -1,0 +1,31 @@
+"""What messages between the coordinator and the functions are made of.
+
+Messages are frozen, tagged and refuse unknown fields. This folder holds data only; handlers define what messages do.
+"""
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of all messages. They refer to nothing that was made later, so no garbage is cyclic; with ten thousand tasks
+    in flight the collector's search for cycles took most of the coordinator's time."""
+
+
+class Ref(Message, frozen=True, kw_only=True):
+    """An object in storage and the hash of its bytes."""
+
+    key: str
+    """The key in storage."""
+    sha256: str
+    """The hash of the object's bytes, in hexadecimal digits."""
+    size: int
+    """Bytes."""
+
+
+class Table(Message, frozen=True, kw_only=True):
+    """A small array inside a message: float32, row-major, little-endian; see `functions.codec`."""
+
+    shape: tuple[int, ...]
+    """The array's dimensions."""
+    data: bytes
+    """The numbers."""

@@ -1,0 +1,88 @@
+"""What every task has, whatever the function that serves it."""
+
+from functions.messages.message import Message, Ref
+
+
+class ReportTo(Message, frozen=True, kw_only=True):
+    """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
+
+    ask: str
+    """Name of the set of tasks that are awaited together, unique in the run."""
+    index: int
+    """Number of this task in the set."""
+    count: int
+    """The number of tasks in the set."""
+    coordinator: str
+    """Name of the function to wake when all of them have ended."""
+
+
+class Address(Message, frozen=True, kw_only=True):
+    """A task's place in its run, the same for every attempt."""
+
+    id: str
+    """`<run>/000007/sample/00000-00003`."""
+    run: str
+    """The run's name."""
+    round: int
+    """The round's number."""
+    output: str
+    """Key prefix of its objects."""
+    seed: int
+    """The run's seed, from which the task's random numbers follow."""
+
+
+class ResourceRef(Message, frozen=True, kw_only=True):
+    """A resource that a task's environments may ask by its name. Who serves it knows its settings."""
+
+    identity: str
+    """The hash of what its answers follow from, beside the question."""
+    keep: bool = False
+    """Whether answers are objects of the run."""
+
+
+class LanguageModel(Message, frozen=True, kw_only=True):
+    """A language model that stays as it is, and the size of what groups learn beside it: differences of low `rank` to
+    the weights of its topmost `layers`."""
+
+    base: Ref
+    """The model's object. It may be of any size, so who reads it maps its file."""
+    rank: int
+    """The largest rank of a difference."""
+    layers: int
+    """How many layers have one."""
+
+
+class Order(Message, frozen=True, kw_only=True):
+    """What every task has: its address, and how its attempt is served."""
+
+    address: Address
+    """Which task it is."""
+    attempt: int = 0
+    """The attempt's number, from 0."""
+    timeout_s: float = 0.0
+    """Time limit of this attempt."""
+    inline_objects: bool = False
+    """Whether the objects of the answer travel in its message instead of through storage."""
+    inlined: dict[str, bytes] = {}
+    """Objects by key that this message holds."""
+    report_to: ReportTo | None = None
+    """If set, the whole answer is stored, because no caller waits for it."""
+    resources: dict[str, ResourceRef] = {}
+    """What the task's environments may ask, by name; none where the task makes no environment."""
+    model: LanguageModel | None = None
+    """What agents speak by; None for tasks of others."""
+
+    def reads(self) -> tuple[Ref, ...]:
+        """All objects that the task reads; one that it reads twice stands twice.
+
+        Whoever counts, sends along or plans reads takes them from here: the bill, the cap, estimates, the pool.
+        """
+        return ()
+
+    def reads_from_storage(self) -> tuple[Ref, ...]:
+        """The objects that the task reads from storage if its process has kept none."""
+        return tuple(ref for ref in self.reads() if ref.key not in self.inlined)
+
+    def writes(self) -> tuple[str, ...]:
+        """The kinds of the objects that the task stores, in this order; the header of the last holds its answer."""
+        return ()
