@@ -5,7 +5,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.config.task_defaults import family
 from functions.algorithms.specification import AlgorithmConfig
 from functions.environments.base import EnvTask
-from functions.environments.task_names import EXACT_PHYSICS
+from functions.environments.task_names import BUILT_IN, EXACT_PHYSICS
 
 _ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex")
 # Rules that choose by summaries of policies and distil them are not among them.
@@ -35,5 +35,7 @@ def _is_exact_algorithm(algorithm: AlgorithmConfig) -> bool:
 
 def _is_exact_task(task: EnvTask) -> bool:
     options = task.options
-    is_exact_world = family(task.name) == "mpe/" and options.get(EXACT_PHYSICS) is True
+    # Another package may call a task of its own so.
+    is_ours = task.name in BUILT_IN and family(task.name) == "mpe/"
+    is_exact_world = is_ours and options.get(EXACT_PHYSICS) is True
     return is_exact_world and not (options.get("continuous_actions") or task.judge)

@@ -7,10 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from built_kernels import needs_kernels
+from msgspec import to_builtins
+from msgspec.structs import replace as replace_field
 from simulated import make_plan
 
+from coordinator.config.config_keys import key_types
 from coordinator.config.exactness import is_exact
 from coordinator.config.loading import load
+from coordinator.config.nested_tables import flatten
+from coordinator.config.schema import ConfigError, RunConfig
+from functions.environments.base import EnvTask
+from functions.environments.registry import make
+from functions.environments.task_names import BUILT_IN
 from functions.native.kernels import are_built
 from functions.native.variants import SOURCE
 from functions.nn.native.calls import covers
@@ -25,6 +33,46 @@ from marless.studies.train_study import demand
 
 PUBLISHED = tomllib.loads((Path(__file__).parents[3] / "docs/data/hashes.toml").read_text("utf-8"))
 NATIVE = "algorithm.engine=native"
+# The last of the first two settings is why.
+NOT_EXACT = [
+    ["algorithm.engine=numpy"],
+    [NATIVE, "task.options.exact_physics=false"],
+    [NATIVE, "task.options.continuous_actions=true"],
+    [NATIVE, "evaluation.options.exact_physics=false"],
+    [NATIVE, "task.name=toy/signal"],
+    [NATIVE, "algorithm.recurrent=true"],
+    [NATIVE, f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"],
+    [NATIVE, "algorithm.lr_schedule=cosine"],
+    [NATIVE, "algorithm.priority=0.6", "algorithm.name=iql"],
+    [NATIVE, "algorithm.name=isac"],
+    [NATIVE, "algorithm.name=masac"],
+    [NATIVE, "algorithm.name=iddpg"],
+    [NATIVE, "algorithm.name=maddpg"],
+    [NATIVE, "sharing.rule=dynamic"],
+    [NATIVE, "sharing.rule=roles"],
+    [NATIVE, "scaling.rule=gns", "scaling.rollouts=4"],
+    [NATIVE, "pipeline.lag=1"],
+    [NATIVE, "pipeline.rollouts=1", "scaling.rollouts=2", "algorithm.epochs=1", "algorithm.num_minibatches=1"],
+    [NATIVE, "opponents.side=1", "task.name=mpe/simple_tag"],
+    [NATIVE, "league.rule=uniform", "task.name=mpe/simple_tag", "scaling.rollouts=4"],
+    [NATIVE, "base.policies=runs/one"],
+    [NATIVE, "offline.dataset=recorded", "algorithm.name=iql"],
+    [NATIVE, "task.judge=referee", "resources.referee.serve=games:judge"],
+]
+# Beginnings of settings that only other runs than exact ones read, and of those from which no weight is computed.
+IDLE = (
+    *(f"algorithm.{name}" for name in ("clipped", "correction", "data_chunk_length", "priority_")),
+    *(f"sharing.{name}" for name in ("base", "cap", "confidence", "dist", "epsilon", "error", "grouping", "margin")),
+    *("sharing.start", "sharing.trial", "scaling.beta", "scaling.min_rollouts", "scaling.priced_as", "trend."),
+    *("base.", "league.", "opponents.policies", "task.name", "task.options"),
+    *("attempts", "checkpoint_every", "evaluation.", "functions.", "log.", "placement.", "pricing.", "resources."),
+    *("seed", "stop."),
+)
+# What some algorithms do not take with kernels.
+REFUSED = [
+    *("algorithm.device=cuda", "algorithm.network=package:factory", "algorithm.mixer=package:factory"),
+    "sharing.rows=member",
+]
 
 
 @pytest.mark.parametrize("run", PUBLISHED["runs"], ids=lambda run: "-".join(run["settings"][:2]))
@@ -32,31 +80,7 @@ def test_every_run_with_a_published_hash_is_exact(run):
     assert is_exact(load(None, [*PUBLISHED["settings"], *run["settings"]]))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["algorithm.engine=numpy"],
-        [NATIVE, "task.options.exact_physics=false"],
-        [NATIVE, "task.options.continuous_actions=true"],
-        [NATIVE, "evaluation.options.exact_physics=false"],
-        [NATIVE, "task.name=toy/signal"],
-        [NATIVE, "algorithm.recurrent=true"],
-        [NATIVE, f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"],
-        [NATIVE, "algorithm.lr_schedule=cosine"],
-        [NATIVE, "algorithm.name=iql", "algorithm.priority=0.6"],
-        [NATIVE, "algorithm.name=isac"],
-        [NATIVE, "algorithm.name=masac"],
-        [NATIVE, "algorithm.name=iddpg"],
-        [NATIVE, "algorithm.name=maddpg"],
-        [NATIVE, "sharing.rule=dynamic"],
-        [NATIVE, "sharing.rule=roles"],
-        [NATIVE, "scaling.rule=gns", "scaling.rollouts=4"],
-        [NATIVE, "pipeline.lag=1"],
-        [NATIVE, "pipeline.rollouts=1", "scaling.rollouts=2", "algorithm.epochs=1", "algorithm.num_minibatches=1"],
-        [NATIVE, "task.name=mpe/simple_tag", "opponents.side=1"],
-    ],
-    ids=lambda settings: "-".join(settings[1:]) or "numpy",
-)
+@pytest.mark.parametrize("settings", NOT_EXACT, ids=lambda settings: "-".join(settings[1:]) or "numpy")
 def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
     assert not is_exact(load(None, settings))
 
@@ -81,6 +105,48 @@ def test_a_network_with_more_layers_than_kernels_take_is_computed_by_numpy_and_e
     assert load(None, [f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"]).algorithm.engine == "numpy"
     header = (SOURCE.parent / "network.h").read_text(encoding="utf-8")
     assert f"#define MOST_LAYERS {MOST_KERNEL_LAYERS}\n" in header
+
+
+def is_refused(*settings):
+    try:
+        return not load(None, [NATIVE, *settings])
+    except ConfigError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "algorithms", [("ippo", "mappo", "happo"), ("iql", "vdn", "qmix", "qplex")], ids=lambda names: names[-1]
+)
+def test_every_setting_of_exact_runs_has_another_value_in_a_run_with_a_published_hash(algorithms):
+    runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
+    keys, changed = {key for name in algorithms for key in key_types(name)}, set[str]()
+    for run in runs:
+        if run.algorithm.name in algorithms:
+            usual = RunConfig(algorithm=type(run.algorithm)())
+            values, usual_values = (flatten(to_builtins(config)) for config in (run, usual))
+            changed |= {key for key, value in values.items() if value != usual_values.get(key)}
+    refused = [setting for setting in REFUSED if is_refused(f"algorithm.name={algorithms[0]}", setting)]
+    named = {setting.partition("=")[0] for setting in [*(settings[:2][-1] for settings in NOT_EXACT), *refused]}
+    assert {key for key in keys - changed - named if not key.startswith(IDLE)} == set()
+    assert {run.algorithm.name for run in runs} >= {*algorithms}
+
+
+def test_every_option_of_multi_particle_tasks_is_in_a_run_with_a_published_hash():
+    runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
+    tasks = {name for name in BUILT_IN if name.startswith("mpe/")}
+    assert {run.task.name for run in runs} == tasks
+    options = set[str]()
+    for task in tasks:
+        with pytest.raises(ValueError, match=r"no option '\?'") as refusal:
+            make(EnvTask(name=task, options={"?": 1}), 1)
+        options |= {*str(refusal.value).partition("there are: ")[2].rstrip(")").split(", ")}
+    assert options - {option for run in runs for option in run.task.options} == {"continuous_actions"}
+
+
+def test_a_task_of_another_package_is_not_exact_by_its_name():
+    config = load(None, [NATIVE])
+    assert is_exact(config)
+    assert not is_exact(replace_field(config, task=replace_field(config.task, name="mpe/mine")))
 
 
 @needs_kernels
