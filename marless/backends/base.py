@@ -101,7 +101,7 @@ class LocatedDeployment:
 @dataclass(frozen=True)
 class WorkerDemand:
     """What is asked of a cluster for these runs: so many workers, each with that part of a core and that much memory; 0
-    asks for none. Runs with other settings may follow."""
+    asks for none. Runs with settings that nobody knows yet may follow."""
 
     runs: "Sequence[RunConfig]"
     count: int

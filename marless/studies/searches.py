@@ -43,7 +43,9 @@ Space = dict[str, list[Value] | Range]
 
 
 class Searcher(Protocol):
-    """Picks settings."""
+    """Picks settings; one that `learns` picks later ones by how earlier ones did."""
+
+    learns: bool
 
     def ask(self) -> Values | None:
         """The next setting; None when all were asked for."""
@@ -86,6 +88,8 @@ def _range(key: str, table: Mapping[str, Any]) -> Range:
 class Listed:
     """Settings that are known from the start."""
 
+    learns = False
+
     def __init__(self, settings: Iterable[Values]) -> None:
         self._settings = iter(settings)
 
@@ -125,6 +129,8 @@ def random(space: Space, search: Search) -> Searcher:
 
 class _Optuna:
     """Optuna's default sampler, the tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)."""
+
+    learns = True
 
     def __init__(self, space: Space, search: Search) -> None:
         try:

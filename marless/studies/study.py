@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,18 @@ class Study(Campaign):
         return self.file.owners.get(name, Owner())
 
     @property
-    def may_ask(self) -> bool:
-        """Whether the search may have further settings."""
-        return not self._exhausted
+    def may_learn(self) -> bool:
+        """Whether the search may have settings that nobody knows yet."""
+        return self._search.learns and not self._exhausted
+
+    @property
+    def known_configs(self) -> list[RunConfig]:
+        """Those of the runs, and one of each later setting of a search that does not learn."""
+        configs = [run.config for run in self.runs]
+        if self._exhausted or self._search.learns:
+            return configs
+        settings = islice(iter(self._searcher().ask, None), len(self._asked), None)
+        return configs + [self._run(self._name(values), values, self.seeds[0], "").config for values in settings]
 
     def ask(self) -> list[StudyRun]:
         """The runs of the search's next setting; none when all were asked for or enough are at work."""

@@ -169,10 +169,26 @@ def test_drivers_ask_for_kernels_and_processors_where_their_runs_need_them():
     assert badge().kernels and {each.program for each in badges.values()} == {badge().program}
 
 
-@pytest.mark.parametrize(("parallel", "more_follow"), [(1, True), (None, False)])
-def test_a_study_that_may_ask_for_more_settings_says_so(parallel, more_follow, tmp_path):
-    rules = {"sharing": {"rule": ["none", "dynamic"]}}
-    study = Study(tmp_path, StudyFile(vary=rules, search=Search(parallel=parallel)), [1])
+def study_badge(folder, search, engine, vary):
+    file = StudyFile(base={"algorithm": {"engine": engine}}, vary=vary, search=search)
+    study = Study(folder, file, [1])
     study.begin()
-    assert demand(study).more_follow is more_follow
-    assert len(demand(study).runs) == (1 if more_follow else 2)
+    asked = demand(study)
+    return driver_badge(asked.runs, asked.more_follow)
+
+
+@needs_kernels
+@pytest.mark.parametrize("search", [Search(), Search(parallel=1), Search(rule="random", settings=9, parallel=1)])
+def test_a_study_asks_of_workers_what_its_settings_need_now_and_later(search, tmp_path):
+    exact, both = {"algorithm": {"gamma": [0.9, 0.8]}}, {"sharing": {"rule": ["none", "dynamic"]}}
+    badges = [study_badge(tmp_path, search, engine, vary) for engine in ("numpy", "native") for vary in (exact, both)]
+    here = provenance.machine()
+    assert [(each.processor, each.kernels) for each in badges] == [(here, False)] * 2 + [("", True), (here, True)]
+
+
+@needs_kernels
+def test_a_study_whose_search_learns_asks_for_what_any_setting_may_need(tmp_path):
+    pytest.importorskip("optuna")
+    search = Search(rule="optuna", settings=2, parallel=1)
+    asked = study_badge(tmp_path, search, "numpy", {"algorithm": {"gamma": [0.9, 0.8]}})
+    assert asked.processor == provenance.machine() and asked.kernels
