@@ -43,6 +43,8 @@ class Platform(Message, frozen=True, kw_only=True):
     """Memory of a coordinator that is a function, else 0."""
     grace_s: float = 0.0
     """How long, beyond time-outs and start-ups, a detached run waits for attempts without a report."""
+    idle_slots_free: bool = True
+    """Whether work that is spread over idle slots costs nothing more: no invocation and no request is paid for."""
 
     def on_lambda(self, latency: LatencyName = "aws") -> Self:
         """With the abilities of deployed functions, a table and a bucket."""
@@ -56,4 +58,5 @@ class Platform(Message, frozen=True, kw_only=True):
             messages_limited=True,
             functions_outlive_driver=True,
             latency=latency,
+            idle_slots_free=False,
         )

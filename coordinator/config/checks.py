@@ -189,7 +189,7 @@ def _league(config: RunConfig) -> Iterator[str]:
     if config.opponents.side is not None:
         yield f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
     if placement.one_function:
-        yield f"league.rule={rule}: placement.rule={config.placement.rule} plays without actors; use fused"
+        yield f"league.rule={rule}: placement.rule={config.placement.rule} plays without actors; use balanced"
     if config.scaling.rollouts < 2:
         yield f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
 
@@ -314,7 +314,7 @@ def _language(config: RunConfig) -> Iterator[str]:
     yield from _voices(config)
     rule, size = config.placement.rule, config.algorithm.copies
     if PLACEMENTS[rule].one_function or PLACEMENTS[rule].planned:
-        yield f"placement.rule: agents that speak are not placed by {rule}; use fused, packed or split"
+        yield f"placement.rule: agents that speak are not placed by {rule}; use balanced, fused, packed or split"
     if config.actors.num_envs % size:
         yield f"actors.num_envs: {config.actors.num_envs} episodes are not groups of algorithm.group_size={size}"
     if config.actors.rollout_length is not None:

@@ -175,7 +175,7 @@ class Scaling(Section, frozen=True, kw_only=True):
 class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it changes no weight, unless a scaling rule reads its list prices."""
 
-    rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "fused"
+    rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "balanced"
     rollouts_per_invocation: Annotated[
         int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts in one actor invocation")
     ] = 1

@@ -6,16 +6,20 @@ from coordinator.core.memory_bound import Footprint
 from coordinator.core.next_placement import rollout_bytes
 from coordinator.core.opponents import FixedOpponents
 from coordinator.placement.placement_rules import PLACEMENTS
+from coordinator.platform import Platform
 from coordinator.rules import similarity
 from coordinator.rules.sharing import SHARING_MODES, invalid_groups
 from functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
 _MEMORY_FACTOR = 3
+HERE = Platform()
 
 
-def incompatibility(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None = None) -> str:
-    """Why the run is impossible, and what to set instead; '' when it is possible."""
+def incompatibility(
+    config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None = None, platform: Platform = HERE
+) -> str:
+    """Why the run is impossible on the `platform`, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(
         config, spec, opponent_policies
     ):
@@ -28,7 +32,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOp
         return f"actors.rollout_length: {config.actors.rollout_length} steps are less than an episode{problem}"
     if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
         return f"algorithm.{problem}"
-    if problem := _too_large(config, spec) or _too_small(config, spec, opponent_policies):
+    if problem := _too_large(config, spec) or _too_small(config, spec, opponent_policies, platform):
         return problem
     return _incomparable(config.sharing.distance, spec) if SHARING_MODES[config.sharing.rule].switches else ""
 
@@ -69,11 +73,14 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     )
 
 
-def _too_small(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None) -> str:
+def _too_small(
+    config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None, platform: Platform
+) -> str:
     """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, opponent_policies)
     try:
-        policies, learner = memory_bound.player(config, spec, team), memory_bound.learner(config, spec, team)
+        policies = memory_bound.player(config, spec, team)
+        learner = memory_bound.learner(config, spec, team, platform)
     except ValueError as error:
         return str(error)
     footprints = {"a learner": learner, "an actor": policies, "an evaluator": policies}

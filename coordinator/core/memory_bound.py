@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from coordinator.config.schema import RunConfig
 from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work, halves_of
+from coordinator.platform import Platform
 from functions.algorithms.registry import algorithm
 from functions.algorithms.specification import AlgorithmSpec
 from functions.environments.base import EnvSpec
@@ -35,10 +36,10 @@ class Footprint(NamedTuple):
         return -(-sum(self) // 2**20)
 
 
-def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
+def learner(config: RunConfig, spec: EnvSpec, team: Team, platform: Platform) -> Footprint:
     """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
     placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
-    `balanced` has half of a group at least.
+    `balanced` has a group at least, or half of one where the `platform` may give slots halves.
     """
     algorithm_spec, rule, sizes = (
         algorithm(config.algorithm.name),
@@ -49,7 +50,7 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
     # All updates after the first need the same memory.
     updates = min(2, config.algorithm.updates_per_round)
-    is_halved = placement.balances and halves_of(algorithm_spec.stages, updates)
+    is_halved = placement.packs_groups(len(team.learning), platform) and halves_of(algorithm_spec.stages, updates)
     packs = tuple((group,) for group in team.learning) * 2 if is_halved else ()
     schedule = place(algorithm_spec.stages, team.learning, updates, packs)
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)

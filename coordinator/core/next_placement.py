@@ -1,5 +1,6 @@
 """The placement of the coming round, as the user set it or as the planner finds cheapest, and its list price."""
 
+import dataclasses
 from collections.abc import Collection
 
 from msgspec.structs import replace
@@ -62,7 +63,9 @@ def placement_changed(plan: Plan, state: State) -> bool:
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     """The user's placement, reduced where messages of deployed functions cannot hold it."""
     settings = plan.config.placement
-    assert not PLACEMENTS[settings.rule].planned
+    rule = PLACEMENTS[settings.rule]
+    assert not rule.planned
+    packs = _packs(plan, state) if rule.packs_groups(len(state.groups), plan.platform) else ()
     round_placement = RoundPlacement(
         rule=settings.rule,
         rollouts_per_invocation=settings.rollouts_per_invocation,
@@ -70,11 +73,13 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
         inline_objects=settings.inline_objects,
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
-        packs=_packs(plan, state) if PLACEMENTS[settings.rule].balances else (),
+        packs=packs,
     )
     if not plan.platform.messages_limited:
         return round_placement
-    return reduce_to_limits(round_placement, workload(plan, state), terms(plan, state))
+    return reduce_to_limits(
+        round_placement, dataclasses.replace(workload(plan, state), packs=packs), terms(plan, state)
+    )
 
 
 def workload(plan: Plan, state: State) -> Workload:

@@ -53,7 +53,8 @@ def follow(plan: Plan, state: State) -> State:
 def _after_describe(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := incompatibility(plan.config, reply.spec, plan.inputs.opponents) or _dataset_problem(plan, reply.spec):
+    problem = incompatibility(plan.config, reply.spec, plan.inputs.opponents, plan.platform)
+    if problem := problem or _dataset_problem(plan, reply.spec):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     team = opponents.initial_team(plan.config, reply.spec, plan.inputs.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Protocol
 
+from coordinator.platform import Platform
 from coordinator.pricing.prices import Prices, StorageClass
 from coordinator.rule_families import Family, Rule
 from functions.algorithms import schedule
@@ -245,6 +246,11 @@ class PlacementRule:
         self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1, packs: Packs = ()
     ) -> list[list[Work]]:
         return balanced(stages, groups, updates, packs) if packs else self.schedule(stages, groups, updates)
+
+    def packs_groups(self, groups: int, platform: Platform) -> bool:
+        """Whether so many groups are packed by slots: not where each has a slot of its own and what more of them do is
+        paid for, so that half a group in each would only buy invocations and requests."""
+        return self.balances and (platform.idle_slots_free or platform.concurrency < groups)
 
 
 PLACEMENTS: Family[PlacementRule] = Family(

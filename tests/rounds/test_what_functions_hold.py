@@ -7,6 +7,7 @@ from driver import train
 
 from coordinator.config.loading import load
 from coordinator.core import memory_bound, opponents
+from coordinator.platform import Platform
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
 from functions.warm_cache import WARM
@@ -62,7 +63,7 @@ def counted(settings):
     config = load(None, settings)
     spec = registry.spec(config.task)
     team = opponents.initial_team(config, spec, None)
-    learner, player = memory_bound.learner(config, spec, team), memory_bound.player(config, spec, team)
+    learner, player = memory_bound.learner(config, spec, team, Platform()), memory_bound.player(config, spec, team)
     return {"learner": sum(learner), "actor": sum(player), "evaluator": sum(player)}
 
 

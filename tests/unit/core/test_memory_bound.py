@@ -7,6 +7,7 @@ import pytest
 from coordinator.config.loading import load
 from coordinator.core import memory_bound, opponents
 from coordinator.core.compatibility import incompatibility
+from coordinator.platform import Platform
 from functions.algorithms import registry
 from functions.environments import registry as environments
 from functions.environments.base import AgentClass, EnvSpec
@@ -29,9 +30,12 @@ def alike(count, size=18, horizon=25, **more):
     return EnvSpec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)
 
 
-def footprint_of(kind, *settings, spec=SPREAD):
+def footprint_of(kind, *settings, spec=SPREAD, **platform):
     config = load(None, [f"algorithm.hidden=[{ROLLOUTS}]", *settings])
-    return getattr(memory_bound, kind)(config, spec, opponents.initial_team(config, spec, None))
+    team = opponents.initial_team(config, spec, None)
+    if kind == "player":
+        return memory_bound.player(config, spec, team)
+    return memory_bound.learner(config, spec, team, Platform(**platform))
 
 
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
@@ -50,12 +54,31 @@ def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_al
 
 def test_a_learner_of_one_group_holds_its_own_networks():
     alone = alike(1)
-    assert footprint_of("learner", "algorithm.name=ippo", spec=alone) == (3 * BOTH + 3 * BOTH + 2 * POLICY, ROUND // 3)
+    assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=fused", spec=alone) == (
+        3 * BOTH + 3 * BOTH + 2 * POLICY,
+        ROUND // 3,
+    )
     # A learner of the critic alone, of the policy alone: the larger holds three of its own, and five more.
     assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=split", spec=alone) == (
         8 * POLICY,
         ROUND // 3,
     )
+
+
+def test_a_learner_of_half_a_group_holds_less_where_slots_get_halves():
+    """The half that ends in the policy reads the critic, too, and holds eight of its own as alone."""
+    half, one = 8 * POLICY + CRITIC, 3 * BOTH + 3 * BOTH + 2 * POLICY
+    alone, pair = alike(1), alike(2, horizon=1)
+
+    def networks(spec, **platform):
+        return footprint_of("learner", "algorithm.name=ippo", "actors.num_envs=1", spec=spec, **platform).networks
+
+    assert networks(alone) == half
+    assert networks(alone, idle_slots_free=False, concurrency=1) == one
+    # Two groups wait for the one slot of a cloud; whoever draws both networks holds less than a learner of one.
+    drawn = 2 * (BOTH + 2 * BOTH + CRITIC)
+    assert networks(pair, idle_slots_free=False, concurrency=1) == max(drawn, half)
+    assert networks(pair, idle_slots_free=False, concurrency=2) == max(drawn, one)
 
 
 def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch():
@@ -126,7 +149,7 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     """By hand: a policy of 7,684,549 parameters, a critic of 23,044,289 of all three pictures."""
     pictures = alike(3, 200 * 200 * 3)
     config = load(None, ["actors.num_envs=2", "functions.learner.memory_mb=256"])
-    found = memory_bound.learner(config, pictures, opponents.initial_team(config, pictures, None))
+    found = memory_bound.learner(config, pictures, opponents.initial_team(config, pictures, None), Platform())
     assert found == (4 * 3 * (3 * 7_684_549 + 4 * 23_044_289), 0)
     assert incompatibility(config, pictures) == (
         "functions.learner.memory_mb: a learner needs over 1,319 MB for networks, and it is 256; set well over 1,319,"

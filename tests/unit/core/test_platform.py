@@ -1,8 +1,11 @@
 """What a platform can do: each ability decides one thing, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 from simulated import World, make_plan, on_lambda, promising
 
+from coordinator.config.loading import load
 from coordinator.core import budget, next_placement
 from coordinator.core.apply import apply
 from coordinator.core.events import Ended, Reported
@@ -22,6 +25,7 @@ ABILITIES = {
     "messages_limited": True,
     "functions_outlive_driver": True,
     "latency": "aws",
+    "idle_slots_free": False,
 }
 # A placement whose answers no deployed function could send, with a hundred rounds in a task.
 PLAN = make_plan(
@@ -64,6 +68,12 @@ def keeps_half_written(plan):
     return key in world.storage
 
 
+def halves(plan, state):
+    """Whether two groups are halved where four slots wait for them."""
+    balanced = promising(replace(plan, config=make_plan("placement.rule=balanced").config), concurrency=4)
+    return len(next_placement.configured_placement(balanced, state).packs) == 4
+
+
 def facts(plan, state):
     """What follows from each ability."""
     return {
@@ -75,6 +85,7 @@ def facts(plan, state):
         "messages_limited": next_placement.configured_placement(plan, state).rounds,
         "functions_outlive_driver": keeps_half_written(plan),
         "latency": next_placement.coordination(plan, state) != LOCAL,
+        "idle_slots_free": halves(plan, state),
     }
 
 
@@ -93,3 +104,22 @@ def test_deployed_functions_have_all_abilities_of_the_cloud(ended):
     assert (here["items_padded"], there["items_padded"]) == ((10, 10), (111, 121))
     assert (here["bodies_leave_region"], there["bodies_leave_region"]) == ((False, 0), (True, 70))
     assert all(here[name] != there[name] for name in ABILITIES)
+
+
+@pytest.mark.parametrize("sharing", ["none", "all"])
+@pytest.mark.parametrize("detached", [False, True])
+def test_in_the_cloud_the_default_costs_what_a_learner_per_group_costs(sharing, detached):
+    """To the last request, byte and millisecond, where every group has a slot of its own."""
+
+    def spent(rule, slots):
+        settings = (f"sharing.rule={sharing}", f"placement.rule={rule}", "stop.rounds=3")
+        plan = on_lambda(make_plan(*settings), concurrency=slots, can_inline=not detached)
+        state = World(plan).finish()
+        return state.meter, budget.dollars(plan, state.meter)
+
+    assert load(None, []).placement.rule == "balanced"
+    for slots in (2, 4, 1000):
+        assert spent("balanced", slots) == spent("fused", slots)
+    # Two groups on one slot learn in one function.
+    assert spent("balanced", 1)[1] <= spent("fused", 1)[1]
+    assert (spent("balanced", 1)[1] < spent("fused", 1)[1]) == (sharing == "none")
