@@ -73,9 +73,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     )
 
 
-def _too_small(
-    config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None, platform: Platform
-) -> str:
+def _too_small(config: RunConfig, spec: EnvSpec, opponent_policies: FixedOpponents | None, platform: Platform) -> str:
     """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, opponent_policies)
     try:

@@ -72,6 +72,23 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert 0 < counted.requests("GET", by="operator") <= 16
 
 
+def test_the_default_placement_pays_for_the_requests_of_a_learner_per_group(place, marless):
+    """And here, on one slot, two groups learn in one invocation in each of four rounds."""
+    bills = {}
+    for name, settings in {"by-default": (), "a-learner-each": ("placement.rule=fused",)}.items():
+        said = marless.train(name, *settings, "--backend", "emulated")
+        assert said.code == 0, said.err
+        counted = Counted(place, name)
+        operations = [counted.requests(each) for each in ("PUT", "GET", "HEAD", "LIST")]
+        units = [counted.units(*kind) for kind in (WRITES, READS)]
+        invocations = {role: counted.invocations(role) for role in DEPLOYED}
+        lines = {line: billed(place, name)[line] for line in ("s3 puts", "s3 gets", "s3 lists", "lambda requests")}
+        bills[name] = (lines, operations, [each["state"] for each in units], invocations)
+    assert bills["by-default"] == bills["a-learner-each"]
+    assert marless.train("here").code == 0
+    assert bills["by-default"][0]["lambda requests"] - billed(place, "here")["lambda requests"] == 4
+
+
 REPLAYED = ("algorithm.batch_size=8", "algorithm.buffer_size=400", "sharing.rule=none", "stop.rounds=6")
 AS_HERE = {
     "every-read": ("algorithm.name=ippo", "placement.rule=split"),

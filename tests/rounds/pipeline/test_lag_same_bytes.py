@@ -54,7 +54,7 @@ def test_neither_the_placement_nor_the_number_of_workers_changes_a_byte(train, p
 )
 def test_what_is_learned_in_another_way_has_the_same_bytes_in_every_placement(train, variant):
     apart = train(*LAGGING, *VARIANTS[variant], SPLIT)
-    assert outcome(train(*LAGGING, *VARIANTS[variant], PACKED, workers=2)) == outcome(apart)
+    assert outcome(train(*LAGGING, *VARIANTS[variant], "placement.rule=balanced", workers=2)) == outcome(apart)
     assert [bool(line.learners) for line in apart.lines] == [False] * 2 + [True] * (len(apart.lines) - 2)
     assert variant != "teams that change" or {"shared", "split"} <= {line.event for line in apart.lines}
     assert variant != "rollouts by noise" or len({line.rollouts for line in apart.lines}) > 1

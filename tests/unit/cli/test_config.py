@@ -249,8 +249,8 @@ def test_rules_that_cannot_go_together_are_refused(overrides, message):
 
 
 @pytest.mark.parametrize("name", ["ippo", "mappo", "iql", "iddpg"])
-def test_learners_stand_apart_where_nothing_joins_them_within_a_round(name):
-    assert load(None, [f"algorithm.name={name}"]).placement.rule == "fused"
+def test_learners_are_spread_over_slots_where_nothing_joins_them_within_a_round(name):
+    assert load(None, [f"algorithm.name={name}"]).placement.rule == "balanced"
 
 
 @pytest.mark.parametrize(("names", "rule"), [(("ippo", "mappo"), "none"), (("iql", "vdn", "iddpg"), "all")])
