@@ -272,7 +272,7 @@ LEARNER_PLACEMENTS: dict[str, PlacementRule] = {
     name: PLACEMENTS[name] for name in PLACEMENTS.built_in if not PLACEMENTS[name].planned
 }
 # Rules that code elsewhere names.
-WHOLE, PACKED = "whole", "packed"
+WHOLE, PACKED, FUSED = "whole", "packed", "fused"
 
 
 class RoundPlacement(Message, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
 from coordinator.core import budget
 from coordinator.core.state import Plan, State
-from coordinator.placement.placement_rules import PLACEMENTS
+from coordinator.placement.placement_rules import FUSED, PLACEMENTS
 from coordinator.pricing.bill import Bill, Meter, total
 from functions.function_specs import NAMES
 from marless.backends import registry
@@ -69,11 +69,18 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     if PLACEMENTS[config.placement.rule].planned:
         placement_plan = plan_placement(config, workers, target)
         config = placement_plan.config
-    recording = record_briefly(config, workers)
+    recording = record_briefly(placed_as_on(target, config), workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
     entries = [(place, estimate(config, recording, place)) for place in targets]
     waiting = waiting_dollars(config, recording, target, entries[0][1]) if config.resources else 0.0
     return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target), waiting)
+
+
+def placed_as_on(target: Target, config: RunConfig) -> RunConfig:
+    """The configuration whose learners have here the sizes that they have on the target, where each group has a slot."""
+    if not (target.backend.remote and PLACEMENTS[config.placement.rule].balances):
+        return config
+    return replace(config, placement=replace(config.placement, rule=FUSED))
 
 
 def record_briefly(config: RunConfig, workers: int) -> Recording:

@@ -13,7 +13,7 @@ from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
 from functions.warm_cache import WARM
 from marless.backends.registry import backend
-from marless.estimation.estimate import estimate, record_briefly, share_with_lag
+from marless.estimation.estimate import estimate, placed_as_on, record_briefly, share_with_lag
 from marless.estimation.targets import Target
 
 # Three rounds, one evaluation during training.
@@ -43,6 +43,16 @@ def marless(capfd):
 
 def quantities(bill):
     return {line.name: line.quantity for line in bill.lines}
+
+
+def test_the_default_is_forecast_for_the_cloud_by_tasks_of_a_learner_per_group():
+    config = load(None, [*SMALL, "task.name=toy/signal", "actors.num_envs=4"])
+    recording = record_briefly(placed_as_on(THERE, config), 1)
+    assert {record.size for record in recording.records if record.kind == "learn"} == {4 * 5}  # steps of one agent
+    meters = {target: estimate(config, recording, target).meter for target in (HERE, THERE)}
+    # Beside the first networks two groups learn in one function on the one slot here, and in two of a thousand there.
+    assert [meter.learner.invocations for meter in meters.values()] == [1 + 3, 1 + 2 * 3]
+    assert placed_as_on(HERE, config) == config
 
 
 def test_every_back_end_does_the_same_work(found):
