@@ -77,7 +77,7 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
 
 
 def placed_as_on(target: Target, config: RunConfig) -> RunConfig:
-    """The configuration whose learners have here the sizes that they have on the target, where each group has a slot."""
+    """The configuration whose learners have here the sizes of those on the target, where each group has a slot."""
     if not (target.backend.remote and PLACEMENTS[config.placement.rule].balances):
         return config
     return replace(config, placement=replace(config.placement, rule=FUSED))
