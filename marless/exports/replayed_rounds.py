@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from msgspec import structs
 
@@ -144,7 +145,7 @@ class _Comparison:
         """See `Journal`; raises `UserError` for a round that differs."""
         before, now = (structs.replace(one, **_INCIDENTAL) for one in (self._lines[line.round], line))
         for name in RoundLine.__struct_fields__:
-            one, other = (to_json(getattr(each, name)) for each in (before, now))
+            one, other = (to_json(_sorted(getattr(each, name))) for each in (before, now))
             if one != other:
                 raise self._fault(line.round, f"its {name} differs")
         self._on_round(line.round)
@@ -168,6 +169,11 @@ class _Comparison:
             "the task does not repeat itself, a limit (stop.*) was raised on the way, or the record was changed"
         )
         return UserError(f"{self._folder.name} played again is another run from round {round_} on, {what}: {reason}")
+
+
+def _sorted(value: Any) -> Any:
+    """A mapping by its names: which of a round's learners named a metric first depends on the slots."""
+    return dict(sorted(value.items())) if isinstance(value, dict) else value
 
 
 def _read_round(storage: Storage, round_: int) -> SampledRound:

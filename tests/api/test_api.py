@@ -105,11 +105,12 @@ def test_the_curve_is_a_figure_and_metrics_are_rows(small):
 
 
 def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small):
-    run = marless.train(small, quiet=True, task={"name": "mpe/simple_tag"})
+    run = marless.train(small, quiet=True, workers=2, task={"name": "mpe/simple_tag"})
     exported = marless.export(run, "safetensors", "policies")
     assert all((exported.folder / name).stat().st_size == size for name, size in exported.files.items())
     assert "policies.safetensors" in exported.files
     assert marless.export(run, "npz", episodes=2).folder == Path("exports") / f"{run.name}-npz"
+    # Played again on one slot, where one learner names the metrics of all groups.
     sampled = marless.export(run, "npz", "sampled", rounds=(1, 2), workers=1)
     assert set(np.load("sampled/episodes.npz")["round"]) == {1, 2} and sampled.line.endswith("played again")
     assert f"<title>{run.name}" in marless.report(run, "page.html").read_text()
