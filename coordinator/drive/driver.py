@@ -26,7 +26,8 @@ from coordinator.core.events import (
     decode_answer,
 )
 from coordinator.core.rounds import to_checkpoint
-from coordinator.core.state import Plan, State, WorkItem
+from coordinator.core.state import Plan, State
+from coordinator.drive.attempts_in_flight import AttemptsInFlight
 from coordinator.drive.completion_reports import Detached, new_asks, report_addresses
 from coordinator.drive.inlined_objects import InlinedObjects
 from coordinator.drive.ledger_items import (
@@ -86,15 +87,9 @@ class Driver:
         self._inlined = InlinedObjects()
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
-        # What ended and is not applied yet, because each application copies all slots; the attempts in flight by work
-        # and number, with the times when they were asked for.
+        # What ended and is not applied yet, because each application copies all slots.
         self._ended: list[Ended] = []
-        self._in_flight: dict[tuple[str, int], tuple[WorkItem, float]] = {}
-        # `Dispatch.awaited`: the number of the set by work, and how many of its works have no answer yet. Whether the
-        # last answer of such a set, or a failure, calls for a decision.
-        self._set_of: dict[str, int] = {}
-        self._unanswered: list[int] = []
-        self._decision_due = False
+        self._in_flight = AttemptsInFlight()
         self._state = State()
         self.remarks: dict[str, None] = {}
         """What tasks did to their processes, each once, in the order of its report."""
@@ -200,7 +195,7 @@ class Driver:
     @property
     def listening(self) -> bool:
         """Whether attempts are in flight on which alone the next decision depends, so that a report is awaited."""
-        return bool(self._in_flight) and not self._decision_due
+        return self._in_flight.listening
 
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """From the next decision on the run uses so many functions at once and costs at most `dollars`.
@@ -260,11 +255,9 @@ class Driver:
                 request = msgspec.structs.replace(request, report_to=addresses[task.work])
             body = to_json(request)
             if not self._detached:
-                self._in_flight[task.work, request.attempt] = task.item, self._clock()
+                self._in_flight.ask(task.work, request.attempt, task.item, self._clock())
             self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
-        self._set_of = {work: number for number, works in enumerate(command.awaited) for work in works}
-        self._unanswered = [len(works) for works in command.awaited]
-        self._decision_due = False
+        self._in_flight.await_sets(command.awaited)
         # After the invocations, which must start even where storage fails.
         self._finish_round()
 
@@ -272,7 +265,7 @@ class Driver:
         from coordinator.drive.attempt_record import record_of  # a coordinator on Lambda never listens
 
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
-        self._decision_due = False  # what was to be decided was decided
+        self._in_flight.await_reports()
         for report in self._ports.invoker.wait(self._patience_s):
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
@@ -281,23 +274,12 @@ class Driver:
             if isinstance(answer, Done):
                 answer = self._inlined.detach(answer)
             self._ended.append(Ended(work, report, answer))
-            item_and_time = self._in_flight.pop((work, report.attempt), None)
-            if not isinstance(answer, Done) or (item_and_time and self._releases(work)):
-                self._decision_due = True
-            if item_and_time:
+            if item_and_time := self._in_flight.end(work, report.attempt, isinstance(answer, Done)):
                 item, asked_at = item_and_time
                 slots, now = self._plan.platform.concurrency, self._clock()
                 records.append(record_of(self._ended[-1], self._state.round, item, slots, asked_at, now))
         self._ports.attempts(records)
         return True
-
-    def _releases(self, work: str) -> bool:
-        """Whether the answer of `work` is the last that others wait for."""
-        number = self._set_of.pop(work, None)
-        if number is None:
-            return False
-        self._unanswered[number] -= 1
-        return not self._unanswered[number]
 
     def _leave(self) -> bool:
         """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
@@ -308,7 +290,7 @@ class Driver:
 
     def _advance(self, dispatching: bool, pause_at: int | None, event: Abandoned | None = None) -> None:
         before = self.state
-        self._in_flight.clear()
+        self._in_flight.forget()
         self._apply(event or Advanced(self._elapsed()))
         if self._checkpoint_due(before):
             self._checkpoint()
