@@ -7,6 +7,7 @@ from collections import Counter
 
 import drawing_commands
 import pytest
+from commands import Commands
 from distribution import FilesAndAccount, longest_first
 from shell import Shell
 
@@ -43,6 +44,13 @@ def shell():
     """What a user decides outside the program, for one test: folder, variables, packages, what is typed."""
     with Shell() as shell:
         yield shell
+
+
+@pytest.fixture
+def marless(tmp_path, shell, capfd):
+    """The command line, in a folder of its own."""
+    shell.cd(tmp_path)
+    return Commands(capfd)
 
 
 def pytest_xdist_make_scheduler(config, log):

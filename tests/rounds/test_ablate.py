@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 from drawing_commands import with_pictures
 
 from marless.ablation.arms import ARMS
@@ -17,12 +17,6 @@ from marless.ablation.arms import ARMS
 TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
 KEPT = {"ablation.json", "base.toml", "runs", "results.csv", "table.json", "table.md", ".lock"}
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import SMALL as SIGNAL
-from commands import Commands
 from driver import train as drive
 
 from coordinator.config.loading import load
@@ -25,12 +24,6 @@ METHODS = {
     "iql": ("algorithm.name=iql", "algorithm.cql_alpha=1.0", *REPLAYED),
     "qmix": ("algorithm.name=qmix", "algorithm.cql_alpha=1.0", *REPLAYED, "scaling.rollouts=2"),
 }
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 
 from coordinator.config.loading import load
 from coordinator.config.schema import Pipeline, Stop
@@ -24,6 +24,8 @@ from marless.runs.stored_run import look
 from marless.runs.summary import read
 from marless.views.plain import PlainView
 from marless.views.receipt import receipt
+
+pytestmark = pytest.mark.usefixtures("no_processes")
 
 # Metrics of a run of three agents that share networks, by algorithm: of the group, and of each agent.
 _PPO = (
@@ -66,12 +68,6 @@ FILES = {
     "ledger.sqlite",
     "workers",
 }
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture(scope="module")

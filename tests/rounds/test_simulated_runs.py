@@ -4,19 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 
 LONGER = ("stop.rounds=8", "scaling.rollouts=3", "placement.rule=packed")
 
 
 @pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
-
-
-@pytest.fixture
-def run(marless):
+def run(marless, no_processes):
     assert marless.train("first", *LONGER).code == 0
     return marless
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Commands
 from driver import train
 from studies import setting, study
 
@@ -26,12 +25,6 @@ WHERE = (("--workers", "1"), ("--workers", "2"), ("--backend", "inline"))
 # Each round: two actors read one object of policies each, the learner two trajectories and its state in two objects.
 # One evaluation during training, the final one and that of the best policies read the policies once each.
 PACKED_READS = 3 * (2 * 1 + 2 + 2) + 3
-
-
-@pytest.fixture
-def marless(capfd, tmp_path, shell):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def counts(folder):

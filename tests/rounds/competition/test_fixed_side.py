@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Commands
 from driver import SMALL as TINY
 from driver import part_of_run
 from driver import train as drive
@@ -141,12 +140,6 @@ def same(own, other):
     return own.keys() == other.keys() and all(np.array_equal(own[name], other[name]) for name in own)
 
 
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
-
-
 def of(tensors, *groups):
     return {name: array for name, array in tensors.items() if name.split("/")[0] in groups}
 
@@ -167,7 +160,7 @@ def test_against_policies_of_its_own_a_side_learns_what_it_learns_beside_them(ma
     assert same(of(divided, "g00", "g01", "g02"), of(before, "g00", "g01", "g02"))
 
 
-def test_a_fixed_side_has_no_learner_and_never_changes(marless):
+def test_a_fixed_side_has_no_learner_and_never_changes(marless, no_processes):
     source = run(marless, "source")
     fixed = ("opponents.side=0", "opponents.policies=runs/source/best_policies.safetensors", "placement.rule=split")
     found = run(marless, "longer", *fixed, "seed=7")
@@ -180,7 +173,7 @@ def test_a_fixed_side_has_no_learner_and_never_changes(marless):
     assert marless("verify", "longer").code == 0
 
 
-def test_who_acted_at_random_has_no_policy_to_play(marless):
+def test_who_acted_at_random_has_no_policy_to_play(marless, no_processes):
     found = run(marless, "chance", "opponents.side=1")
     assert {name.split("/")[0] for name in found} == {"g00", "g01", "g02"}
     policy = load_policy("runs/chance")

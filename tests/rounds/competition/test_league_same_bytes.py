@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Commands
 from driver import SMALL, part_of_run
 from driver import train as drive
 
@@ -86,14 +85,8 @@ def test_a_killed_league_goes_on_with_its_checkpoints(tmp_path, phase):
     assert left == {ref.key for ref in again.state.durable_refs}
 
 
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
-
-
 @pytest.mark.slow
-def test_crossplay_of_a_league_and_of_runs(marless):
+def test_crossplay_of_a_league_and_of_runs(marless, no_processes):
     settings = [*SMALL, *LEAGUE, "league.size=8", "league.every=2"]
     assert marless("train", *settings, "--run", "one", "--workers", "1").code == 0
     said = marless("crossplay", "one", "--episodes", "4", "--json")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import SMALL as SIGNAL
-from commands import Commands
 from driver import train as drive
 from studies import study
 
@@ -35,12 +34,6 @@ METHODS = {
 }
 WHOLE = {"lag": ("placement.rule=packed",)}
 ADAPTED = ("base.policies=runs/pre", "base.rank=2", "sharing.identity=true", "scaling.rollouts=2")
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def adapted(folder, settings, **how):

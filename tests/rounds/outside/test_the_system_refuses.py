@@ -6,16 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from commands import Commands
 
 from coordinator.errors import of_the_system, one_line
 from marless.output import OUTPUT
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.mark.parametrize("command", [["train"], ["runs"], ["status", "r"], ["evaluate", "r"]])

@@ -3,12 +3,9 @@
 import shutil
 
 import pytest
-from commands import Commands
 
 
 @pytest.fixture
-def marless(trained, tmp_path, shell, capfd, no_processes):
-    """`marless` in a folder with copies of the runs in `trained`, a fixture of the module."""
-    shell.cd(tmp_path)
+def copies(trained, marless, no_processes):
+    """Copies of the runs in `trained`, a fixture of the module, in the folder of `marless`."""
     shutil.copytree(trained, "runs", symlinks=True)
-    return Commands(capfd)

@@ -3,20 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-from commands import Commands
-
 from marless.page.run_card import card
 from marless.runs.folder import RunFolder
 from marless.runs.run_files import curve_title
 
 SHORT, LONG = "task.options.horizon=5", "evaluation.options.horizon=9"
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def test_only_evaluations_have_the_options_whatever_the_placement(train):

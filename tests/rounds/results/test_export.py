@@ -17,12 +17,6 @@ from marless.runs.folder import RunFolder
 from marless.runs.stored_run import look
 
 
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
-
-
 def arrays(folder):
     return dict(np.load(f"exports/{folder}/episodes.npz"))
 

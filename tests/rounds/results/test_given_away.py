@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Commands
 
 import marless as api
 
@@ -20,12 +19,6 @@ KEYED = [
     "evaluation.every=1",
     "stop.rounds=2",
 ]
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture

@@ -3,17 +3,8 @@
 import shutil
 from pathlib import Path
 
-import pytest
-from commands import Commands
 
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
-
-
-def test_where_the_latest_run_was_removed_the_newest_is_named(marless):
+def test_where_the_latest_run_was_removed_the_newest_is_named(marless, no_processes):
     for name in ("old", "new"):
         assert marless.train(name, "stop.rounds=1").code == 0
     shutil.rmtree("runs/new")

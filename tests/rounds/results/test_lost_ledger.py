@@ -15,6 +15,8 @@ from studies import setting, study
 from coordinator.drive.ledger_items import Unresumable
 from marless.cli.app import main
 
+pytestmark = pytest.mark.usefixtures("copies")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

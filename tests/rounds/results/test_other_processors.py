@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 from built_kernels import needs_kernels
-from commands import Commands
 from dialled_in import MODULES, SUPPORT, command, ended, free_port
 
 from coordinator.errors import USER_ERROR
@@ -28,12 +27,6 @@ RUN = (
     "evaluation.final_episodes=4",
     "stop.rounds=2",
 )
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def weights(folder, name):

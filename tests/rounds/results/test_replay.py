@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from commands import Commands
 from PIL import Image
 
 import marless as public
@@ -18,12 +17,6 @@ import marless as public
 ROOT = Path(__file__).parents[3]
 MPE = ("task.name=mpe/simple_spread", "task.options.max_cycles=4", "task.agents=2")
 TAG = ("task.name=mpe/simple_tag", "task.options.max_cycles=4")
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def trained(marless, name, *settings):

@@ -7,18 +7,11 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
-from commands import Commands
 from reported_runs import a_folder, a_line, evaluated
 
 from marless.page import document
 
 METRICS = ("policy/entropy", "policy/kl", "policy/clip_fraction", "postprocess/explained_variance")
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 class Balance(HTMLParser):

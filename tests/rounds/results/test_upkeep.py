@@ -16,6 +16,8 @@ from marless.reports.text import size
 from marless.runs.folder import RunFolder
 from marless.runs.upkeep import removal
 
+pytestmark = pytest.mark.usefixtures("copies")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

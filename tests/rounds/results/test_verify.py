@@ -14,6 +14,8 @@ from marless.cli.app import main
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import COVERED, plan_hash
 
+pytestmark = pytest.mark.usefixtures("copies")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

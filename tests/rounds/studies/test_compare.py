@@ -8,7 +8,7 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 from drawing_commands import with_pictures
 
 from marless.cli.app import main
@@ -18,12 +18,6 @@ PICTURES = {"aggregates.png", "sample_efficiency.png", "profiles.png"}
 ALGORITHMS = ("mappo", "ippo")
 # Far more evaluations than one, so that none of these runs ends before another's first one, by any clock.
 LONG = ("stop.rounds=16", "evaluation.every=1")
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture(scope="module")

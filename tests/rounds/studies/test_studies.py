@@ -8,18 +8,11 @@ import time
 from contextlib import chdir
 
 import pytest
-from commands import Commands
 from studies import EACH_ONCE, HARM, bad_neighbour, begin, hashes, setting, settings_of, study, train_alone
 
 from marless.loggers import progress_csv, registry
 from marless.loggers.base import Logger
 from marless.runs import run_log
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from threading import Event
 
 import msgspec
 import pytest
-from commands import SMALL, Commands
+from commands import SMALL
 from installed_plug_ins import install
 
 from marless.comparison import run_evaluations
@@ -18,13 +18,9 @@ from marless.runs import run_log, summary
 from marless.runs.folder import RunFolder
 from marless.runs.run_log import logged_run
 
+pytestmark = pytest.mark.usefixtures("no_processes")
+
 CSV = 'log.to=["csv"]'
-
-
-@pytest.fixture
-def marless(tmp_path, shell, capfd, no_processes):
-    shell.cd(tmp_path)
-    return Commands(capfd)
 
 
 def rows(name, *columns):
