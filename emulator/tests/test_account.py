@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from emulated_accounts import living, operator
+from emulated_service import CODE
 
 from aws_emulator import account as accounts
 from aws_emulator.account import AccountFault
@@ -48,7 +49,7 @@ Resources:
 @pytest.fixture
 def start(tmp_path):
     """Starts an account for one test."""
-    return lambda: living(tmp_path / "account", Path(__file__).parent)
+    return lambda: living(tmp_path / "account", CODE)
 
 
 def until(holds):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 from emulated_accounts import living, operator
+from emulated_service import CODE
 
 from aws_emulator.cloudformation.inventory import INVENTORY
 from aws_emulator.cloudformation.resources.functions import EventInvokeConfig, Functions, Permission
@@ -13,12 +14,11 @@ from aws_emulator.cloudformation.resources.kind import PhysicalResource
 from aws_emulator.lambda_service.versions import Registry
 
 STACK = "small"
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
-    with living(tmp_path_factory.mktemp("stacks"), HERE) as account:
+    with living(tmp_path_factory.mktemp("stacks"), CODE) as account:
         yield operator(account)
 
 

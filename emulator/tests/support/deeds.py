@@ -1,4 +1,4 @@
-"""Handlers of emulated functions for `test_lambda_service`; an event names the action."""
+"""Handlers of emulated functions for tests; an event names the action."""
 
 import json
 import os
