@@ -37,6 +37,7 @@ class Judged(BaseWrapper):
         self._ask()
 
     def step(self, action):
+        """Pays a move, with the answer to it where the engine plays black, what it changed in the engine's opinion."""
         if any(self.env.terminations.values()):
             super().step(action)
             return

@@ -82,6 +82,7 @@ class Plate(ParallelEnv):
         return self._observations(), {agent: {} for agent in self.agents}
 
     def step(self, actions):
+        """Moves the heaters, has the plates solved, and shares out by how much their temperatures became more equal."""
         agents, before = self.agents, self.unequal
         self.places = np.clip(self.places + MOVES[[actions[agent] for agent in agents]], FIRST, LAST)
         self.unequal = self._solved()

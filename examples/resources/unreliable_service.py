@@ -51,6 +51,8 @@ class Service(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
+        """Answers with the grade of a program, or as the service's trouble of the moment says. A client that asks again
+        sends the same key, so the question is not a new one."""
         question = self.rfile.read(int(self.headers["Content-Length"]))
         trouble = self.server.trouble_of(self.headers.get("Idempotency-Key") or question)
         if trouble == "hangs":

@@ -110,6 +110,7 @@ class World:
             pass
 
     def coordinate(self):
+        """One turn of a coordinator that is new: it knows the run from its stored state alone."""
         sender = self.sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
         cloud = CloudPorts(self, self.heads, sender, lambda: self.now)

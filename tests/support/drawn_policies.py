@@ -70,6 +70,7 @@ def weights(team, dtype, spec=SPEC, seed=0):
 
 
 def observation(dtype, num_envs, spec=SPEC, seed=1, masked=False):
+    """Drawn observations of agents who are all alive; with `masked` half of the actions are legal, and one at least."""
     rng = np.random.default_rng(seed)
     values, masks = [], []
     for kind in spec.classes:

@@ -127,6 +127,7 @@ def _weights(state: State, storage: Storage) -> str:
 
 
 def main() -> None:
+    """The program: trains as its arguments say, and prints its rounds and how it ended."""
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: interrupted.append(number))

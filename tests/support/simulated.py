@@ -209,6 +209,7 @@ class ScriptedInvoker:
         self.asked, self.queue, self.now = [], [], 0.0
 
     def invoke(self, function, id, attempt, body, timeout_s):
+        """Queues the reports that the script has for the request, and stores what they name unless it travels along."""
         request = _REQUESTS.decode(body)
         assert (request.address.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
         self.asked.append(request)

@@ -25,6 +25,7 @@ def nothing(event, context):
 
 
 def describe(event, context):
+    """The process, how often it was called, and what the context says."""
     return {
         "pid": os.getpid(),
         "calls": _CALLS,

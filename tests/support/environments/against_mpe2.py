@@ -166,6 +166,7 @@ def actions_by_agent(spec, actions, copy):
 
 
 def assert_same_step(spec, step, copy, answer, ended):
+    """The step of environment `copy` is what PettingZoo's `answer` says; `ended`: of an episode's last step."""
     observed, rewards, terminated, truncated, _ = answer
     assert list(observed) == list(spec.agents)
     np.testing.assert_array_equal(step.rewards[copy], list(rewards.values()))

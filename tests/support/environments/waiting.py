@@ -7,6 +7,7 @@ from mpe2 import simple_spread_v3
 
 
 def parallel_env(**options):
+    """The environment of `mpe2` with three agents and 25 steps, each of which waits first."""
     env = simple_spread_v3.parallel_env(N=3, max_cycles=25, **options)
     step, pause_s = env.step, float(os.environ["WAIT_S"])
 

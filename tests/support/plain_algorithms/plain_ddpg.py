@@ -78,6 +78,7 @@ class Agents:
         self.cuts = {tuple(step): number for number, step in enumerate(batch.cut.tolist())}
 
     def follow(self, online, slow):
+        """A target network goes after the online one: a share of the way each time, or all of it every few updates."""
         rate = (
             self.config.tau
             if self.config.target_update_interval is None
@@ -181,6 +182,8 @@ class Agents:
         return self.cut(t, e) is not None or (t < self.steps - 1 and not self.batch.ended[t, e])
 
     def policy_now(self, agent, t, e, output):
+        """The action of the present policy with its gradient: by tanh where it is continuous, else by straight-through
+        Gumbel-softmax (Jang et al., 2017)."""
         if self.kinds[agent].continuous:
             return torch.tanh(output)
         members = self.members(self.team.groups[agent])
@@ -210,6 +213,7 @@ class Agents:
         return limit or not any(self.left(other, t, e) for other in self.paying(agent))
 
     def scale(self, group, rows):
+        """The scale of rewards, from running means of them and their squares, and the level in units of it."""
         seen = np.array([self.reward(*row) for row in rows])
         mean, square, weight, level = self.rewards[group]
         level = level if weight else self.mean_return(group)
@@ -268,6 +272,7 @@ class Agents:
                     yield a, t, e, (before, hidden, value[0, 0], done)
 
     def step_critic(self, part, group, targets):
+        """One step of a critic towards `targets`, by agent, step and environment."""
         network, delta = self.critics[part][group], self.config.huber_delta
         losses = []
         for a, t, e, (_, _, value, _) in self.stepped(network, group):
@@ -281,6 +286,7 @@ class Agents:
         self.norms[f"critic/{part}_grad_norm/g{group:02d}"] = network.step()
 
     def step_policy(self, group):
+        """One step of a policy along the critic's gradient; all other agents act as in the batch."""
         network, critic = self.policy[group], self.critics["critic"][group]
         outputs = self.outputs(group)
         rows, values = self.rows(group, lambda agent: [agent]), []
@@ -308,6 +314,7 @@ class Agents:
         return outputs
 
     def tensors(self):
+        """All networks and running means, by the names that objects have."""
         found = {}
         for g in self.groups:
             found |= self.policy[g].tensors()

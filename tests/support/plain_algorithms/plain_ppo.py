@@ -95,6 +95,7 @@ class Group:
         return any(self.context.batch.alive[other, t, e] for other in who)
 
     def round(self, number):
+        """All epochs of one round, each minibatch summed piece by piece."""
         self.estimate()
         for part, network, loss in (
             ("policy", self.policy, self.policy_loss),

@@ -25,6 +25,7 @@ class SoftAgents(Agents):
         return {}
 
     def draw(self, round_, update):
+        """The noise of the update's actions by group, at the steps and at the observations after them."""
         self.now, self.later, self.entropies = {}, {}, {}
         for g in self.groups:
             n, kind = len(self.members(g)), self.kinds[self.members(g)[0]]
@@ -82,6 +83,8 @@ class SoftAgents(Agents):
         return self.config.entropy_share * math.log(int(self.legal(agent, t, e).sum()))
 
     def step_policy(self, group):
+        """One step of a policy towards the lower of both critics' values and entropy, and one of its temperature
+        (Haarnoja et al., 2018)."""
         network, critics = self.policy[group], [critics[group] for critics in self.critics.values()]
         outputs, rows = self.outputs(group), self.rows(group, lambda agent: [agent])
         losses, excess, alpha = [], [], self.temperature[group].value

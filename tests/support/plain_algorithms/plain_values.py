@@ -399,6 +399,7 @@ class Plain:
         return torch.nn.functional.huber_loss(difference, torch.zeros_like(difference), reduction="none", delta=delta)
 
     def chase(self, updates):
+        """Target networks go after the online ones: a share of the way each time, or all of it every few updates."""
         rate, every = self.config.tau, self.config.target_update_interval
         with torch.no_grad():
             for key, target in self.target.items():

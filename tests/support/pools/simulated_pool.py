@@ -65,6 +65,7 @@ class SimulatedPool:
         self.now = 0.0
 
     def slots(self):
+        """The workers as a pool shows them to what assigns tasks."""
         return [
             Slot(
                 number,
