@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -16,7 +17,11 @@ from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, h
 SUFFIX = ".tar.gz"
 # What the next driver makes anew.
 _PASSING = (".lock", ".sqlite-shm")
-_UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+# The last ones: a file where another member has a folder.
+_UNREADABLE = (
+    *(tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error),
+    *(FileExistsError, IsADirectoryError, NotADirectoryError),
+)
 
 
 def pack(folder: RunFolder, path: Path) -> int:
@@ -47,8 +52,6 @@ def pack(folder: RunFolder, path: Path) -> int:
 
 def unpack(path: Path) -> RunFolder:
     """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
-    if not hasattr(tarfile, "data_filter"):
-        raise UserError("this Python cannot refuse files that leave the folder; unarchive with 3.11.4 or newer")
     try:
         with tarfile.open(path, "r:gz") as archive:
             name = _name(archive, path)
@@ -70,11 +73,22 @@ def _extract(archive: tarfile.TarFile, name: str) -> None:
     arriving.mkdir()
     try:
         with at_work(arriving):
-            archive.extractall(arriving, filter="data")
+            for member in archive:
+                _write_member(archive, member, arriving)
             decode_identity((arriving / name / IDENTITY).read_bytes())
             (arriving / name).rename(ROOT / name)
     finally:
         discard(arriving)
+
+
+def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Writes a file of an archive below the folder, without the owner, permissions and times that it has there."""
+    if (content := archive.extractfile(member)) is None:
+        return  # a folder, which its files make
+    path = folder / member.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with content, path.open("wb") as file:
+        shutil.copyfileobj(content, file)
 
 
 def _finish(path: Path) -> None:
@@ -129,8 +143,14 @@ def _name(archive: tarfile.TarFile, path: Path) -> str:
     members = archive.getmembers()
     # `tar -C runs/first .` names the folder itself "./", which has no parts.
     names = {(*PurePosixPath(member.name).parts, "")[0] for member in members}
-    if len(names) != 1 or not all(member.isfile() or member.isdir() for member in members):
+    if len(names) != 1 or not all(_stays(member) for member in members):
         raise UserError(f"{path} is no archive of a run: it does not hold the files of one folder")
     [name] = names
     require_name(name, "the archive's run")
     return name
+
+
+def _stays(member: tarfile.TarInfo) -> bool:
+    """Whether it is a file or a folder, and in the folder that its name begins with; no file has a name with a zero."""
+    is_below = ".." not in PurePosixPath(member.name).parts and "\0" not in member.name
+    return is_below and (member.isfile() or member.isdir())

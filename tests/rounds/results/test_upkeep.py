@@ -166,10 +166,19 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
     Path("text.tar.gz").write_bytes(b"text")
     with tarfile.open("above.tar.gz", "w:gz") as archive:
         archive.add("first.tar.gz", "../third/plan.json")
+    with tarfile.open("through.tar.gz", "w:gz") as archive:
+        archive.add("first.tar.gz", "first/../../third/plan.json")
+    with tarfile.open("zero.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("first/plan.json")
+        member.pax_headers = {"path": "first/plan\0.json"}
+        archive.addfile(member)
+    with tarfile.open("both.tar.gz", "w:gz") as archive:
+        for name in ("first/plan.json", "first/plan.json/part"):
+            archive.add("first.tar.gz", name)
     with tarfile.open("bare.tar.gz", "w:gz") as archive:
         archive.add("runs/first", ".")
     shutil.rmtree("runs/first")
-    for name in ("cut", "text", "above", "bare", "absent"):
+    for name in ("cut", "text", "above", "through", "zero", "both", "bare", "absent"):
         said = marless("unarchive", f"{name}.tar.gz")
         assert said.code == 2 and len(said.err) == 1
-    assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"] and not Path("third").exists()
