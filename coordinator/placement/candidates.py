@@ -8,9 +8,10 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from coordinator.placement.coordination_cost import LOCAL, CoordinationCost
+from coordinator.placement.layout import Layout
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from coordinator.placement.workload import Layout, Workload
+from coordinator.placement.workload import Workload
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.function_specs import PLACED

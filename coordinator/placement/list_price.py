@@ -1,6 +1,6 @@
 """What a round costs at list prices in the configured placement, by counts alone.
 
-Nothing here is measured: requests and commits are counted as `coordinator.placement.workload` makes them, and compute
+Nothing here is measured: requests and commits are counted as `coordinator.placement.layout` makes them, and compute
 by agents and steps at a nominal speed. So rules that change weights may read these prices.
 """
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from coordinator.placement.layout import Layout
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from coordinator.placement.workload import Layout, Summing, Workload
+from coordinator.placement.workload import Summing, Workload
 from coordinator.pricing.planning_prices import Tariff
 from functions.algorithms.specification import StageSpec
 

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
+from coordinator.placement.layout import Layout
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
 from coordinator.placement.timings import Fit, is_measured, milliseconds, span
-from coordinator.placement.workload import Layout, Workload
+from coordinator.placement.workload import Workload
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.planning_prices import Parts
 from functions.function_specs import PLACED

@@ -13,7 +13,7 @@ import pytest
 from coordinator.config.schema import Stop
 from coordinator.core import next_placement
 from coordinator.placement import planner
-from coordinator.placement.workload import Layout
+from coordinator.placement.layout import Layout
 from infra.deployment import deploy
 from marless.reports import provenance
 from marless.runs import stored_run

@@ -185,7 +185,7 @@ def names(files):
 
 @pytest.mark.parametrize(
     ("modules", "most"),
-    [(("coordinator.core.decide", "coordinator.core.apply"), 82), ((ENTRIES["coordinator"],), 111)],
+    [(("coordinator.core.decide", "coordinator.core.apply"), 84), ((ENTRIES["coordinator"],), 113)],
     ids=["core", "on Lambda"],
 )
 def test_the_coordinator_starts_with_few_modules(modules, most):

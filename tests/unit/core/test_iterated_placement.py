@@ -12,8 +12,8 @@ from simulated import World, make_plan
 from coordinator.config.loading import load
 from coordinator.core import next_placement
 from coordinator.core.state import Plan
+from coordinator.placement.layout import Layout
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
-from coordinator.placement.workload import Layout
 from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.specification import StageSpec

@@ -16,7 +16,7 @@ from coordinator.core.decide import decide
 from coordinator.core.round_graph import coming_learners, in_flight
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.candidates import options
-from coordinator.placement.workload import Layout
+from coordinator.placement.layout import Layout
 from functions.messages.actor import SampleTask
 from functions.messages.learner import LearnTask
 

@@ -13,8 +13,8 @@ from coordinator.core import next_placement
 from coordinator.core.league_matches import Checkpoint, LeagueState
 from coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
 from coordinator.core.state import NO_INPUTS, RunInputs
+from coordinator.placement.layout import Layout
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
-from coordinator.placement.workload import Layout
 from functions.messages.actor import Unfinished
 from functions.messages.learner import Base, LearnTask, past_objects
 from functions.messages.message import Ref

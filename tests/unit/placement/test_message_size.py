@@ -9,8 +9,8 @@ from coordinator.core import next_placement
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver
 from coordinator.drive.ports import Ports
+from coordinator.placement.layout import Layout
 from coordinator.placement.message_size import ENVELOPE_BYTES
-from coordinator.placement.workload import Layout
 from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.actor import handler as actor

@@ -8,7 +8,7 @@ from simulated import World, answered, make_plan, on_lambda
 
 from coordinator.core import next_placement
 from coordinator.placement import planner
-from coordinator.placement.workload import Layout
+from coordinator.placement.layout import Layout
 from functions.function_specs import NAMES
 from functions.messages.actor import SampleTask
 from functions.messages.learner import LearnTask, WholeTask

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from coordinator.placement import candidates as choices
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, reduce_to_limits
+from coordinator.placement.layout import Layout
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from coordinator.placement.planner import (
@@ -23,7 +24,7 @@ from coordinator.placement.planner import (
     plan,
 )
 from coordinator.placement.timings import Fit, add_observation
-from coordinator.placement.workload import Layout, Summing, Workload
+from coordinator.placement.workload import Summing, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.planning_prices import Tariff
 from coordinator.pricing.prices import load_prices
