@@ -2,13 +2,16 @@
 
 import os
 import resource
+import statistics
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks.language.waiting_judge import MEDIAN_S
 from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.ways import FEW_EVALUATIONS
 from benchmarks.table import Row, quotients
+from coordinator.drive.attempt_record import AttemptRecord
+from functions.messages.usage import ActionTime
 
 # Rollouts of a round, their episodes, rollouts of a micro-batch, and rounds that are measured.
 _ROLLOUTS, _EPISODES, _PART, _ROUNDS = 4, 64, 1, 20
@@ -16,17 +19,23 @@ _ROLLOUTS, _EPISODES, _PART, _ROUNDS = 4, 64, 1, 20
 _WORKERS, _CORES, _SLOTS = 6, 2.0, 32
 # The first guess of the median time of an answer, by how much a better one may be longer, and rounds for it.
 _GUESS_S, _MOST, _TRIAL = 0.05, 4, 6
-_BARRIERS = "barriers"
+_BARRIERS, _LAG = "barriers", "lag 1"
 _WAYS: Mapping[str, Mapping[str, int]] = {
     _BARRIERS: {},
     "micro-batches": {"pipeline.rollouts": _PART},
-    "lag 1": {"pipeline.lag": 1},
+    _LAG: {"pipeline.lag": 1},
+}
+# What happens to a question.
+_POINTS: Mapping[str, Callable[[ActionTime], float]] = {
+    "the last question is asked": lambda action: action.asked_ms,
+    "a slot takes the last one": lambda action: action.begun_ms,
+    "the last answer is there": lambda action: action.ended_ms,
 }
 
 
 def rows(repetitions: int) -> Iterator[Row]:
     """Rounds in each way, repetition by repetition, with a judge whose answers are waited for as long as is learned;
-    and how many the processors allow, whatever the order of the work."""
+    how many there would be if learning took no time, or if the processors never stood still; and what happens when."""
     _calibrate()
     every: dict[str, list[Measured]] = {name: [] for name in _WAYS}
     allowed: list[float] = []
@@ -39,10 +48,46 @@ def rows(repetitions: int) -> Iterator[Row]:
             if name == _BARRIERS:
                 allowed.append(_allowed(used_s))
     rates = {name: [1 / each.median_s for each in measured] for name, measured in every.items()}
+    rates["sampling alone, as if learning took no time"] = [1 / each.sampling_s for each in every[_BARRIERS]]
     rates["the processors allow no more than"] = allowed
-    for name, values in rates.items():
-        ratios = [] if name == _BARRIERS else quotients(values, rates[_BARRIERS])
-        yield Row(f"check, a judge far away: {name}, rounds/s", values, ".2f", "", ratios, _BARRIERS if ratios else "")
+    yield from _against_barriers(rates, "rounds/s", ".2f")
+    judged = {name: every[name] for name in (_BARRIERS, _LAG)}
+    for moment, point in _POINTS.items():
+        times = {name: [_last_ms(each, point) for each in runs] for name, runs in judged.items()}
+        yield from _against_barriers(times, f"{moment}, ms")
+    ends = {name: [_learners_end_ms(each) for each in runs] for name, runs in judged.items()}
+    yield from _against_barriers(ends, "learners have ended, ms")
+
+
+def _against_barriers(values: Mapping[str, list[float]], what: str, fmt: str = ",.0f") -> Iterator[Row]:
+    """A row for each way."""
+    for name, measured in values.items():
+        ratios = [] if name == _BARRIERS else quotients(measured, values[_BARRIERS])
+        yield Row(f"check, a judge far away: {name}, {what}", measured, fmt, "", ratios, _BARRIERS if ratios else "")
+
+
+def _last_ms(measured: Measured, point: Callable[[ActionTime], float]) -> float:
+    """When the last question of a round comes to that point, in milliseconds since the round's first request."""
+    return statistics.median(
+        max(
+            1000 * (attempt.asked_at - _began(attempts)) + attempt.queued_ms + point(action)
+            for attempt in attempts
+            for action in attempt.actions
+        )
+        for attempts in measured.rounds
+    )
+
+
+def _learners_end_ms(measured: Measured) -> float:
+    """When the last learner of a round has answered, in milliseconds since the round's first request."""
+    return statistics.median(
+        1000 * (max(each.ended_at for each in attempts if each.work.startswith("learn/")) - _began(attempts))
+        for attempts in measured.rounds
+    )
+
+
+def _began(attempts: Sequence[AttemptRecord]) -> float:
+    return min(attempt.asked_at for attempt in attempts)
 
 
 def _allowed(used_s: float) -> float:
