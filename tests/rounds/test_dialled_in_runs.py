@@ -13,6 +13,7 @@ from coordinator.config.loading import convert
 from coordinator.errors import USER_ERROR, UserError
 from marless.backends.local import ListeningBackend
 from marless.backends.ray import RayBackend
+from marless.reports.journal import read
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import RunFolder
 from marless.runs.train_and_resume import _drive as drive_run
@@ -45,11 +46,16 @@ def weights(folder, name):
 
 
 def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(place, marless):
+    """Three groups learn as one and a half each there, and in one learner here."""
     folder, address = place
-    output = ended(command(folder, "train", *SMALL, "scaling.rollouts=3", "--run", "there", "--listen", address))
+    settings = ("task.name=mpe/simple_spread", "scaling.rollouts=3")
+    output = ended(command(folder, "train", *SMALL, *settings, "--run", "there", "--listen", address))
     assert f"listens on {address}" in output and "not encrypted" in output
-    assert marless.train("here", "scaling.rollouts=3").code == 0
+    assert marless.train("here", *settings).code == 0
     assert weights(folder, "there") == weights(folder, "here")
+    lines = {name: read(folder / "runs" / name / "metrics.jsonl") for name in ("there", "here")}
+    assert {name: line.learners for name, (*_, line) in lines.items()} == {"there": 2, "here": 1}
+    assert {*lines["there"][-1].metrics} == {*lines["here"][-1].metrics}
     verified = marless("verify", "there")
     assert verified.code == 0 and "any-processor" not in verified.out[0]
 
