@@ -80,7 +80,7 @@ def test_all_roles_may_speak_by_one_adapter(marless):
         (["task.name=mpe/simple"], "grpo learns tasks whose agents speak, and mpe/simple is none"),
         (["task.name=text/rely"], "no language task is called text/rely; did you mean text/relay?"),
         (["actors.num_envs=18"], "18 episodes are not groups of algorithm.group_size=4"),
-        (["placement.rule=whole"], "agents that speak are not placed by whole; use fused, packed or split"),
+        (["placement.rule=whole"], "agents that speak are not placed by whole; use balanced, fused, packed or split"),
         (["opponents.side=0", "opponents.policies=scripted"], "nobody speaks by a script"),
         (["base.model=nowhere"], "there is no file or folder nowhere"),
         (["base.rank=900"], "rank 900: the smallest matrix of the model allows 1 to"),
@@ -131,9 +131,9 @@ def test_a_side_learns_against_the_frozen_adapters_of_another_run(marless):
     assert train(marless, *haggle, *frozen, name="against").code == 0
     (line,) = marless("crossplay", "before", "against").err
     assert "before has adapters of agents that speak, which networks do not play" in line
-    for run, learners in (("before", 2), ("against", 1)):
+    for run, groups in (("before", 2), ("against", 1)):
         line = json.loads(Path(f"runs/{run}/metrics.jsonl").read_text().splitlines()[-1])
-        assert (line["learners"], set(line["side_returns"])) == (learners, {"buyer", "seller"})
+        assert (line["groups"], set(line["side_returns"])) == (groups, {"buyer", "seller"})
     (line,) = train(marless, *haggle, *frozen, "base.rank=1", name="other").err
     assert "its adapters are of another model or size" in line
     (line,) = train(marless, *frozen, name="another").err

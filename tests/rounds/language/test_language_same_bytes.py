@@ -18,7 +18,8 @@ def test_roles_are_agents_that_learn(alone):
     assert [line.env_steps for line in alone.lines] == [64, 128, 192]
     assert {"policy/policy_loss/g00", "policy/policy_loss/g01"} <= {*alone.lines[-1].metrics}
     assert set(alone.lines[-1].env_metrics) == {"success", "literal_messages"}
-    assert alone.lines[-1].learners == 2
+    # Two networks, on one slot of one learner.
+    assert (alone.lines[-1].groups, alone.lines[-1].learners) == (2, 1)
 
 
 @pytest.mark.parametrize(
