@@ -1,5 +1,4 @@
-"""Images: two agents pick apples on a grid that they see as an image, with a flat network and with a convolutional one.
-An apple pays 1 and grows again elsewhere. Needs the extra `networks`: pip install 'marless[networks,tasks]'."""
+"""Images: two agents pick apples on a grid, with a flat network and a convolutional one: marless[networks,tasks]."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
