@@ -81,6 +81,11 @@ def notes(comparison: Comparison) -> list[str]:
             f"* fewer than {FEWEST} seeds: the interval is too narrow, as a bootstrap knows no value beyond the lowest"
             " and the highest seed. Gorsane et al. (2022) ask for 10 seeds."
         )
+    if comparison.costs:
+        sentences.append(
+            "Dollars depend on how rounds are placed, and with placement.rule=balanced, the default, on the slots that"
+            " a run had beside others: name another rule, such as fused, in runs whose dollars are compared."
+        )
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
         sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")

@@ -3,6 +3,7 @@
 import shlex
 
 from coordinator.core.state import Plan
+from coordinator.placement.placement_rules import PLACEMENTS
 from marless.program import program_name
 from marless.reports.action_table import ActionTotals
 from marless.reports.text import (
@@ -45,15 +46,25 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         lines.append(_item("", env_metrics(summary.absolute_env_metrics)))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
+    placed_text = _placed_text(plan)
     lost_text = f", {lost_attempts(summary.attempts_lost)}" if summary.attempts_lost else ""
     lines += [_item("asked", _actions_text(name, actions)) for name, actions in summary.actions.items()]
-    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{lost_text}"))
+    lines.append(
+        _item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{placed_text}{lost_text}")
+    )
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
         rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
         lines.append(_item("cap", f"{money(cap)}   {rest_text}"))
     if summary.status == "finished":
         lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))
     return [*lines, folder]
+
+
+def _placed_text(plan: Plan) -> str:
+    """The slots of this machine that learners were placed on, where their number changes the bill."""
+    slots = plan.platform.concurrency
+    by_slots = PLACEMENTS[plan.config.placement.rule].packs_groups(slots, plan.platform)
+    return f", with learners for {counted(slots, 'slot')}" if by_slots else ""
 
 
 def _trained(plan: Plan, summary: Summary) -> list[str]:

@@ -1,4 +1,5 @@
-"""A run's billed operations depend on its settings alone: not on workers, on the back-end or on other runs."""
+"""Billed operations of a run whose placement is not by slots depend on its settings alone: not on workers, on the
+back-end or on other runs."""
 
 import json
 from pathlib import Path
@@ -57,6 +58,16 @@ def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process
         assert quantity(estimated, "ledger writes") == pytest.approx(metered, rel=0.1)
         if name == "packed":
             assert beside[2] == PACKED_READS
+
+
+@pytest.mark.parametrize(
+    ("rule", "workers", "slots"),
+    [("balanced", "1", "1 slot"), ("balanced", "2", "2 slots"), ("fused", "2", "")],
+)
+def test_the_line_of_a_bill_that_depends_on_slots_says_how_many_there_were(marless, rule, workers, slots):
+    said = marless("train", *TINY, "stop.rounds=1", f"placement.rule={rule}", "--workers", workers)
+    (line,) = (line for line in said.out if line.startswith("bill "))
+    assert line.partition(", with learners for ")[2] == slots
 
 
 def test_what_was_added_to_published_bills_is_what_such_a_run_reads(tmp_path):
