@@ -68,16 +68,17 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     placement_plan = None
     if PLACEMENTS[config.placement.rule].planned:
         placement_plan = plan_placement(config, workers, target)
-        config = placement_plan.config
-    recording = record_briefly(placed_as_on(target, config), workers)
+        config, target = placement_plan.config, placement_plan.target
+    recording = record_briefly(config_for_recording(target, config), workers)
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
     entries = [(place, estimate(config, recording, place)) for place in targets]
     waiting = waiting_dollars(config, recording, target, entries[0][1]) if config.resources else 0.0
     return Estimates(config, entries, placement_plan, share_with_lag(config, recording, target), waiting)
 
 
-def placed_as_on(target: Target, config: RunConfig) -> RunConfig:
-    """The configuration whose learners have here the sizes of those on the target, where each group has a slot."""
+def config_for_recording(target: Target, config: RunConfig) -> RunConfig:
+    """The configuration to play here: for a target elsewhere a learner of `balanced` has one group, as where each has a
+    slot. Where it has several or half of one there, it is forecast to take as long in proportion."""
     if not (target.backend.remote and PLACEMENTS[config.placement.rule].balances):
         return config
     return replace(config, placement=replace(config.placement, rule=FUSED))

@@ -23,10 +23,11 @@ MACHINE, VCPUS = "c6a.large", 2
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """`config` with the chosen placement in place of `auto`, and the Pareto front of placements by dollars and
-    seconds of a round."""
+    """`config` with the chosen placement in place of `auto`, the `target` that places groups so, and the Pareto front
+    of placements by dollars and seconds of a round."""
 
     config: RunConfig
+    target: Target
     choice: Forecast
     pareto_front: list[Forecast]
 
@@ -64,11 +65,13 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Placement
     terms = next_placement.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
     choice = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
-    return PlacementPlan(with_placement(config, choice.round_placement), choice, planner.pareto_front(forecasts))
+    return PlacementPlan(
+        *with_placement(config, target, choice.round_placement), choice, planner.pareto_front(forecasts)
+    )
 
 
-def with_placement(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:
-    """The configuration with `round_placement` in place of a rule that plans."""
+def with_placement(config: RunConfig, target: Target, round_placement: RoundPlacement) -> tuple[RunConfig, Target]:
+    """The configuration with `round_placement` in place of a rule that plans, and the target that packs groups so."""
     functions = config.functions
     for name, memory in round_placement.memory_mb.items():
         functions = replace(functions, **{name: replace(getattr(functions, name), memory_mb=memory)})
@@ -78,4 +81,8 @@ def with_placement(config: RunConfig, round_placement: RoundPlacement) -> RunCon
         rounds=round_placement.rounds,
         inline_objects=round_placement.inline_objects,
     )
-    return replace(config, placement=placement, functions=functions, checkpoint_every=round_placement.checkpoint_every)
+    checkpoint_every = round_placement.checkpoint_every
+    placed_config = replace(config, placement=placement, functions=functions, checkpoint_every=checkpoint_every)
+    # Elsewhere than here a configured `balanced` leaves slots idle that cost.
+    halves = target.backend.remote and bool(round_placement.packs)
+    return placed_config, dataclasses.replace(target, halves=halves)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, RunInputs, State
 from coordinator.errors import UserError
@@ -21,11 +23,13 @@ GRACE_S = 30.0
 
 @dataclass(frozen=True)
 class Target:
-    """`width` functions run at once. `detached`: the coordinator is a function too."""
+    """`width` functions run at once. `detached`: the coordinator is a function too. `halves`: `balanced` gives halves
+    of groups to its idle slots, which the planner has weighed against what they cost."""
 
     backend: Backend
     width: int
     detached: bool = False
+    halves: bool = False
 
     @property
     def name(self) -> str:
@@ -42,13 +46,15 @@ class Target:
             cpu_scaling=self.backend.runs_here,
             grace_s=GRACE_S,
         )
+        if is_deployed:
+            platform = replace(platform.on_lambda(self.backend.latency_name), idle_slots_free=self.halves)
         return Plan(
             run="estimate",
             config=config,
             code="",
             prices=load_prices(config.pricing.region),
             inputs=inputs,
-            platform=platform.on_lambda(self.backend.latency_name) if is_deployed else platform,
+            platform=platform,
         )
 
     def times(self, recorded_times: ServiceTimes, plan: Plan) -> ServiceTimes:

@@ -9,11 +9,13 @@ import pytest
 from commands import Commands
 
 from coordinator.config.loading import load
+from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
 from functions.warm_cache import WARM
 from marless.backends.registry import backend
-from marless.estimation.estimate import estimate, placed_as_on, record_briefly, share_with_lag
+from marless.estimation.estimate import config_for_recording, estimate, record_briefly, share_with_lag
+from marless.estimation.placements import with_placement
 from marless.estimation.targets import Target
 
 # Three rounds, one evaluation during training.
@@ -47,12 +49,29 @@ def quantities(bill):
 
 def test_the_default_is_forecast_for_the_cloud_by_tasks_of_a_learner_per_group():
     config = load(None, [*SMALL, "task.name=toy/signal", "actors.num_envs=4"])
-    recording = record_briefly(placed_as_on(THERE, config), 1)
+    recording = record_briefly(config_for_recording(THERE, config), 1)
     assert {record.size for record in recording.records if record.kind == "learn"} == {4 * 5}  # steps of one agent
     meters = {target: estimate(config, recording, target).meter for target in (HERE, THERE)}
     # Beside the first networks two groups learn in one function on the one slot here, and in two of a thousand there.
     assert [meter.learner.invocations for meter in meters.values()] == [1 + 3, 1 + 2 * 3]
-    assert placed_as_on(HERE, config) == config
+    assert config_for_recording(HERE, config) == config
+
+
+def test_a_placement_that_the_planner_chose_for_the_cloud_is_estimated_with_its_packs():
+    """Both groups halved, as the planner may choose and a configured `balanced` never does there."""
+    config = load(None, [*SMALL, "task.name=toy/signal", "actors.num_envs=4", "placement.rule=auto"])
+    chosen = RoundPlacement(
+        rule="balanced",
+        rollouts_per_invocation=1,
+        checkpoint_every=config.checkpoint_every,
+        memory_mb={},
+        packs=((0,), (1,), (0,), (1,)),
+    )
+    placed_config, target = with_placement(config, THERE, chosen)
+    recording = record_briefly(config_for_recording(target, placed_config), 1)
+    learners = [estimate(placed_config, recording, place).meter.learner.invocations for place in (target, THERE)]
+    # Beside the first networks, three rounds of four halves; of one learner per group where nobody planned.
+    assert learners == [1 + 4 * 3, 1 + 2 * 3]
 
 
 def test_every_back_end_does_the_same_work(found):
