@@ -1,6 +1,6 @@
 """What the bytes of a run depend on, as drivers and workers of other machines compare it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
 
 from msgspec.structs import replace
@@ -18,10 +18,10 @@ def badge() -> Badge:
     return Badge(f"{program}, {provenance.libraries()}", provenance.machine(), are_built())
 
 
-def driver_badge(runs: Sequence[RunConfig], more_follow: bool = False) -> Badge:
+def driver_badge(runs: Iterable[RunConfig], more_follow: bool = False) -> Badge:
     """What the runs that are driven here ask of their workers, who stay for those with other settings that may
     follow."""
-    local_badge = badge()
+    local_badge, runs = badge(), [*runs]
     kernels = any(run.algorithm.engine == "native" for run in runs) or (more_follow and local_badge.kernels)
     any_processor = bool(runs) and not more_follow and all(map(is_exact, runs))
     return replace(local_badge, processor="" if any_processor else local_badge.processor, kernels=kernels)

@@ -23,7 +23,7 @@ from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from coordinator.config.schema import RunConfig
     from functions.resources.settings import Resource
@@ -101,9 +101,11 @@ class LocatedDeployment:
 @dataclass(frozen=True)
 class WorkerDemand:
     """What is asked of a cluster for these runs: so many workers, each with that part of a core and that much memory; 0
-    asks for none. Runs with settings that nobody knows yet may follow."""
+    asks for none. Runs with settings that nobody knows yet may follow.
 
-    runs: "Sequence[RunConfig]"
+    `runs` are read once, and only where workers dial in: a study makes thousands of configurations for it."""
+
+    runs: "Iterable[RunConfig]"
     count: int
     cores: float = 1.0
     memory_mb: float = 0.0

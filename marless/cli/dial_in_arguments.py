@@ -3,7 +3,7 @@
 import os
 import socket
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager
 
 
 @contextmanager
-def listening(options: Namespace, runs: Sequence[RunConfig], more_follow: bool = False) -> "Iterator[Listener | None]":
+def listening(options: Namespace, runs: Iterable[RunConfig], more_follow: bool = False) -> "Iterator[Listener | None]":
     """Within the block workers that can serve the runs, and those that may follow, may dial in, if the command is to
     listen; raises `UserError` where it cannot."""
     if options.listen is None:

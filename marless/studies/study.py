@@ -80,14 +80,14 @@ class Study(Campaign):
         """Whether the search may have settings that nobody knows yet."""
         return self._search.learns and not self._exhausted
 
-    @property
-    def known_configs(self) -> list[RunConfig]:
-        """Those of the runs, and one of each later setting of a search that does not learn."""
-        configs = [run.config for run in self.runs]
+    def known_configs(self) -> Iterator[RunConfig]:
+        """Those of the runs, and one of each later setting of a search that does not learn, each made when it is asked
+        for."""
+        yield from [run.config for run in self.runs]
         if self._exhausted or self._search.learns:
-            return configs
-        settings = islice(iter(self._searcher().ask, None), len(self._asked), None)
-        return configs + [self._run(self._name(values), values, self.seeds[0], "").config for values in settings]
+            return
+        for values in islice(iter(self._searcher().ask, None), len(self._asked), None):
+            yield self._run(self._name(values), values, self.seeds[0], "").config
 
     def ask(self) -> list[StudyRun]:
         """The runs of the search's next setting; none when all were asked for or enough are at work."""

@@ -83,7 +83,7 @@ def open_study(folder: Path, file: StudyFile | None) -> Study:
 def demand(study: Study) -> WorkerDemand:
     """What a study asks a cluster for: a worker has the part of a core that is its own where all are at work, and its
     part of the memory."""
-    size, runs = study.file.pool, study.known_configs
+    size, runs = study.file.pool, study.known_configs()
     slots = size.slots or cores()
     part = min(1.0, size.cores / slots) if size.cores else 1.0
     return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots, study.may_learn)

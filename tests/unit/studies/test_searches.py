@@ -1,13 +1,19 @@
 """Which settings a search tries."""
 
 import math
+from argparse import Namespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.config.schema import ConfigError
+from marless.backends.badge import driver_badge
+from marless.cli import dial_in_arguments as dial_in
 from marless.studies.searches import Range, searcher, space
-from marless.studies.study_file import Search
+from marless.studies.study import Study
+from marless.studies.study_file import Search, StudyFile
+from marless.studies.train_study import demand
 
 VARY = {"algorithm": {"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "epochs": {"low": 1, "high": 4}}, "seed": [1, 2]}
 
@@ -68,3 +74,16 @@ def test_optuna_learns_and_repeats_what_it_had_asked():
     assert minimise(values[:25])[:25] == values[:25]
     # Of 40 uniform draws the later half is 5 away on average.
     assert sum(abs(value["x"]) for value in values[20:]) / 20 < 3.0
+
+
+def test_later_settings_of_a_study_are_made_only_where_workers_may_dial_in(tmp_path):
+    """The second setting is one that no run can have."""
+    file = StudyFile(vary={"actors": {"num_envs": [1, -1]}}, search=Search(parallel=1))
+    study = Study(tmp_path, file, [1])
+    study.begin()
+    here = Namespace(backend=None, address=None, listen=None, token_file=None, tls_cert=None, tls_key=None)
+    here.any_processor = False
+    with dial_in.serving(here, demand(study)) as listener:
+        assert listener is None
+    with pytest.raises(ConfigError, match="num_envs"):
+        driver_badge(demand(study).runs)
