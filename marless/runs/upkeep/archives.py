@@ -17,11 +17,9 @@ from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, h
 SUFFIX = ".tar.gz"
 # What the next driver makes anew.
 _PASSING = (".lock", ".sqlite-shm")
-# The last ones: a file where another member has a folder.
-_UNREADABLE = (
-    *(tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error),
-    *(FileExistsError, IsADirectoryError, NotADirectoryError),
-)
+_UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+# A member is a file where another one has a folder.
+_CLASHES = (FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 def pack(folder: RunFolder, path: Path) -> int:
@@ -51,14 +49,15 @@ def pack(folder: RunFolder, path: Path) -> int:
 
 
 def unpack(path: Path) -> RunFolder:
-    """The run of an archive under runs/; raises `UserError` for a file that is none, and where the run exists."""
+    """The run of an archive under runs/; raises `UserError` for a file that is none, and where something is in the
+    run's way."""
     try:
         with tarfile.open(path, "r:gz") as archive:
             name = _name(archive, path)
             if (ROOT / name).exists():
                 raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
             _extract(archive, name)
-    except (*_UNREADABLE, Undecodable, FileNotFoundError) as error:
+    except (*_UNREADABLE, *_CLASHES, Undecodable, FileNotFoundError) as error:
         if not path.exists():
             raise UserError(f"there is no file {path}") from None
         raise UserError(f"{path} is no whole archive of a run: {error}") from error
@@ -67,7 +66,10 @@ def unpack(path: Path) -> RunFolder:
 
 def _extract(archive: tarfile.TarFile, name: str) -> None:
     """Puts the run in its place once it is whole."""
-    ROOT.mkdir(exist_ok=True)
+    try:
+        ROOT.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"{ROOT} is no folder, and runs are kept in one of that name; move it, or rename it") from None
     _finish(ROOT / name)
     arriving = hidden(ROOT / name, ARRIVING)
     arriving.mkdir()

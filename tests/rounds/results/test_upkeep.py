@@ -182,3 +182,13 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
         said = marless("unarchive", f"{name}.tar.gz")
         assert said.code == 2 and len(said.err) == 1
     assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"] and not Path("third").exists()
+
+
+def test_a_file_where_the_folder_of_runs_would_be_is_named_and_not_the_archive(marless):
+    assert marless("archive", "first").code == 0
+    shutil.rmtree("runs")
+    Path("runs").write_text("notes")
+    said = marless("unarchive", "first.tar.gz")
+    assert said.code == 2
+    assert said.err == ["marless: runs is no folder, and runs are kept in one of that name; move it, or rename it"]
+    assert Path("runs").read_text() == "notes"
