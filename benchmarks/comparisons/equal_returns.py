@@ -37,17 +37,19 @@ def main() -> None:
 
 
 def rows_of(study: Path) -> list[Row]:
-    """A row of each seed whose runs with both engines have finished, by seed."""
+    """A row of each seed, in order; raises `SystemExit` where a seed's runs have not all finished: none is left out."""
     rows: dict[int, Row] = {}
     for folder in sorted((study / "runs").iterdir()):
-        results = summary.read(RunFolder(folder))
+        config, results = RunFolder(folder).config(), summary.read(RunFolder(folder))
+        row = rows.setdefault(config.seed, {"seed": str(config.seed)})
         if results is None or results.status != "finished" or results.final_return is None:
             continue
-        engine, seed = RunFolder(folder).config().algorithm.engine, results.seed
-        row = rows.setdefault(seed, {"seed": str(seed)})
+        engine = config.algorithm.engine
         row[f"{engine}_return"] = f"{results.final_return.mean:.3f}"
         row[f"{engine}_weights"] = str(results.weights_sha256)[:16]
-    return [row for _, row in sorted(rows.items()) if row.keys() == {*COLUMNS}]
+    if unfinished := sorted(seed for seed, row in rows.items() if row.keys() != {*COLUMNS}):
+        raise SystemExit(f"{study}: the runs of these seeds have not all finished: {', '.join(map(str, unfinished))}")
+    return [row for _, row in sorted(rows.items())]
 
 
 def returns(rows: Sequence[Row]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The sample events are those of the functions: decoded by the contract, and answered by the handlers."""
+"""The sample events are those of the functions: decoded as requests, and answered by the handlers."""
 
 import json
 from importlib import import_module
