@@ -27,7 +27,7 @@ from coordinator.core.events import (
 from coordinator.core.round_graph import PHASES, most_puts, served_after
 from coordinator.core.state import Plan, Slot, State, WorkItem
 from coordinator.core.warm_functions import NOTHING, billed, keeps
-from coordinator.placement.placement_rules import PLACEMENTS
+from coordinator.placement.placement_rules import PLACEMENTS, Packs
 from coordinator.placement.timings import add_observation, whole_core_ms
 from coordinator.pricing.bill import LOG_BYTES, Invocation
 from functions.messages.exchange import Answer, Done, Failed
@@ -63,6 +63,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
     state = _with_actions(plan, state, event.attempts)
     slots, answered_items, invocations = dict(state.slots), [], []
+    packs = state.round_placement.packs if state.round_placement else ()
     for attempt in event.attempts:
         slot = slots.get(attempt.work)
         if slot is not None and (attempt.report.attempt != slot.attempt or not slot.waiting):
@@ -73,7 +74,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
             continue
         if isinstance(attempt.answer, Done):
             answered_items.append((slot.item, attempt.report))
-        slots[attempt.work] = _after_attempt(slot, attempt)
+        slots[attempt.work] = _after_attempt(slot, attempt, packs)
     meter = state.meter.add_invocations(invocations)
     if plan.platform.bodies_leave_region:
         # Answers to a waiting process leave the region; a local run has no region.
@@ -130,8 +131,8 @@ def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
     return budget.invocation_of(plan, attempt.report, timeout_s, memory_mb, usage)
 
 
-def _after_attempt(slot: Slot, attempt: Ended) -> Slot:
-    """The slot with the end of its attempt."""
+def _after_attempt(slot: Slot, attempt: Ended, packs: Packs) -> Slot:
+    """The slot with the end of its attempt, in a round with these packs of groups."""
     answer = attempt.answer
     if attempt.report.outcome == "withdrawn":
         return replace(slot, waiting=False)
@@ -143,23 +144,25 @@ def _after_attempt(slot: Slot, attempt: Ended) -> Slot:
         slot,
         waiting=False,
         failures=slot.failures + 1,
-        problem=problem(slot, attempt.report, answer),
+        problem=problem(slot, attempt.report, answer, packs),
         not_retryable=isinstance(answer, Failed) and not answer.again,
         diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
     )
 
 
-def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
+def problem(slot: Slot, report: Report, answer: Answer | None, packs: Packs = ()) -> str:
     """How an attempt failed, as one line that is short enough for the ledger."""
-    return " ".join(_problem(slot, report, answer).split())[:LONGEST_PROBLEM]
+    return " ".join(_problem(slot, report, answer, packs).split())[:LONGEST_PROBLEM]
 
 
-def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
+def _problem(slot: Slot, report: Report, answer: Answer | None, packs: Packs) -> str:
     if isinstance(answer, Failed):
         return answer.message
     if report.outcome == "timeout":
+        has_several = report.function == "learner" and any(len(pack) > 1 for pack in packs)
+        remedy = ", or placement.rule=fused for a learner per group" if has_several else ""
         key = f"functions.{report.function}.timeout_s"
-        return f"the {report.function} ran longer than its time-out of {slot.timeout_s:g} s ({key})"
+        return f"the {report.function} ran longer than its time-out of {slot.timeout_s:g} s ({key}{remedy})"
     return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
 
 

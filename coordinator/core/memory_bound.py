@@ -39,7 +39,8 @@ class Footprint(NamedTuple):
 def learner(config: RunConfig, spec: EnvSpec, team: Team, platform: Platform) -> Footprint:
     """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
     placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too. A learner of
-    `balanced` has a group at least, or half of one where the `platform` may give slots halves.
+    `balanced` has all groups where the `platform` has one slot; elsewhere a group at least, or half of one where slots
+    may get halves.
     """
     algorithm_spec, rule, sizes = (
         algorithm(config.algorithm.name),
@@ -47,10 +48,12 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team, platform: Platform) ->
         part_sizes(config, spec, team),
     )
     placement = PLACEMENTS[rule]
-    place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
+    has_all = placement.planned or placement.one_function or (placement.balances and platform.concurrency == 1)
+    place = PLACEMENTS[PACKED] if has_all else placement
     # All updates after the first need the same memory.
     updates = min(2, config.algorithm.updates_per_round)
-    is_halved = placement.packs_groups(len(team.learning), platform) and halves_of(algorithm_spec.stages, updates)
+    may_halve = not has_all and placement.packs_groups(len(team.learning), platform)
+    is_halved = may_halve and halves_of(algorithm_spec.stages, updates)
     packs = tuple((group,) for group in team.learning) * 2 if is_halved else ()
     schedule = place(algorithm_spec.stages, team.learning, updates, packs)
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)

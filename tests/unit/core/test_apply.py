@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import World, answered, failed, make_plan, report, well
+from simulated import World, answered, failed, make_plan, promising, report, well
 
 from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
@@ -22,6 +22,7 @@ from coordinator.pricing import bill
 from functions.messages.actor import SampleTask
 from functions.messages.evaluator import EvaluateTask
 from functions.messages.exchange import Failed
+from functions.messages.learner import LearnTask
 from functions.messages.ledger_record import Record
 from functions.messages.usage import Usage
 
@@ -209,6 +210,24 @@ def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
     _, _, (request,) = waiting_sample()
     slot = Slot(item=WorkItem(function="actor", kind="sample", memory_mb=1769), timeout_s=2.5)
     assert problem(slot, report("actor", request, outcome=outcome), None) == says
+
+
+@pytest.mark.parametrize(
+    ("slots", "says"), [(1, "timeout_s, or placement.rule=fused for a learner per group)"), (2, "timeout_s)")]
+)
+def test_a_learner_of_several_groups_that_runs_too_long_may_be_parted(slots, says):
+    """Two groups, of which each has a learner of its own in a cloud with two slots."""
+
+    def script(function, request):
+        return (
+            [report(function, request, outcome="timeout")]
+            if isinstance(request, LearnTask)
+            else well(function, request)
+        )
+
+    plan = promising(make_plan("placement.rule=balanced"), concurrency=slots, idle_slots_free=False)
+    reason = World(plan, script).finish().reason
+    assert "the learner ran longer than its time-out of" in reason and reason.endswith(says)
 
 
 def test_a_finished_round_is_a_line_of_sums_and_means():

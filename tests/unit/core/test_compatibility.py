@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.config.loading import load
 from coordinator.core.compatibility import incompatibility
+from coordinator.platform import Platform
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec
 
@@ -132,8 +133,9 @@ BOTH = EnvSpec(
 
 
 def problem_of(settings):
+    """On a machine with a slot for each of three groups."""
     config = load(None, settings)
-    return incompatibility(config, registry.spec(config.task))
+    return incompatibility(config, registry.spec(config.task), platform=Platform(concurrency=3))
 
 
 @pytest.mark.parametrize("name", MISFITS)

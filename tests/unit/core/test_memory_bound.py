@@ -73,18 +73,27 @@ def test_a_learner_of_half_a_group_holds_less_where_slots_get_halves():
     def networks(spec, **platform):
         return footprint_of("learner", "algorithm.name=ippo", "actors.num_envs=1", spec=spec, **platform).networks
 
-    assert networks(alone) == half
-    assert networks(alone, idle_slots_free=False, concurrency=1) == one
-    # Two groups wait for the one slot of a cloud; whoever draws both networks holds less than a learner of one.
+    assert networks(alone, concurrency=2) == half
+    assert networks(alone, concurrency=1) == networks(alone, idle_slots_free=False, concurrency=1) == one
+    # Where two groups have a slot each, whoever draws both networks holds less than a learner of one.
     drawn = 2 * (BOTH + 2 * BOTH + CRITIC)
-    assert networks(pair, idle_slots_free=False, concurrency=1) == max(drawn, half)
+    assert networks(pair, concurrency=2) == max(drawn, half)
     assert networks(pair, idle_slots_free=False, concurrency=2) == max(drawn, one)
 
 
-def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch():
+@pytest.mark.parametrize("is_free", [True, False])
+def test_on_one_slot_the_learner_of_the_default_holds_every_group(is_free):
+    """As `packed`: both groups' networks before and after, and two more copies of the last policy."""
+    settings = ("algorithm.name=ippo", "actors.num_envs=1")
+    both = footprint_of("learner", *settings, spec=alike(2, horizon=1), concurrency=1, idle_slots_free=is_free)
+    assert both.networks == 2 * 3 * BOTH + 2 * 3 * BOTH + 2 * POLICY
+
+
+@pytest.mark.parametrize(("slots", "groups"), [(1, 3), (3, 1)])
+def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch(slots, groups):
     rounds = ("algorithm.name=ippo", "scaling.rollouts=5", "algorithm.epochs=1", "algorithm.num_minibatches=1")
-    at_once, summed = (footprint_of("learner", *rounds, f"pipeline.rollouts={n}") for n in (0, 2))
-    assert summed.networks - at_once.networks == 3 * BOTH
+    at_once, summed = (footprint_of("learner", *rounds, f"pipeline.rollouts={n}", concurrency=slots) for n in (0, 2))
+    assert summed.networks - at_once.networks == 3 * groups * BOTH
 
 
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
@@ -149,9 +158,10 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     """By hand: a policy of 7,684,549 parameters, a critic of 23,044,289 of all three pictures."""
     pictures = alike(3, 200 * 200 * 3)
     config = load(None, ["actors.num_envs=2", "functions.learner.memory_mb=256"])
-    found = memory_bound.learner(config, pictures, opponents.initial_team(config, pictures, None), Platform())
+    platform = Platform(concurrency=3)
+    found = memory_bound.learner(config, pictures, opponents.initial_team(config, pictures, None), platform)
     assert found == (4 * 3 * (3 * 7_684_549 + 4 * 23_044_289), 0)
-    assert incompatibility(config, pictures) == (
+    assert incompatibility(config, pictures, platform=platform) == (
         "functions.learner.memory_mb: a learner needs over 1,319 MB for networks, and it is 256; set well over 1,319,"
         " or shrink the networks (such as algorithm.hidden) or what agents see"
     )
