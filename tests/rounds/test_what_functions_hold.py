@@ -72,6 +72,12 @@ def settings_of(name, rule, *more):
     return [*SHORT, *more, *own, f"algorithm.name={name}", f"placement.rule={rule}"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded_modules(tmp_path_factory):
+    """What the first run of a process imports is no memory of its functions."""
+    train(tmp_path_factory.mktemp("before"), settings_of("ippo", "packed", *NETWORKS))
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "rule"),
