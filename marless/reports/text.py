@@ -136,6 +136,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def learners_for(slots: int) -> str:
+    """What a bill says that depends on the number of slots."""
+    return f", with learners for {counted(slots, 'slot')}"
+
+
 def size(count: int) -> str:
     """Bytes with a decimal prefix: ``312 kB``, ``1.7 MB``."""
     value, unit = float(count), "bytes"

@@ -11,6 +11,7 @@ from marless.reports.text import (
     counted,
     env_metrics,
     evaluation_label,
+    learners_for,
     lost_attempts,
     money,
     plus_minus,
@@ -64,7 +65,7 @@ def _placed_text(plan: Plan) -> str:
     """The slots of this machine that learners were placed on, where their number changes the bill."""
     slots = plan.platform.concurrency
     by_slots = PLACEMENTS[plan.config.placement.rule].packs_groups(slots, plan.platform)
-    return f", with learners for {counted(slots, 'slot')}" if by_slots else ""
+    return learners_for(slots) if by_slots else ""
 
 
 def _trained(plan: Plan, summary: Summary) -> list[str]:

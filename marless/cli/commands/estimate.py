@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
+from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.pricing.bill import Bill
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
@@ -12,7 +13,7 @@ from marless.cli import arguments as common
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.targets import Target
 from marless.output import say, say_json, say_text
-from marless.reports.text import counted, money, seconds, table
+from marless.reports.text import counted, learners_for, money, seconds, table
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -96,8 +97,11 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
             "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
         )
         say(f"{counted(run_estimate.rounds, 'round')}, about {seconds(run_estimate.seconds)} of training {where}")
-    bill = entries[0][1].bill
-    say(f"about {money(float(bill.total))}: what this would cost on AWS Lambda ({bill.architecture}, {bill.region})")
+    target, bill = entries[0][0], entries[0][1].bill
+    by_slots = PLACEMENTS[config.placement.rule].balances and not target.backend.remote
+    placed_text = learners_for(target.width) if by_slots else ""
+    place = f"AWS Lambda ({bill.architecture}, {bill.region})"
+    say(f"about {money(float(bill.total))}: what this would cost on {place}{placed_text}")
     say(_ending_text(config, entries[0][1]))
     if config.stop.dollars is not None:
         say("a cap (stop.dollars) keeps a reserve for those evaluations, so training ends before it is spent")
