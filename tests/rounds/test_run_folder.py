@@ -393,7 +393,7 @@ def test_the_last_lines_say_what_is_billed_at_its_maximum_and_that_a_cap_keeps_a
         plan = dataclasses.replace(stored_run.plan, config=capped)
     lost = msgspec.structs.replace(read(folder), attempts_lost=2, reason="dollars", rounds=1)
     lines = dict(line.split(maxsplit=1) for line in receipt(plan, lost, "first", "runs/first")[:-1])
-    assert lines["bill"].endswith("AWS Lambda (arm, us-east-1), 2 lost attempts billed at their maximum")
+    assert lines["bill"].endswith("(arm, us-east-1), with learners for 1 slot, 2 lost attempts billed at their maximum")
     assert lines["trained"].startswith("1 round, ")
     assert lines["cap"].startswith("$0.50   the rest was kept for the evaluations at the end")
     lines = receipt(plan, read(folder), "first", "runs/first")
