@@ -7,7 +7,6 @@ with a number for each agent. It is added to the rewards of the episode's last s
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from functions.resources.port import Resources
 
 _GRADES = JsonDecoder[float | list[float]](float | list[float])
+# Rewards are stored in single precision.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Judged:
@@ -105,9 +106,10 @@ class Judged:
         except Undecodable as error:
             raise self._fault(question, f"its answer is no grade, a number or a list of {count}: {error}") from error
         numbers = grade if isinstance(grade, list) else [grade] * count
-        if len(numbers) != count or not all(map(math.isfinite, numbers)):
-            problem = f"it answered {len(numbers)} numbers, or one that is not finite, for {count} agents"
-            raise self._fault(question, problem)
+        if len(numbers) != count:
+            raise self._fault(question, f"it answered {len(numbers)} numbers for {count} agents")
+        if unfit := [number for number in numbers if not abs(number) <= _LARGEST]:
+            raise self._fault(question, f"it answered {unfit[0]:g}; the largest grade is {_LARGEST:.1e}")
         return numbers
 
     def _fault(self, question: bytes, problem: str) -> EnvironmentFault:

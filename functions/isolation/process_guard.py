@@ -10,6 +10,7 @@ was computed with them. Code that changes the rounding in some calls only is ref
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import local
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +37,6 @@ class _Process:
     """What is remembered between pieces of work."""
 
     def __init__(self) -> None:
-        self.guard: ProcessGuard | None = None
         # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}
         # What code left in `PARTS`, and which functions it replaced, by run and owner.
@@ -44,7 +44,13 @@ class _Process:
         self.replaced: dict[tuple[str, str], str] = {}
 
 
-_process = _Process()
+class _Thread(local):
+    """The guard around the work of one thread."""
+
+    guard: "ProcessGuard | None" = None
+
+
+_process, _thread = _Process(), _Thread()
 
 
 class ProcessGuard:
@@ -74,13 +80,13 @@ class ProcessGuard:
         self._ours = [part.read() for part in PARTS]
         if IMPORTS.foreign and self._key in _process.theirs:
             _put_back(PARTS, self._ours, _process.theirs[self._key])
-        self._outer, _process.guard = _process.guard, self
+        self._outer, _thread.guard = _thread.guard, self
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.restored:
             self.put_back()
-        _process.guard = self._outer
+        _thread.guard = self._outer
         self._opened.close()
 
     def remarks(self) -> tuple[str, ...]:
@@ -117,14 +123,14 @@ def restore() -> None:
 
     Raises `ProcessChanged` when it replaced functions. Without a `ProcessGuard` nothing happens.
     """
-    if (guard := _process.guard) is not None:
+    if (guard := _thread.guard) is not None:
         guard.put_back()
         guard.require_originals()
 
 
 def remark(text: str) -> None:
     """Tells the user a line with the answer of the work in hand; without a `ProcessGuard` nobody hears it."""
-    if (guard := _process.guard) is not None:
+    if (guard := _thread.guard) is not None:
         guard.said.append(text)
 
 
@@ -145,7 +151,7 @@ def settle(call: str = "") -> None:
     Raises `ProcessChanged` when the call leaves another rounding behind and the first such call did not: what it
     returns then depends on how many calls the process has seen.
     """
-    guard = _process.guard
+    guard = _thread.guard
     if guard is None:
         return
     guard.restored = False

@@ -5,8 +5,8 @@ host of its process for what is not known yet: the pool of this machine, this pr
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import local
+from contextlib import contextmanager, suppress
+from threading import get_ident, local
 from typing import Protocol
 
 import msgspec
@@ -90,42 +90,50 @@ class Resources(Protocol):
 
 
 class ProcessResources:
-    """The resources of this process: those of the task that runs in it."""
+    """The resources that environments of this process ask.
+
+    Each thread asks the resources that it has bound itself. A thread without any, such as a helper thread of an
+    environment, asks those of the only other thread. It is refused if several threads have bound some.
+    """
 
     def __init__(self) -> None:
         self.host: Host | None = None
         """What serves the actions of this process's tasks; None where nothing does."""
         self.restart_clock: Callable[[], None] = lambda: None
         """Tells whoever limits the time of this process's task that it has only waited for another process so far."""
-        self._bound: Resources | None = None
+        # By thread, the innermost last.
+        self._bound: dict[int, list[Resources]] = {}
         # What a single thread asks in its place.
         self._of_thread = local()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """See `Resources`."""
-        if (bound := self._current()) is None:
-            raise ResourceFault(
-                f"resource {name!r}: no run is asked here; ask inside of a task, or marless.resources.local"
-            )
-        return bound.call(name, questions)
+        try:
+            return self._current().call(name, questions)
+        except LookupError as error:
+            raise ResourceFault(f"resource {name!r}: {error.args[0]}") from None
 
     def kept_as(self, name: str, question: bytes) -> str:
         """See `Resources`."""
-        bound = self._current()
-        return bound.kept_as(name, question) if bound else ""
+        with suppress(LookupError):
+            return self._current().kept_as(name, question)
+        return ""
 
     @contextmanager
     def bind(self, resources: Resources) -> Iterator[None]:
-        """Has `resources` asked, until the block ends."""
-        before, self._bound = self._bound, resources
+        """Has this thread ask `resources` until the block ends, which may be in another thread."""
+        thread = get_ident()
+        self._bound.setdefault(thread, []).append(resources)
         try:
             yield
         finally:
-            self._bound = before
+            self._bound[thread].remove(resources)
+            if not self._bound[thread]:
+                del self._bound[thread]
 
     @contextmanager
     def bind_thread(self, resources: Resources) -> Iterator[None]:
-        """Has `resources` asked by this thread alone, until the block ends: others may be at a task meanwhile."""
+        """Has this thread alone ask `resources` until the block ends, and no thread that has bound none."""
         before, self._of_thread.bound = getattr(self._of_thread, "bound", None), resources
         try:
             yield
@@ -141,9 +149,20 @@ class ProcessResources:
         finally:
             self.host = before
 
-    def _current(self) -> Resources | None:
+    def _current(self) -> Resources:
+        """Return the resources of this thread; raises `LookupError`, with the reason, if there are none to ask."""
         of_thread: Resources | None = getattr(self._of_thread, "bound", None)
-        return of_thread or self._bound
+        if of_thread is not None:
+            return of_thread
+        bound = dict(self._bound)
+        choice = bound.get(get_ident()) or next(iter(bound.values()), None)
+        if choice is None:
+            raise LookupError("no run is asked here; ask inside of a task, or marless.resources.local")
+        if len(bound) > 1 and get_ident() not in bound:
+            raise LookupError(
+                f"{len(bound)} threads have resources, and this thread has none; ask in a thread that has bound its own"
+            )
+        return choice[-1]
 
 
 RESOURCES = ProcessResources()

@@ -429,7 +429,7 @@ class TaskPool:
         end = self._workers.remove(worker)
         if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, end)):
             why = f"no answer within {worker.clock.allowed_s:g} s" if outcome == "timeout" else reason or end
-            detail = f"{why}; last line of {worker.log.path}: {worker.log.last_words()}"
+            detail = f"{why}; {worker.log.last_words()}"
             report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail, **unbilled)
             pending.lane.reports.append(report)
         self.dispatch()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from threadpoolctl import ThreadpoolController
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
     from functions.resources.settings import Resource
     from infra.aws.deployment_ref import DeploymentRef
 
+# A task uses the whole process, such as its resources and its state of random numbers, so only one runs at a time.
+_PROCESS = RLock()
+
 
 class InlineInvoker:
     """Runs a function at the moment it is invoked, with one numerical thread, as workers have it.
 
-    Time-outs are not enforced. What a function raises beyond its own promises ends the run with its traceback.
+    Runs in several threads take turns, task by task. Time-outs are not enforced. What a function raises beyond its own
+    promises ends the run with its traceback.
     """
 
     def __init__(self, blobs: ClaimedBlobs) -> None:
@@ -39,6 +44,10 @@ class InlineInvoker:
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """See `Invoker`."""
+        with _PROCESS:
+            self._reports.append(self._run(function, id, attempt, body))
+
+    def _run(self, function: str, id: str, attempt: int, body: bytes) -> Report:
         began = time.perf_counter()
         handle = import_module(FUNCTION_MODULES[function]).handle
         import_end = time.perf_counter()
@@ -46,17 +55,15 @@ class InlineInvoker:
             self._threads = ThreadpoolController()
         with self._threads.limit(limits=1), self._resources():
             answer = handle(body, self._blobs)
-        self._reports.append(
-            Report(
-                id=id,
-                attempt=attempt,
-                function=function,
-                outcome="answered",
-                body=answer,
-                duration_ms=(time.perf_counter() - import_end) * 1000,
-                init_ms=(import_end - began) * 1000,
-                peak_mb=peak_mb(),
-            )
+        return Report(
+            id=id,
+            attempt=attempt,
+            function=function,
+            outcome="answered",
+            body=answer,
+            duration_ms=(time.perf_counter() - import_end) * 1000,
+            init_ms=(import_end - began) * 1000,
+            peak_mb=peak_mb(),
         )
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:

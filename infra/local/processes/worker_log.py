@@ -50,7 +50,7 @@ class WorkerLog:
         os.close(self.descriptor)
 
     def last_words(self) -> str:
-        """The most informative line of a dead worker: the fatal error, else the last line."""
+        """The most informative line of a dead worker, with the path of its log: the fatal error, else the last line."""
         try:
             with open(self.path, "rb", opener=at_once) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
@@ -58,7 +58,10 @@ class WorkerLog:
         except OSError:
             tail = b""
         lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
-        return next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "silent")
+        if not lines:
+            return f"it printed nothing ({self.path} is empty)"
+        line = next((line for line in lines if line.startswith("Fatal Python error")), lines[-1])
+        return f"last line of {self.path}: {line}"
 
     def _write(self, output: bytes) -> None:
         try:

@@ -1,5 +1,8 @@
 """Runs whose environments ask resources: what is asked, kept and repeated."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import pytest
 from driver import SMALL, train
 
@@ -86,3 +89,18 @@ def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shel
     asked = calls()
     assert main(["export", "heard", "--to", "npz", "--rounds", "1-2", "-o", "played"]) == 0
     assert calls() == asked
+
+
+def test_runs_in_threads_of_one_process_are_graded_by_their_own_judges(tmp_path):
+    """Each has the weights that it has alone."""
+    common = [*SMALL, "task.name=matrix/penalty", "task.judge=judge", "stop.rounds=4", "scaling.rollouts=2"]
+
+    def weights(name, judge):
+        run = [*common, f"resources.judge.serve=judges:{judge}"]
+        return train(tmp_path / f"{name}-{judge}", run, back_end=inline).sha256
+
+    judges = ["lets_others_run", "lets_others_run_too"]
+    alone = [weights("alone", judge) for judge in judges]
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(partial(weights, "together"), judges)) == alone
+    assert alone[0] != alone[1]

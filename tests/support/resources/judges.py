@@ -85,6 +85,17 @@ def asks(question):
     return RESOURCES.call("judge", [question])[0]
 
 
+def lets_others_run(question):
+    """The digit of `grade`, after a moment for other threads."""
+    time.sleep(1e-3)
+    return b"%d" % (sum(question) % 10)
+
+
+def lets_others_run_too(question):
+    time.sleep(1e-3)
+    return b"%d" % (sum(question) % 10 - 1000)
+
+
 def _count(question):
     with Path(os.environ["CALLS"]).open("a") as file:
         file.write(f"{question[:80]!r}\n")

@@ -91,13 +91,36 @@ def test_agents_that_are_out_are_null_and_get_no_grade():
     assert question["last"] == [None, None, None]
 
 
+def test_a_question_has_observations_flattened_in_the_order_of_the_space():
+    judge = Judge(b"0")
+    environment = registry.make(EnvTask(name="pettingzoo:keyed_sights:make", judge="judge"), 1)
+    environment.reset(np.random.default_rng(0))
+    with RESOURCES.bind(judge):
+        environment.step((np.array([[1, 0]]),))
+    ((question,),) = judge.batches
+    assert question == {
+        "task": "pettingzoo:keyed_sights:make",
+        "agents": ["second", "first"],
+        "steps": [
+            {
+                "observations": [[0, 0, 1, 1, 2, 3, 4], [0, 1, 0, 5, 6, 7, 8]],
+                "actions": [1, 0],
+                "rewards": [10, 20],
+            }
+        ],
+        "last": [[0, 0, 1, 1, 2, 3, 4], [0, 1, 0, 5, 6, 7, 8]],
+    }
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
         (b"good", "its answer is no grade, a number or a list of 3"),
         (b'{"grade": 1}', "its answer is no grade, a number or a list of 3"),
-        (b"[1, 2]", "it answered 2 numbers, or one that is not finite, for 3 agents"),
-        (b"1e999", "its answer is no grade|it answered 3 numbers, or one that is not finite"),
+        (b"[1, 2]", "it answered 2 numbers for 3 agents"),
+        (b"1e999", "its answer is no grade"),
+        (b"1e39", r"it answered 1e\+39; the largest grade is 3\.4e\+38"),
+        (b"[1, -1e300, 2]", r"it answered -1e\+300; the largest grade is 3\.4e\+38"),
         (b"", "its answer is no grade, a number or a list of 3"),
     ],
 )
