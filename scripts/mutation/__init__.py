@@ -1,0 +1,1 @@
+"""Random mutations of the code: which of them does a test notice?"""
