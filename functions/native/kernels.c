@@ -48,6 +48,9 @@ static int64_t lay_out(Network *net, float *begin) {
 #endif
 EXPORT uint64_t sources(void) { return SOURCES; }
 
+/* What the compiler calls its version. */
+EXPORT const char *compiler(void) { return __VERSION__; }
+
 EXPORT int64_t runs_here(void) { return is_suitable(); }
 
 EXPORT int64_t network_bytes(void) { return sizeof(Network); }
@@ -116,9 +119,9 @@ static double policy_loss(Network *net, const PolicyRows *policy, const int64_t 
     double loss = 0;
     for (int64_t from = 0; from < rows; from += LANES) {
         float *parts[3] = {metrics + from, metrics + apart + from, metrics + 2 * apart + from};
-        loss += policy_rows(policy, places + from, rows - from < LANES ? rows - from : LANES, actions, (float)rows,
-                            net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
-                            net->planes, parts);
+        policy_rows(policy, places + from, rows - from < LANES ? rows - from : LANES, actions, (float)rows,
+                    net->units[net->layers] + from * stride, net->slopes[net->layers] + from * stride, stride,
+                    net->planes, parts, &loss);
     }
     return loss;
 }

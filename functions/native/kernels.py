@@ -1,9 +1,9 @@
-"""The compiled kernels, what they take, and the checks before every call, as C would read an array of another type or
+"""The compiled kernels, and the checks before every call, as C would read an array of another type or
 shape as something else. Nothing is computed here."""
 
 import ctypes
 import platform
-from ctypes import POINTER, Structure, addressof, c_char, c_double, c_float, c_int64, c_uint64, c_void_p
+from ctypes import addressof, c_char
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from functions.errors import MissingExtra
+from functions.native.libraries import LibraryFault, load
 from functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 
 RowIndices = NDArray[np.int64]
@@ -19,78 +20,24 @@ BLOCK = 16
 """That of lanes.h."""
 
 
-class AdamFields(Structure):
-    """`Adam` of adam.h."""
-
-    _fields_ = [
-        *((name, c_void_p) for name in ("parameters", "first", "second", "gradient")),
-        *((name, c_int64) for name in ("size", "steps")),
-        *((name, c_double) for name in ("lr", "epsilon", "max_grad_norm")),
-    ]
-
-
-class PolicyRowsFields(Structure):
-    """`PolicyRows` of losses.h."""
-
-    _fields_ = [
-        *((name, c_void_p) for name in ("actions", "log_probability", "advantage", "legal")),
-        *((name, c_float) for name in ("clip", "entropy_weight")),
-    ]
-
-
-class ValueRowsFields(Structure):
-    """`ValueRows` of losses.h."""
-
-    _fields_ = [
-        *((name, c_void_p) for name in ("old_values", "targets")),
-        *((name, c_float) for name in ("clip", "delta")),
-    ]
-
-
-class PassesFields(Structure):
-    """`Passes` of kernels.c."""
-
-    _fields_ = [
-        *((name, c_void_p) for name in ("inputs", "order", "bounds")),
-        ("minibatches", c_int64),
-        *((name, c_void_p) for name in ("metrics", "losses", "norms")),
-    ]
-
-
-# What each kernel returns, and what it takes.
-_KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "sources": (c_uint64, ()),
-    "runs_here": (c_int64, ()),
-    "elementwise": (None, (c_int64, c_void_p, c_int64)),
-    "network_bytes": (c_int64, ()),
-    "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_int64)),
-    "network_place": (None, (c_void_p, c_void_p)),
-    "network_forward": (None, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
-    "network_pack": (None, (c_void_p, c_void_p)),
-    "networks_forward": (None, (c_void_p, c_int64, c_void_p, c_int64, c_void_p)),
-    "choices_draw": (None, (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p)),
-    "doubles_exp": (None, (c_void_p, c_int64)),
-    "world_advance": (None, (c_void_p,)),
-    "network_backward": (None, (c_void_p, c_void_p, c_int64, c_void_p)),
-    "network_step": (c_double, (POINTER(AdamFields),)),
-    "network_train": (
-        None,
-        (c_void_p, POINTER(AdamFields), POINTER(PassesFields), POINTER(PolicyRowsFields), POINTER(ValueRowsFields)),
-    ),
-}
-
-
 @cache
 def kernels(folder: Path = SOURCE.parent) -> ctypes.CDLL:
-    """Those in the folder for the fastest instruction set that this processor has; raises `MissingExtra`.
+    """Return the kernels in the folder for the fastest instruction set that this processor has.
 
-    Libraries of other sources than those beside them would give other bytes, or read arrays as something else.
+    Raises `MissingExtra` if there are none, and if each is refused, see `load`.
     """
-    sources = sources_digest(folder)
+    sources, faults = sources_digest(folder), list[str]()
     for variant in VARIANTS.get(platform.machine(), ()):
-        library = _library(folder / library_name(variant))
-        if library and library.runs_here() and sources in (0, library.sources()):
-            return library
+        try:
+            if library := load(folder / library_name(variant), sources):
+                return library
+        except LibraryFault as error:
+            faults.append(str(error))
+    if faults:
+        raise MissingExtra(
+            f"algorithm.engine=native: {'; '.join(faults)}; install marless again with another compiler (CC=gcc), or"
+            " begin a run with algorithm.engine=numpy"
+        )
     raise MissingExtra(
         "algorithm.engine=native: there are no kernels for this processor that were compiled from these sources;"
         " install a C compiler, then marless again, or begin a run with algorithm.engine=numpy"
@@ -103,18 +50,6 @@ def are_built() -> bool:
         return bool(kernels())
     except MissingExtra:
         return False
-
-
-def _library(path: Path) -> ctypes.CDLL | None:
-    """None if there is no library, or one for another system or with other kernels."""
-    try:
-        library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _KERNELS.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, arguments
-    except (OSError, AttributeError):
-        return None
-    return library
 
 
 def address(array: NDArray[Any], kind: DTypeLike, shape: tuple[int, ...], is_written: bool = False) -> int:

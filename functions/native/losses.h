@@ -21,11 +21,12 @@ typedef struct {
     float clip, delta;
 } ValueRows;
 
-/* Up to LANES rows of the clipped policy loss; returns the sum of their losses without entropy. `logits` and `slopes`
- * have `stride` numbers a row; `metrics` of the rows are the entropy, whether the ratio left the clip range, and the
- * divergence. */
-INLINE double policy_rows(const PolicyRows *policy, const int64_t *places, int64_t rows, int64_t actions, float share,
-                        const float *logits, float *slopes, int64_t stride, float *planes, float *metrics[3]) {
+/* Up to LANES rows of the clipped policy loss; their losses without entropy are added, one after another. `logits` and
+ * `slopes` have `stride` numbers a row; `metrics` of the rows are the entropy, whether the ratio left the clip range, and
+ * the divergence. */
+INLINE void policy_rows(const PolicyRows *policy, const int64_t *places, int64_t rows, int64_t actions, float share,
+                        const float *logits, float *slopes, int64_t stride, float *planes, float *metrics[3],
+                        double *loss) {
     float old[LANES] = {0}, advantage[LANES] = {0};
     vi taken = {0};
     for (int64_t action = 0; action < actions; action++)
@@ -61,16 +62,14 @@ INLINE double policy_rows(const PolicyRows *policy, const int64_t *places, int64
     vf surrogate = least(ratio * gain, clipped), entropy = -negative_entropy;
     vf overstep = where(magnitude(ratio - 1.0f) > policy->clip, all(1), all(0));
     vf divergence = (ratio - 1.0f) - log_ratio;
-    double sum_of_losses = 0;
     for (int lane = 0; lane < rows; lane++) {
         for (int64_t action = 0; action < actions; action++)
             slopes[lane * stride + action] = planes[action * LANES + lane];
         metrics[0][lane] = ((float *)&entropy)[lane];
         metrics[1][lane] = ((float *)&overstep)[lane];
         metrics[2][lane] = ((float *)&divergence)[lane];
-        sum_of_losses -= ((float *)&surrogate)[lane];
+        *loss -= ((float *)&surrogate)[lane];
     }
-    return sum_of_losses;
 }
 
 INLINE float cut(float number, float most) { return number > most ? most : number < -most ? -most : number; }
@@ -82,7 +81,7 @@ INLINE float value_row(const ValueRows *critic, int64_t place, float value, floa
     float cut_change = cut(change, critic->clip), free = value - target, clipped = (old + cut_change) - target;
     float slope = cut(free, critic->delta), of_free = huber(free, slope);
     float of_clipped = huber(clipped, cut(clipped, critic->delta));
-    *loss += of_free < of_clipped ? of_clipped : of_free;
+    *loss += of_free >= of_clipped ? of_free : of_clipped; /* NaN in an old value stays */
     if (__builtin_fabsf(free) < __builtin_fabsf(clipped) && cut_change != change) slope = 0;
     return slope / share;
 }

@@ -17,16 +17,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from functions.native.variants import FLAGS, SOURCE, VARIANTS, library_name, sources_digest
+from functions.native.variants import (
+    FLAGS,
+    SOURCE,
+    STRICT,
+    VARIANTS,
+    library_name,
+    record_of,
+    record_text,
+    sources_digest,
+)
 
 _ZIG = ("zig", "ziglang")
 
 
 def compiler() -> list[str]:
-    """The command of a C compiler: that of the variable CC, cc, or the one of the package ziglang; empty if there is
-    none."""
-    if command := os.environ.get("CC"):
-        return shlex.split(command)
+    """Return the command of a C compiler: the variable CC, cc, or the package ziglang. It is empty if there is none.
+
+    Raises `ValueError` if CC cannot be split into words, for example because it ends within a quote.
+    """
+    variable = os.environ.get("CC", "")
+    try:
+        command = shlex.split(variable)
+    except ValueError as error:
+        raise ValueError(f"CC={variable} is no command: {error}") from error
+    if command:
+        return command
     if shutil.which("cc"):
         return ["cc"]
     return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else []
@@ -35,37 +51,87 @@ def compiler() -> list[str]:
 def build(
     folder: Path = SOURCE.parent, machine: str = platform.machine(), command: Sequence[str] = ()
 ) -> tuple[list[Path], str]:
-    """Compiles the sources in `folder` for the machine, by the command or a compiler that is here; the libraries there,
-    and why one is missing, or nothing."""
-    command, variants = command or compiler(), VARIANTS.get(machine, ())
+    """Compile the sources in `folder` for the machine, by the command or a compiler that is here.
+
+    Return the files that it wrote there: each library and its record. Then why a library is missing, in one line, or
+    nothing. If the compiler lacks one instruction set, the libraries for the others are written.
+    """
+    try:
+        command = command or compiler()
+    except ValueError as error:
+        return [], _one_line(str(error))
+    variants, files, faults = VARIANTS.get(machine, ()), list[Path](), list[str]()
     if not command:
         return [], "there is no C compiler (cc, or pip install ziglang)"
-    libraries = list[Path]()
+    if not variants:
+        return [], f"no kernels are known for a processor that is called {machine}"
+    command_flags = [*FLAGS, *_model(command)]
     for variant in variants:
         library = folder / library_name(variant)
-        if fault := _compile(command, variant, folder / SOURCE.name, library):
-            return libraries, fault
-        libraries.append(library)
-    return libraries, "" if variants else f"no kernels are known for a processor that is called {machine}"
+        try:
+            _compile(command, [*command_flags, *_instructions(command, variant)], folder / SOURCE.name, library)
+        except CompilerFault as error:
+            faults.append(_one_line(str(error)))
+        except OSError as error:
+            faults.append(_one_line(f"{folder} cannot be written to: {error.strerror}"))
+        else:
+            files += [library, record_of(library)]
+    return files, "; ".join(dict.fromkeys(faults))
 
 
-def _compile(command: Sequence[str], variant: str, source: Path, library: Path) -> str:
-    """Writes the library as a whole, as it may be in use; returns what the compiler said when it failed."""
+class CompilerFault(Exception):
+    """The compiler failed. The message has its command and its last line."""
+
+
+def _compile(command: Sequence[str], flags: Sequence[str], source: Path, library: Path) -> None:
+    """Write the library and its record, each as a whole, because the library may be in use.
+
+    Raises `CompilerFault`, and `OSError` if the folder cannot be written to.
+    """
     with TemporaryDirectory(dir=library.parent) as folder:
         written = Path(folder) / library.name
-        flags = _zig_flags(variant) if any(Path(word).name in _ZIG for word in command) else [f"-march={variant}"]
+        _run(command, [*flags, *_sources(source), "-o", str(written)])
+        if not written.is_file():
+            raise CompilerFault(f"{shlex.join(command)} wrote no library")
+        # Packages of functions have the same bytes on every machine, and zig's folder differs.
+        compiled_by = "zig" if _is_zig(command) else _one_line(shlex.join(command))
+        record = record_of(written)
+        record.write_text(record_text(written.read_bytes(), compiled_by), encoding="utf-8")
+        written.replace(library)
+        record.replace(record_of(library))
+
+
+def _model(command: Sequence[str]) -> list[str]:
+    """Return the option for exact floats of Intel's compiler, if the command takes it."""
+    try:
+        _run(command, [STRICT, "-fsyntax-only", "-x", "c", os.devnull])
+    except CompilerFault:
+        return []
+    return [STRICT]
+
+
+def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
+    """Raises `CompilerFault`, and `OSError` if the command cannot be started."""
+    try:
         done = subprocess.run(
-            [*command, *FLAGS, *flags, *_sources(source), "-o", str(written)],
+            [*command, *arguments],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
             check=False,
         )
-        if done.returncode:
-            reason = "".join(done.stderr.strip().splitlines()[-1:])
-            return f"{shlex.join([*command, *flags])} failed: {reason}"
-        written.replace(library)
-    return ""
+    except OSError as error:
+        raise CompilerFault(f"{shlex.join(command)} cannot be started: {error.strerror}") from error
+    if done.returncode:
+        reason = "".join(done.stderr.strip().splitlines()[-1:])
+        words = [word for word in arguments if word.startswith(("-march", "-mcpu"))]
+        raise CompilerFault(f"{shlex.join([*command, *words])} failed: {reason}")
+
+
+def _one_line(text: str) -> str:
+    """Return the text with its line breaks and undecodable bytes escaped."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
 
 
 def _sources(source: Path) -> list[str]:
@@ -73,16 +139,23 @@ def _sources(source: Path) -> list[str]:
     return [f"-DSOURCES={sources_digest(source.parent):#x}u", str(source)]
 
 
-def _zig_flags(variant: str) -> list[str]:
-    """Its own names of instruction sets; it keeps what debuggers read, which is most of a library, unless told so."""
+def _is_zig(command: Sequence[str]) -> bool:
+    return any(Path(word).name in _ZIG for word in command)
+
+
+def _instructions(command: Sequence[str], variant: str) -> list[str]:
+    """Return the options for an instruction set. Zig has its own names, and needs `-s` to leave out debuggers' data,
+    which is most of a library."""
+    if not _is_zig(command):
+        return [f"-march={variant}"]
     return [f"-mcpu={'generic' if variant == 'armv8-a' else variant.replace('x86-64-', 'x86_64_')}", "-s"]
 
 
 def main() -> int:
     """Builds them; 1 if one is missing."""
-    libraries, fault = build()
-    for library in libraries:
-        sys.stdout.write(f"{library.name} is built\n")
+    files, fault = build()
+    for file in files:
+        sys.stdout.write(f"{file.name} is written\n")
     if fault:
         sys.stderr.write(f"no kernels for algorithm.engine=native: {fault}\n")
     return 1 if fault else 0

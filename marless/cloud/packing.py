@@ -19,7 +19,7 @@ from infra.packaging.torch_users import TorchUsers
 
 # The folders that the image's Dockerfile copies, and what they hold of this machine alone.
 _CONTEXT = ("functions", "infra", "marless")
-_OF_THIS_MACHINE = shutil.ignore_patterns("__pycache__", "*.pyc", "*.so")
+_OF_THIS_MACHINE = shutil.ignore_patterns("__pycache__", "*.pyc", "*.so", "kernels-*.sha256")
 
 
 @contextmanager

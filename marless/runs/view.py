@@ -14,7 +14,7 @@ def run_title(name: str, plan: Plan) -> str:
     # Functions that are deployed have kernels, whatever this machine has.
     if plan.platform.functions_outlive_driver or not lacks_kernels(plan.config.algorithm):
         return name
-    return f"{name}, by numpy: there are no kernels, which a C compiler makes"
+    return f"{name}, by numpy: no kernels can be used here, marless doctor says why"
 
 
 class View:

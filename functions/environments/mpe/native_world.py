@@ -1,26 +1,14 @@
 """Worlds stepped by the kernels."""
 
-from ctypes import Structure, byref, c_int64, c_void_p
+from ctypes import byref
 from typing import Any
 
 import numpy as np
 
 from functions.environments.mpe.exact_world import ExactWorld
 from functions.environments.mpe.world import Real
+from functions.native.interface import WorldFields
 from functions.native.kernels import address, kernels
-
-_SIZES = ("agents", "rows", "envs", "first_moving", "moving", "pairs")
-_ARRAYS = ("position", "velocity", "force", "relative", "squares", "distance", "most_speed", "reach")
-_PLACES = ("first", "second")
-
-
-class _Fields(Structure):
-    """`World` of physics.h."""
-
-    _fields_ = [
-        *((name, c_int64) for name in _SIZES),
-        *((name, c_void_p) for name in (*_ARRAYS, *_PLACES, "strength")),
-    ]
 
 
 def exp(values: Real) -> Real:
@@ -45,7 +33,7 @@ class NativeWorld(ExactWorld):
         )  # fmt: skip
         places, strength = np.divmod(self._pairs, rows), np.zeros(self.num_envs)
         self._arrays = *doubles, *places, strength
-        self._fields = _Fields(
+        self._fields = WorldFields(
             self.agents, rows, self.num_envs, self._movers.start or 0, moving, len(self._pairs),
             *(address(array, array.dtype, array.shape) for array in self._arrays),
         )  # fmt: skip

@@ -8,15 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.kernels import (
-    AdamFields,
-    PassesFields,
-    RowIndices,
-    address,
-    kernels,
-    require_indices,
-    start_of,
-)
+from functions.native.interface import AdamFields, PassesFields
+from functions.native.kernels import RowIndices, address, kernels, require_indices, start_of
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
 from functions.nn.shape import Network

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from functions.native.kernels import PolicyRowsFields, ValueRowsFields, address, require_indices
+from functions.native.interface import PolicyRowsFields, ValueRowsFields
+from functions.native.kernels import address, require_indices
 from functions.nn.discrete import OneChoice
 from functions.nn.layers import Array
 from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss

@@ -86,7 +86,7 @@ def test_a_run_of_which_no_test_compares_all_is_not_exact(settings):
 
 
 def test_the_first_line_of_a_run_says_that_kernels_are_missing_where_they_would_compute_it():
-    remark = "" if are_built() else ", by numpy: there are no kernels, which a C compiler makes"
+    remark = "" if are_built() else ", by numpy: no kernels can be used here, marless doctor says why"
     assert run_title("one", make_plan("algorithm.engine=numpy")) == f"one{remark}"
     for settings in ([NATIVE], ["algorithm.engine=numpy", "algorithm.recurrent=true"], ["algorithm.engine=torch"]):
         assert run_title("one", make_plan(*settings)) == "one"

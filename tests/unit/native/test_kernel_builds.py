@@ -1,5 +1,6 @@
 """One source, one result: whatever compiles the kernels, for whatever processor."""
 
+import os
 import platform
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from c_programs import compiled, needs_compiler
 
 from functions.errors import MissingExtra
 from functions.native.kernels import kernels
-from functions.native.variants import SOURCE, VARIANTS, library_name
+from functions.native.variants import SOURCE, VARIANTS, library_name, record_of, record_text
 from infra.packaging import function_kernels, kernel_build
 
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")
@@ -94,8 +95,9 @@ def test_a_library_knows_which_processors_have_its_instructions(tmp_path, proces
 @pytest.mark.parametrize(("machine", "of_header"), [("aarch64", 183), ("x86_64", 62)])  # elf.h
 def test_kernels_of_functions_are_small_and_the_same_in_every_build(tmp_path, machine, of_header):
     once, again = (function_kernels.build(machine, tmp_path / name) for name in ("once", "again"))
-    for library, other in zip(once, again, strict=True):
-        assert library.read_bytes() == other.read_bytes() and library.stat().st_size < 100_000
+    assert [file.read_bytes() for file in once] == [file.read_bytes() for file in again]
+    for library in once[::2]:
+        assert library.stat().st_size < 100_000
         assert int.from_bytes(library.read_bytes()[18:20], "little") == of_header
         assert machine != platform.machine() or kernels(library.parent).runs_here()
 
@@ -104,8 +106,9 @@ def test_kernels_of_functions_are_small_and_the_same_in_every_build(tmp_path, ma
 @needs_compiler
 def test_what_is_built_is_loaded(tmp_path):
     _copy_source(tmp_path)
-    libraries, fault = kernel_build.build(tmp_path)
-    assert fault == "" and [path.name for path in libraries] == [*map(library_name, VARIANTS[platform.machine()])]
+    files, fault = kernel_build.build(tmp_path)
+    libraries = [tmp_path / library_name(variant) for variant in VARIANTS[platform.machine()]]
+    assert fault == "" and files == [file for library in libraries for file in (library, record_of(library))]
     assert kernels(tmp_path).runs_here()
 
 
@@ -119,11 +122,70 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
         kernels(tmp_path)
 
 
+# For example a name that is left from another environment, a folder, and half a quote.
+@pytest.mark.parametrize(
+    ("cc", "said"),
+    [
+        ("clang-99", "clang-99 cannot be started: No such file or directory"),
+        ("/tmp", "/tmp cannot be started: Permission denied"),
+        ("/dev/null -O2", "/dev/null -O2 cannot be started: Permission denied"),
+        ('gcc "', 'CC=gcc " is no command: No closing quotation'),
+        ("true", "true wrote no library"),
+        ("false", "false -march="),
+        ("cc\\", "CC=cc\\ is no command: No escaped character"),
+        ("one\ttwo 'a b'", "one two 'a b' cannot be started: No such file or directory"),
+        ("\udcff", "'\\udcff' cannot be started: No such file or directory"),
+    ],
+)
+def test_a_compiler_that_cannot_compile_is_named_in_one_line(tmp_path, shell, cc, said):
+    _copy_source(tmp_path)
+    shell.export(CC=cc)
+    files, fault = kernel_build.build(tmp_path)
+    assert not files and fault.startswith(said) and fault.isprintable()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".c", ".h"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("cc", ["", "  ", "\t\n"])
+def test_an_empty_variable_names_no_compiler(shell, cc):
+    shell.export(CC="")
+    default = kernel_build.compiler()
+    shell.export(CC=cc)
+    assert default and kernel_build.compiler() == default
+
+
+@needs_compiler
+@pytest.mark.skipif(len(VARIANTS.get(platform.machine(), ())) < 2, reason="there is one instruction set")
+def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(tmp_path):
+    (tmp_path / SOURCE.name).write_text("int nothing;")
+    lacking, known = VARIANTS[platform.machine()]
+    old = tmp_path / "old"
+    old.write_text(f'#!/bin/sh\ncase "$*" in *{lacking}*) echo "no {lacking}" >&2; exit 1;; esac\nexec cc "$@"\n')
+    old.chmod(0o755)
+    files, fault = kernel_build.build(tmp_path, command=[str(old)])
+    assert files[0].name == library_name(known) and fault == f"{old} -march={lacking} failed: no {lacking}"
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_to_has_no_kernels(tmp_path):
+    _copy_source(tmp_path)
+    tmp_path.chmod(0o555)
+    files, fault = kernel_build.build(tmp_path)
+    assert not files and fault == f"{tmp_path} cannot be written to: Permission denied"
+
+
+@needs_compiler
+def test_a_folder_that_is_gone_has_no_kernels(tmp_path):
+    files, fault = kernel_build.build(tmp_path / "gone")
+    assert not files and fault == f"{tmp_path}/gone cannot be written to: No such file or directory"
+
+
 @needs_kernels
 def test_a_library_of_other_sources_is_not_loaded(tmp_path):
     _copy_source(tmp_path)
-    for library in SOURCE.parent.glob("*.so"):
-        shutil.copy(library, tmp_path)
+    for file in (*SOURCE.parent.glob("*.so"), *SOURCE.parent.glob("*.sha256")):
+        shutil.copy(file, tmp_path)
     assert kernels(tmp_path).sources() == kernels().sources() > 0
     (tmp_path / "lanes.h").write_text("/* other */")
     kernels.cache_clear()
@@ -134,7 +196,9 @@ def test_a_library_of_other_sources_is_not_loaded(tmp_path):
 @needs_kernels
 def test_a_file_that_is_no_library_or_has_other_kernels_is_not_loaded(tmp_path):
     for variant in VARIANTS[platform.machine()]:
-        (tmp_path / library_name(variant)).write_bytes(b"\x7fELF")
+        library = tmp_path / library_name(variant)
+        library.write_bytes(b"\x7fELF")
+        record_of(library).write_text(record_text(b"\x7fELF", "cc"))
     with pytest.raises(MissingExtra, match="no kernels for this processor"):
         kernels(tmp_path)
 

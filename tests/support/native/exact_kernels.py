@@ -1,0 +1,303 @@
+"""What the kernels compute, by numpy: one IEEE 754 operation after another, in the order of functions/native/*.h."""
+
+import itertools
+
+import numpy as np
+
+from functions.environments.mpe import exact_world
+from functions.native import known_answers as known
+
+F = np.float32
+LN2_HIGH, LN2_LOW, SHIFT = F(0.693145751953125), F(1.42860677e-6), F(12582912)
+EXPM1 = [1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5]
+LOG = [
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+]  # fmt: skip
+
+
+def fused(a, b, c):
+    """a b + c, rounded once: the product is exact in double precision, the sum is rounded to odd, then to single."""
+    product, c = np.asarray(a, np.float64) * np.asarray(b, np.float64), np.asarray(c, np.float64)
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = np.asarray(total).view(np.int64)
+    is_even = (error != 0) & np.isfinite(total) & (bits % 2 == 0)
+    odd = bits + np.where((error > 0) == (total > 0), 1, -1)
+    return np.where(is_even, odd, bits).view(np.float64).astype(F)
+
+
+def polynomial(coefficients, x):
+    total = F(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = fused(total, x, F(coefficient))
+    return total
+
+
+def halvings(x):
+    shifted = fused(x, F(1.44269504), SHIFT)
+    return shifted - SHIFT, shifted.view(np.int32) - SHIFT.view(np.int32)
+
+
+def power_of_two(exponent):
+    return ((exponent + 127).astype(np.int32) << 23).view(F)
+
+
+def reduced(x):
+    """e^r - 1 of what is left of x after whole multiples of ln 2, and how many there are."""
+    times, exponent = halvings(x)
+    r = fused(times, -LN2_LOW, fused(times, -LN2_HIGH, x))
+    return fused(polynomial(EXPM1, r), r * r, r), exponent
+
+
+def exp(x):
+    x = np.where(x < F(-104), F(-104), np.where(x > F(89), F(89), x))
+    short, exponent = reduced(x)
+    scale = power_of_two(exponent >> 1)
+    return fused(short, scale, scale) * power_of_two(exponent - (exponent >> 1))
+
+
+def tanh(x):
+    doubled = np.abs(x) + np.abs(x)
+    short, exponent = reduced(np.where(doubled > F(20), F(20), doubled))
+    scale = power_of_two(exponent)
+    m = fused(short, scale, scale - F(1))
+    quotient = m / (m + F(2))
+    lost = np.where(quotient < F(0.5), m - ((m + F(2)) - F(2)), F(0))
+    return np.copysign(fused(quotient * lost, fused(quotient, F(0.5), F(-0.5)), quotient), x)
+
+
+def log(x):
+    is_small = x < F(1.17549435e-38)
+    scaled = np.where(is_small, x * F(8388608), x)
+    exponent = (scaled.view(np.int32) - np.int32(0x3F3504F3)) >> 23
+    f = (scaled.view(np.int32) - (exponent << 23)).view(F) - F(1)
+    e, square = (exponent - np.where(is_small, 23, 0)).astype(F), f * f
+    small = fused(square, F(-0.5), fused(e, F(-2.12194440e-4), polynomial(LOG, f) * f * square))
+    result = fused(e, F(0.693359375), f + small)
+    result = np.where(np.isinf(x), x, np.where(x == 0, F(-np.inf), result))
+    return np.where((x < 0) | np.isnan(x), F(np.nan), result)
+
+
+def product(left, right, first):
+    """Each number is one sum in the order of the inner width."""
+    total = np.broadcast_to(first, (len(left), right.shape[1]))
+    for k in range(left.shape[1]):
+        total = fused(left[:, k, None], right[None, k], total)
+    return total
+
+
+def sixteen_sums(first, second):
+    """The sum over the last axis of products, in sixteen partial sums that are added in halves."""
+    padded = -(-first.shape[-1] // 16) * 16
+    wide = [np.zeros((*first.shape[:-1], padded), F) for _ in range(2)]
+    wide[0][..., : first.shape[-1]], wide[1][..., : first.shape[-1]] = first, second
+    total = np.zeros((*first.shape[:-1], 16), F)
+    for place in range(0, padded, 16):
+        total = fused(wide[0][..., place : place + 16], wide[1][..., place : place + 16], total)
+    for half in (8, 4, 2, 1):
+        total = total[..., :half] + total[..., half : 2 * half]
+    return total[..., 0]
+
+
+def row_mean(first, second):
+    return (sixteen_sums(first, second) / F(first.shape[-1]))[:, None]
+
+
+class Network:
+    """A perceptron with parameters in one vector, as functions/nn/shape.py has them."""
+
+    def __init__(self, widths, flat, is_tanh, has_norms):
+        self.is_tanh, self.layers, self.norms = is_tanh, [], []
+        for width, out in itertools.pairwise(widths):
+            weights, flat = flat[: width * out].reshape(width, out), flat[width * out :]
+            self.layers.append((weights, flat[:out]))
+            flat = flat[out:]
+        for out in widths[1:-1] if has_norms else ():
+            self.norms.append((flat[:out], flat[out : 2 * out]))
+            flat = flat[2 * out :]
+
+    def forward(self, x):
+        self.units, self.normed = [x], []
+        for place, (weights, bias) in enumerate(self.layers):
+            x = product(x, weights, bias)
+            if place + 1 < len(self.layers):
+                x = self.activate(self.normalise(x, place) if self.norms else x)
+            self.units.append(x)
+        return x
+
+    def normalise(self, x, place):
+        centred = x - row_mean(x, np.ones_like(x))
+        inverse = F(1) / np.sqrt(row_mean(centred, centred) + F(1e-5))
+        self.normed.append((centred * inverse, inverse))
+        return fused(centred * inverse, *self.norms[place])
+
+    def activate(self, x):
+        return tanh(x) if self.is_tanh else np.where(x < 0, F(0), x)
+
+    def backward(self, slopes):
+        """The gradient of all parameters."""
+        parts, of_norms = [], []
+        for place in reversed(range(len(self.layers))):
+            units = self.units[place]
+            bias = product(np.ones((1, len(slopes)), F), slopes, F(0))
+            parts[:0] = [product(units.T, slopes, F(0)).ravel(), bias.ravel()]
+            if place == 0:
+                break
+            slopes = product(slopes, self.layers[place][0].T, F(0))
+            slopes = slopes * (fused(-units, units, F(1)) if self.is_tanh else np.where(units > 0, F(1), F(0)))
+            if self.norms:
+                slopes, gain, shift = self.normalise_back(slopes, place - 1)
+                of_norms[:0] = [gain, shift]
+        return np.concatenate(parts + of_norms)
+
+    def normalise_back(self, slopes, place):
+        centred, inverse = self.normed[place]
+        gain = shift = np.zeros(slopes.shape[1], F)
+        for row, normed in zip(slopes, centred, strict=True):
+            gain, shift = fused(row, normed, gain), row + shift
+        slopes = slopes * self.norms[place][0]
+        along, mean = row_mean(slopes, centred), row_mean(slopes, np.ones_like(slopes))
+        return fused(-centred, along, slopes - mean) * inverse, gain, shift
+
+
+def power(base, exponent):
+    result = 1.0
+    while exponent:
+        if exponent & 1:
+            result *= base
+        exponent, base = exponent >> 1, base * base
+    return result
+
+
+def step(vectors, steps, lr, epsilon, most):
+    """A step of Adam in place; returns the gradient's norm."""
+    parameters, first, second, gradient = vectors
+    norm = np.sqrt(sixteen_sums(gradient, gradient))
+    slope = gradient * F(most / (float(norm) + 1e-6) if norm > most else 1)
+    first[:] = fused(F(1 - 0.9), slope, first * F(0.9))
+    second[:] = fused(slope * slope, F(1 - 0.999), second * F(0.999))
+    spread, size = F(np.sqrt(1 - power(0.999, steps))), F(lr / (1 - power(0.9, steps)))
+    parameters -= first / (np.sqrt(second) / spread + F(epsilon)) * size
+    return float(norm)
+
+
+def log_total(planes):
+    """Logits [actions, rows] less the largest, the sums of their exponentials up to each, and the logarithm of all."""
+    highest = planes[0]
+    for plane in planes[1:]:
+        highest = np.where(plane > highest, plane, highest)
+    shifted, total, sums = planes - highest, np.zeros(planes.shape[1], F), []
+    for plane in shifted:
+        total = total + exp(plane)
+        sums.append(total)
+    return shifted, np.array(sums), log(total)
+
+
+def policy_loss(logits, actions, old, advantage, legal, clip, entropy_weight):
+    shifted, _, log_sum = log_total(np.where(legal, logits, F(-1e9)).T)
+    log_p = shifted - log_sum
+    p, negative_entropy = exp(log_p), np.zeros(len(logits), F)
+    for probability, plane in zip(p, log_p, strict=True):
+        negative_entropy = fused(probability, plane, negative_entropy)
+    taken = np.arange(len(log_p))[:, None] == actions
+    log_ratio = log_p[actions, np.arange(len(logits))] - old
+    ratio = exp(log_ratio)
+    overshoots = np.where(advantage >= 0, ratio > F(1) + clip, ratio < F(1) - clip)
+    weight = np.where(overshoots, F(0), -(advantage * ratio))
+    slopes = fused(log_p - negative_entropy, entropy_weight, -weight) * p
+    slopes = np.where(taken, slopes + weight, slopes) / F(len(logits))
+    clipped = np.where(ratio < F(1) - clip, F(1) - clip, np.where(ratio > F(1) + clip, F(1) + clip, ratio)) * advantage
+    surrogate = np.where(ratio * advantage < clipped, ratio * advantage, clipped)
+    metrics = [-negative_entropy, (np.abs(ratio - F(1)) > clip).astype(F), (ratio - F(1)) - log_ratio]
+    return slopes.T, -sum(surrogate.tolist()), metrics
+
+
+def huber(error, slope):
+    return slope * (error - F(0.5) * slope)
+
+
+def cut(number, most):
+    return np.where(number > most, most, np.where(number < -most, -most, number))
+
+
+def value_loss(values, old, targets, clip, delta):
+    change, free = values - old, values - targets
+    clipped = (old + cut(change, clip)) - targets
+    slope = np.where((np.abs(free) < np.abs(clipped)) & (cut(change, clip) != change), F(0), cut(free, delta))
+    losses = np.maximum(huber(free, cut(free, delta)), huber(clipped, cut(clipped, delta)))
+    return (slope / F(len(values)))[:, None], sum(losses.tolist())
+
+
+def trained(widths, is_policy, given):
+    flat = known.drawn(f"parameters {widths}", known.parameters(widths, is_policy)) * F(0.5)
+    vectors = [flat, *np.zeros((3, flat.size), F)]
+    metrics, losses, norms = np.zeros((3, known.ROWS), F), [], []
+    for index, (start, end) in enumerate(zip(known.BOUNDS[:-1], known.BOUNDS[1:], strict=True)):
+        rows = given["order"][start:end]
+        network = Network(widths, vectors[0], is_policy, is_policy)
+        outputs = network.forward(given["inputs"][rows])
+        others = (array[rows] for name, array in given.items() if name not in ("inputs", "order"))
+        if is_policy:
+            slopes, loss, metrics[:, start:end] = policy_loss(outputs, *others, F(0.2), F(0.01))
+        else:
+            slopes, loss = value_loss(outputs[:, 0], *others, F(0.2), F(1.5))
+        vectors[3][:] = network.backward(slopes)
+        losses.append(loss / len(rows))
+        norms.append(step(vectors, index + 1, 1e-2, 1e-5, 0.5))
+    return [*vectors, metrics, np.array(losses), np.array(norms)]
+
+
+def acting():
+    flat, seen, uniforms = known.acting_inputs()
+    network = Network(known.ACTING, flat, False, False)
+    outputs = network.forward(seen)
+    shifted, sums, log_sum = log_total(outputs.T)
+    choices = (sums[:-1] <= uniforms * sums[-1]).sum(axis=0)
+    log_p = shifted[choices, np.arange(known.ROWS)] - log_sum
+    network.forward(seen[:3])
+    gradient = network.backward(known.drawn("slopes", known.ROWS, known.ACTING[-1])[:3])
+    return [outputs, choices, log_p, outputs, gradient]
+
+
+def steps():
+    vectors, counts, settings = known.step_inputs()
+    norms = [step(vectors, count + 1, *settings) for count in counts]
+    return [*vectors, np.array(norms)]
+
+
+def physics():
+    world = known.world_inputs()
+    for _ in range(known.STEPS):
+        advance(*world.values())
+    return [exact_world.exp(known.exponents()), *world.values()]
+
+
+def advance(position, velocity, force, relative, squares, distance):
+    for first, second, reach in zip(known.FIRST, known.SECOND, known.REACH, strict=True):
+        apart = distance[first, second]
+        strength = (reach - apart) / 1e-3
+        exact_world.softplus(strength)
+        push = relative[first, second] * 1e2 / apart * (strength * 1e-3)
+        force[first] -= push
+        if second < known.AGENTS:
+            force[second] += push
+    position[: known.AGENTS] += velocity * 0.1
+    velocity[:] = velocity * 0.75 + force * 0.1
+    speed, most = np.sqrt(velocity[:, 0] * velocity[:, 0] + velocity[:, 1] * velocity[:, 1]), known.MOST_SPEED[:, None]
+    slowed = velocity / speed[:, None] * most[:, None]
+    velocity[:] = np.where((speed > most)[:, None], slowed, velocity)
+    relative[:] = position - position[: known.AGENTS, None]
+    squares[:] = relative * relative
+    distance[:] = np.sqrt(squares[:, :, 0] + squares[:, :, 1])
+
+
+ANSWERS = {
+    "exp, log and tanh": lambda: [function(known.special()) for function in (exp, log, tanh)],
+    "acting": acting,
+    "Adam's steps": steps,
+    "the training of policies": lambda: trained(known.POLICY, True, known.policy_inputs()),
+    "the training of critics": lambda: trained(known.CRITIC, False, known.critic_inputs()),
+    "physics": physics,
+}

@@ -1,0 +1,93 @@
+"""Random calls of a library of kernels, with numbers that round, overflow, vanish or are none."""
+
+from ctypes import byref
+
+import numpy as np
+from fuzzed_arrays import SPECIAL
+
+from functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
+from functions.native.known_answers import Room, parameters
+
+WIDTHS = (1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70)
+
+
+def answers(library, seed):
+    """What a call by this seed comes to."""
+    rng = np.random.default_rng(seed)
+    return [elementary, physics, acting, training, training][seed % 5](library, rng)
+
+
+def numbers(rng, *shape):
+    array = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 2)).astype(np.float32)
+    share = rng.choice([0, 0, 0.02])
+    return np.where(rng.random(shape) < share, rng.choice(SPECIAL, shape), array)
+
+
+def address(array):
+    return array.ctypes.data
+
+
+def elementary(library, rng):
+    array = rng.integers(2**32, size=rng.integers(1, 200), dtype=np.uint32).view(np.float32).copy()
+    library.elementwise(int(rng.integers(3)), address(array), array.size)
+    doubles = rng.uniform(-700, 700, 50)
+    library.doubles_exp(address(doubles), doubles.size)
+    return [array, doubles]
+
+
+def physics(library, rng):
+    agents, others, envs = (int(rng.integers(1, 5)), int(rng.integers(0, 4)), int(rng.integers(1, 30)))
+    rows = agents + others
+    pairs = [(a, b) for a in range(agents) for b in range(a + 1, rows)]
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    position, velocity, force = (rng.standard_normal((count, 2, envs)) for count in (rows, agents, agents))
+    relative, squares = np.zeros((2, agents, rows, 2, envs))
+    distance, most = np.ones((agents, rows, envs)), rng.choice([np.inf, 0.5, 1.3], agents)
+    reach, strength = rng.uniform(0.1, 1, len(pairs)), np.zeros(envs)
+    arrays = (position, velocity, force, relative, squares, distance, most, reach, first, second, strength)
+    fields = WorldFields(agents, rows, envs, 0, agents, len(pairs), *map(address, arrays))
+    for _ in range(3):
+        library.world_advance(byref(fields))
+    return [*arrays[:6]]
+
+
+def shape(rng):
+    widths = tuple(int(width) for width in rng.choice(WIDTHS, rng.integers(2, 5)))
+    return widths, (int(rng.integers(2)), bool(rng.integers(2)))
+
+
+def acting(library, rng):
+    widths, kind = shape(rng)
+    rows, flat = int(rng.integers(1, 120)), numbers(rng, parameters(widths, kind[1]))
+    seen, uniforms = numbers(rng, rows, widths[0]), rng.random(rows, np.float32)
+    outputs, gradient = np.zeros((rows, widths[-1]), np.float32), np.zeros_like(flat)
+    choices, log_p = np.zeros(rows, np.int64), np.zeros(rows, np.float32)
+    planes, room = np.zeros((widths[-1], 2, 16), np.float32), Room(library, widths, kind, rows, True)
+    library.network_forward(room.fields, address(flat), address(seen), rows, address(outputs))
+    places = map(address, (planes, choices, log_p))
+    library.choices_draw(address(outputs), address(uniforms), rows, widths[-1], *places)
+    slopes = numbers(rng, rows, widths[-1])
+    library.network_backward(room.fields, address(slopes), rows, address(gradient))
+    return [outputs, choices, log_p, gradient]
+
+
+def training(library, rng):
+    widths, kind = shape(rng)
+    is_policy = bool(rng.integers(2))
+    widths = widths if is_policy else (*widths[:-1], 1)
+    rows, size = int(rng.integers(2, 120)), parameters(widths, kind[1])
+    vectors = [numbers(rng, size) / 3, *np.zeros((3, size), np.float32)]
+    bounds = np.unique([0, *rng.integers(1, rows, 3), rows])
+    metrics, losses, norms = np.zeros((3, rows), np.float32), np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
+    inputs, order, first, second = numbers(rng, rows, widths[0]), rng.permutation(rows), *numbers(rng, 2, rows)
+    actions, legal = rng.integers(widths[-1], size=rows), (rng.random((rows, widths[-1])) < 0.8)
+    adam = AdamFields(*map(address, vectors), size, int(rng.integers(1000)), 1e-2, 1e-5, float(rng.choice([0.5, 10])))
+    passes = PassesFields(
+        *map(address, (inputs, order, bounds)), len(bounds) - 1, *map(address, (metrics, losses, norms))
+    )
+    policy = PolicyRowsFields(*map(address, (actions, first, second, legal)), 0.2, 0.01)
+    critic = ValueRowsFields(address(first), address(second), 0.2, 1.0)
+    room = Room(library, widths, kind, rows, True)
+    both = (byref(policy), None) if is_policy else (None, byref(critic))
+    library.network_train(room.fields, byref(adam), byref(passes), *both)
+    return [*vectors, metrics, losses, norms]

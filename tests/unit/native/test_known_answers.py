@@ -1,0 +1,211 @@
+"""Kernels are loaded only if they compute as IEEE 754 says and are the bytes that a compiler wrote."""
+
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+
+import exact_kernels
+import numpy as np
+import pytest
+import random_calls
+from built_kernels import needs_kernels
+from c_programs import needs_compiler
+
+from functions.errors import MissingExtra
+from functions.isolation.arithmetic import ARITHMETIC
+from functions.native.interface import KERNELS, open_library
+from functions.native.kernels import kernels
+from functions.native.known_answers import KINDS, sum_of, wrong_answers
+from functions.native.libraries import LibraryFault, load
+from functions.native.variants import SOURCE, VARIANTS, library_name, record_of, sources_digest
+from infra.packaging import kernel_build
+
+NAMES = [library_name(variant) for variant in VARIANTS.get(platform.machine(), ())]
+# Each of what GCC means by fast floats, and what else changes numbers.
+FAST = [
+    "-ffast-math",
+    "-Ofast",
+    "-funsafe-math-optimizations",
+    "-fassociative-math -fno-signed-zeros -fno-trapping-math",
+    "-freciprocal-math",
+    "-ffinite-math-only",
+    "-fno-signed-zeros",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fsingle-precision-constant",
+    "-fexcess-precision=fast",
+    "-frounding-math",
+]
+FAST_ON_X86 = ["-mfpmath=387", "-mrecip -ffast-math", "-mpc32"]
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A copy of the kernels that were compiled here, with their sources and records."""
+    for file in SOURCE.parent.iterdir():
+        if file.suffix in (".c", ".h", ".so", ".sha256"):
+            shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def wrapper(path, *flags):
+    """A compiler whose floats are fast whatever it is told."""
+    path.write_text(f'#!/bin/sh\nexec {kernel_build.compiler()[0]} "$@" {" ".join(flags)}\n')
+    path.chmod(0o755)
+    return [str(path)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_known_answers_are_those_of_exact_arithmetic(kind):
+    _, right = KINDS[kind]
+    with np.errstate(all="ignore"):
+        assert sum_of(exact_kernels.ANSWERS[kind]()) == right
+
+
+def test_the_exact_arithmetic_rounds_a_fused_product_and_sum_once():
+    rng = np.random.default_rng(1)
+    exponents = rng.integers(-20, 20, (3, 300)).astype(np.int32)
+    a, b, c = np.ldexp(rng.standard_normal((3, 300)).astype(np.float32), exponents)
+    c[:150] = -a[:150] * b[:150]  # what is left is the product's own rounding
+    for *factors, result in zip(a.tolist(), b.tolist(), c.tolist(), exact_kernels.fused(a, b, c).tolist(), strict=True):
+        exact = Fraction(factors[0]) * Fraction(factors[1]) + Fraction(factors[2])
+        neighbours = (np.nextafter(np.float32(result), np.float32(way)) for way in (-np.inf, np.inf))
+        assert all(abs(exact - Fraction(result)) <= abs(exact - Fraction(float(other))) for other in neighbours)
+
+
+@needs_kernels
+def test_every_library_of_this_machine_gives_the_known_answers_and_those_of_the_others():
+    libraries = [library for name in NAMES if (library := load(SOURCE.with_name(name), sources_digest(SOURCE.parent)))]
+    assert libraries and not any(map(wrong_answers, libraries))
+    with np.errstate(all="ignore"):
+        for seed in range(20):
+            assert len({sum_of(random_calls.answers(library, seed)) for library in libraries}) == 1
+
+
+@needs_kernels
+@pytest.mark.parametrize("registers", ["round", "flush"])
+def test_how_a_process_rounds_neither_changes_the_answers_nor_is_changed(registers):
+    before = ARITHMETIC.read()
+    if not before:
+        pytest.skip("the layout of this machine's registers is not known")
+    mask = {"x86_64": {"round": 0x6000, "flush": 0x8040}, "aarch64": {"round": 0xC00000, "flush": 1 << 24}}
+    changed = (*before[:-1], before[-1] | mask[platform.machine()][registers])
+    ARITHMETIC.write(changed)
+    try:
+        library = load(SOURCE.with_name(kernels()._name.rpartition("/")[2]), sources_digest(SOURCE.parent))
+        assert library and ARITHMETIC.read() == changed
+    finally:
+        ARITHMETIC.write(before)
+
+
+@needs_compiler
+def test_a_library_with_other_answers_is_refused_and_its_compiler_is_named(tmp_path):
+    """This one has all functions, and none does anything."""
+    answers = {"sources": "SOURCES", "runs_here": "1", "compiler": '(long)"version 7"'}
+    functions = [f"long {name}(void) {{ return {answers.get(name, '0')}; }}\n" for name in KERNELS]
+    (tmp_path / SOURCE.name).write_text("#pragma GCC visibility push(default)\n" + "".join(functions))
+    files, fault = kernel_build.build(tmp_path, command=wrapper(tmp_path / "hasty", "-w"))
+    assert not fault
+    with pytest.raises(LibraryFault) as error:
+        load(files[0], 0)
+    assert str(error.value).startswith(
+        f"{NAMES[0]} is refused: compiled by {tmp_path}/hasty (version 7), it computes exp"
+    )
+    with pytest.raises(
+        MissingExtra, match=f"engine=native: {NAMES[0]} is refused: .*; install marless again with another"
+    ):
+        kernels(tmp_path)
+
+
+@needs_kernels
+def test_a_library_that_was_cut_short_or_changed_is_refused_before_it_is_loaded(installed):
+    rnd, path = random.Random(1), installed / kernels()._name.rpartition("/")[2]
+    whole = path.read_bytes()
+    lengths = [0, 1, 64, 4096, len(whole) - 1, *(rnd.randrange(len(whole)) for _ in range(20))]
+    changed = [whole[:length] for length in lengths] + [whole + b"\0", os.urandom(len(whole))]
+    for _ in range(100):
+        place, flipped = rnd.randrange(len(whole)), bytearray(whole)
+        flipped[place] ^= 1 << rnd.randrange(8)
+        changed.append(bytes(flipped))
+    for content in changed:
+        path.write_bytes(content)
+        with pytest.raises(LibraryFault, match=f"{path.name} is refused: it is not the library that was compiled"):
+            load(path, 0)
+
+
+@needs_kernels
+@pytest.mark.parametrize("text", [None, b"", b"\xff", b"0", b"one two three\n"])
+def test_a_library_without_its_record_is_refused(installed, text):
+    path = installed / kernels()._name.rpartition("/")[2]
+    record_of(path).unlink()
+    if text is not None:
+        record_of(path).write_bytes(text)
+    with pytest.raises(LibraryFault, match=f"whose hash is in {record_of(path).name}"):
+        load(path, 0)
+
+
+@needs_kernels
+def test_a_process_with_a_cut_library_goes_on_without_kernels(installed):
+    """Without a look at the file the system ends a process that reads what is missing."""
+    for path in installed.glob("*.so"):
+        os.truncate(path, path.stat().st_size // 2)
+    program = (
+        f"from pathlib import Path\nfrom functions.native.kernels import kernels\nkernels(Path({str(installed)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("functions.errors.MissingExtra: ")
+
+
+def require_same_or_refused(folder, *flags):
+    """Compiles with flags that come last; each library comes to the same answers as ours, or is refused."""
+    folder.mkdir()
+    for file in SOURCE.parent.glob("*.[ch]"):
+        shutil.copy(file, folder)
+    before = ARITHMETIC.read()
+    files, fault = kernel_build.build(folder, command=wrapper(folder / "hasty", *flags))
+    if fault:
+        assert "failed" in fault and not files
+        return
+    for path in files[::2]:
+        try:
+            library = load(path, sources_digest(folder))
+        except LibraryFault as error:
+            assert "hasty" in str(error) and ARITHMETIC.read() == before
+            continue
+        assert ARITHMETIC.read() == before
+        if library is None:  # for another processor
+            continue
+        with np.errstate(all="ignore"):
+            for seed in range(500):
+                expected = sum_of(random_calls.answers(kernels(), seed))
+                assert sum_of(random_calls.answers(library, seed)) == expected, (flags, seed)
+
+
+@pytest.mark.conformance
+@needs_compiler
+@pytest.mark.parametrize("flags", FAST + FAST_ON_X86 * (platform.machine() == "x86_64"))
+def test_each_kind_of_fast_floats_is_refused_or_changes_nothing(tmp_path, flags):
+    require_same_or_refused(tmp_path / "sources", *flags.split())
+
+
+@pytest.mark.conformance
+@needs_compiler
+@pytest.mark.parametrize("seed", range(8))
+def test_random_sets_of_unsafe_flags_are_refused_or_change_nothing(tmp_path, seed):
+    rnd = random.Random(seed)
+    flags = " ".join(rnd.sample(FAST, rnd.randint(2, 6))).split()
+    require_same_or_refused(tmp_path / "sources", rnd.choice(["-O0", "-O1", "-O2", "-O3"]), *flags)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiler_whose_floats_are_fast_by_default_compiles_exact_kernels(tmp_path):
+    for file in SOURCE.parent.glob("*.[ch]"):
+        shutil.copy(file, tmp_path)
+    files, fault = kernel_build.build(tmp_path, command=[*kernel_build.compiler(), "-ffast-math", "-ffinite-math-only"])
+    assert fault == "" and not wrong_answers(open_library(files[2]))
+    assert kernels(tmp_path).runs_here()
