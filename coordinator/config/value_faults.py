@@ -51,6 +51,8 @@ _EXAMPLES: Mapping[str, Any] = {
     "resources.NAME.rate": "600/min",
     "resources.NAME.serve": "my_judge:grade",
     "resources.NAME.until": "bestmove",
+    "resources.NAME.ready": "readyok",
+    "resources.NAME.ping": "isready",
     "scaling.min_rollouts": 1,
     "scaling.priced_as": "fused",
     "sharing.groups": [["agent_0", "agent_1"]],

@@ -24,8 +24,10 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What a resource may be called: a part of keys, of variables and of functions' names."""
 SOURCES = ("serve", "command", "http")
 """The settings of which one says what answers."""
-# What an answer follows from.
-_IDENTITY = (*SOURCES, "until", "sandbox")
+# What an answer follows from. Settings of the second group count where they are set.
+_IDENTITY, _IDENTITY_IF_SET = (*SOURCES, "until", "sandbox"), ("ready", "ping", "tagged")
+# The settings of a program that name the beginning of a line, or a line.
+_LINES = ("until", "ready", "ping")
 _TOKEN = "MARLESS_RESOURCE_", "_TOKEN"
 DIAL_IN_TOKEN = "MARLESS_TOKEN"
 """The variable with the token that a driver and workers of other machines share."""
@@ -42,15 +44,22 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     serve: Annotated[str, Meta(description="package.module:function, which takes a question and returns an answer")] = (
         ""
     )
-    command: Annotated[str, Meta(description="a program that is kept running and answers lines, such as stockfish")] = (
-        ""
-    )
+    command: Annotated[str, Meta(description="a program that answers lines, such as stockfish")] = ""
     http: Annotated[
         str, Meta(description="address of a service: a question is the body of a POST, the answer its body")
     ] = ""
     until: Annotated[
         str, Meta(description="command: the answer ends with the first line that starts so; default: it is one line")
     ] = ""
+    ready: Annotated[
+        str, Meta(description="command: it is asked after the first line that starts so; default: at once")
+    ] = ""
+    ping: Annotated[
+        str, Meta(description="command: it is kept running, and a line that starts with `ready` answers this line")
+    ] = ""
+    tagged: Annotated[
+        bool, Meta(description="command: it is kept running, and repeats the first word of a question in its answer")
+    ] = False
     slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES, description="actions at once, over all runs of a study")] = 1
     cores: Annotated[tuple[Cores, Cores], Meta(description="the least and the most cores of one action")] = (1, 1)
     rate: Annotated[str, Meta(description="the most actions that start in a time, such as 600/min; default: any")] = ""
@@ -104,8 +113,7 @@ def _source_faults(resource: Resource) -> Iterator[str]:
         yield f"serve = {resource.serve!r} names no function: write package.module:function"
     if resource.command and not _words(resource.command):
         yield f"command = {resource.command!r} is no command line"
-    if resource.until and not resource.command:
-        yield "until says where the answer of a command ends; leave it out"
+    yield from _line_faults(resource)
     if resource.http and (problem := _address_fault(resource.http)):
         yield f"http: {problem}"
     if resource.command and resource.cores[0] != resource.cores[1]:
@@ -114,6 +122,21 @@ def _source_faults(resource: Resource) -> Iterator[str]:
         yield "cores: a service computes elsewhere; leave it out"
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
+
+
+def _line_faults(resource: Resource) -> Iterator[str]:
+    """Say why a program cannot be spoken to with these settings."""
+    lines = {name: getattr(resource, name) for name in _LINES if getattr(resource, name)}
+    for name in [*lines, *(["tagged"] if resource.tagged else [])]:
+        if not resource.command:
+            yield f"{name} says how a command is spoken to; leave it out"
+        if resource.tagged and lines:
+            yield f"tagged: the answer is a line with the word of its question; leave out {', '.join(lines)}"
+    for name, text in lines.items():
+        if "".join(text.splitlines()) != text:
+            yield f"{name} = {text!r} has a line break; name the beginning of one line"
+    if resource.ping and not resource.ready:
+        yield "ping: set ready to the beginning of the line that answers it"
 
 
 def _words(command: str) -> list[str]:
@@ -138,5 +161,6 @@ def _address_fault(address: str) -> str:
 
 def identity(name: str, resource: Resource) -> str:
     """What answers follow from beside the question, as a SHA-256 in hexadecimal digits: the name, and what is asked."""
-    parts = (name, *(str(getattr(resource, part)) for part in _IDENTITY))
+    parts = [name, *(str(getattr(resource, part)) for part in _IDENTITY)]
+    parts += [f"{part} = {value}" for part in _IDENTITY_IF_SET if (value := getattr(resource, part))]
     return hashlib.sha256(to_json(parts)).hexdigest()

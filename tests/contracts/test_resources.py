@@ -203,9 +203,12 @@ def test_a_program_answers_up_to_the_line_that_ends_an_answer(call):
     assert call([b"a", b"b"], **settings) == [b"info a\nbestmove e4", b"info b\nbestmove e4"]
 
 
-def test_what_a_program_says_twice_is_no_answer_to_the_next_question(call):
+def test_what_a_program_says_twice_is_a_fault_of_one_line(call):
     code = "import sys\nfor line in sys.stdin: print(line + line, end='')"
-    assert call([b"a", b"b", b"c"], command=f'{PYTHON} -u -c "{code}"') == [b"a", b"b", b"c"]
+    with pytest.raises(
+        ResourceFault, match=r"^resource 'judge': it printed more than its answer, which ends with one line"
+    ):
+        call([b"a", b"b"], command=f'{PYTHON} -u -c "{code}"', attempts=1)
 
 
 def test_a_question_that_fills_pipes_both_ways_is_answered(call):
