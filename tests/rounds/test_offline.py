@@ -4,17 +4,22 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from commands import SMALL as SIGNAL
 from driver import train as drive
 
 from coordinator.config.loading import load
+from functions.encoding import from_json
+from functions.environments.base import EnvSpec
 from infra.local.file_storage import FileStorage
 from marless.backends.registry import backend
 from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target
 from marless.reports.journal import read
+from marless.runs.inputs.npz import opened_numbers
+from marless.runs.inputs.recorded_episodes import read_episodes
 from marless.runs.inputs.stored_inputs import store_inputs
 
 DYING = ("task.options.masked=true", "task.options.elimination=true", "task.agents=3", "task.options.mixed=true")
@@ -24,6 +29,12 @@ METHODS = {
     "iql": ("algorithm.name=iql", "algorithm.cql_alpha=1.0", *REPLAYED),
     "qmix": ("algorithm.name=qmix", "algorithm.cql_alpha=1.0", *REPLAYED, "scaling.rollouts=2"),
 }
+
+
+class Described(msgspec.Struct):
+    """What of dataset.json tells how to read the arrays."""
+
+    spec: EnvSpec
 
 
 @pytest.fixture
@@ -76,11 +87,40 @@ def test_the_sampled_return_is_that_of_the_recorded_episodes(dataset, marless):
     starts = data["episode_starts"]
     for agent in range(3):
         data[f"agent_{agent}/rewards"][:] = 0
-    data["agent_0/rewards"][starts[1:] - 1] = 3  # every episode returns 3
+    data["agent_0/rewards"][starts[:-1]] = 3  # every episode returns 3, in its first step
+    for agent in range(3):
+        data[f"agent_{agent}/rewards"][~data[f"agent_{agent}/alive"]] = 50
     np.savez(dataset / "episodes.npz", **data)
     assert marless.train("b", *DYING, "algorithm.name=bc", "offline.dataset=data").code == 0
     sampled = [line.return_mean for line in read(Path("runs/b/metrics.jsonl"))]
     assert len(sampled) == 4 and all(value == pytest.approx(3) for value in sampled)
+
+
+def test_numbers_of_an_agent_that_is_gone_mean_nothing(dataset):
+    spec = from_json((dataset / "dataset.json").read_bytes(), Described).spec
+    with opened_numbers(dataset / "episodes.npz") as numbers:
+        before = read_episodes(numbers, spec)
+    data = {name: array.copy() for name, array in np.load(dataset / "episodes.npz").items()}
+    ends = data["episode_starts"][1:] - 1
+    for name in spec.agents:
+        gone, terminated = ~data[f"{name}/alive"], data[f"{name}/terminations"]
+        left = gone[ends] | terminated[ends]
+        assert gone.any() and left.any()
+        for at, rows in (("", gone), ("final/", left)):
+            data[f"{at}{name}/observations"][rows] = np.nan
+            data[f"{at}{name}/masks"] = np.where(rows[:, None], 7, data[f"{at}{name}/masks"])
+        data[f"{name}/rewards"][gone] = np.inf
+        data[f"{name}/actions"][gone] = -9
+        data[f"{name}/terminations"] = terminated | gone
+    np.savez(dataset / "episodes.npz", **data)
+    with opened_numbers(dataset / "episodes.npz") as numbers:
+        after = read_episodes(numbers, spec)
+    for name, array in before.items():
+        if not name.endswith("/actions"):
+            np.testing.assert_array_equal(after[name], array, err_msg=name)
+            continue
+        alive = before[name.replace("actions", "alive")]
+        np.testing.assert_array_equal(after[name], np.where(alive, array, 0))
 
 
 def test_a_scripted_team_is_cloned(marless):

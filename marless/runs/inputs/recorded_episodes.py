@@ -1,6 +1,7 @@
 """The arrays of recorded episodes, checked against the spaces of their task and against the protocol of environments.
 
 What is learned from must be what was recorded: a number that a later step would round, cut off or overflow is refused.
+After an agent's termination its numbers mean nothing: they become zeros, and legal actions where they are none.
 """
 
 from collections.abc import Mapping
@@ -27,13 +28,16 @@ def read_episodes(numbers: Numbers, spec: EnvSpec) -> dict[str, NDArray[Any]]:
     starts = _starts(numbers)
     steps, episodes = int(starts[-1]), len(starts) - 1
     arrays = {STARTS: starts}
-    if spec.state_size:
-        arrays["state"] = _finite(numbers, "state", (steps, spec.state_size))
-        arrays[f"{FINAL}state"] = _finite(numbers, f"{FINAL}state", (episodes, spec.state_size))
+    all_gone, all_left = np.ones(steps, np.bool_), np.ones(episodes, np.bool_)
     for kind in spec.classes:
         for agent in kind.agents:
-            arrays |= _agent(numbers, spec.agents[agent], kind, steps, episodes, spec.masked)
-            _require_a_life(arrays, spec.agents[agent])
+            name = spec.agents[agent]
+            gone, left = _gone(numbers, name, starts)
+            arrays |= _agent(numbers, name, kind, {"": gone, FINAL: left}, spec.masked)
+            all_gone, all_left = all_gone & gone, all_left & left
+    if spec.state_size:
+        arrays["state"] = _finite(numbers, "state", spec.state_size, all_gone)
+        arrays[f"{FINAL}state"] = _finite(numbers, f"{FINAL}state", spec.state_size, all_left)
     return arrays
 
 
@@ -47,37 +51,58 @@ def _starts(numbers: Numbers) -> NDArray[np.int64]:
     return starts.astype(np.int64)
 
 
+def _gone(numbers: Numbers, name: str, starts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """In which steps an agent is gone ``[steps]``, and which episodes it left before their end ``[episodes]``.
+
+    Raises `ArrayFault` unless the agent is alive until it terminates, and then gone until the next episode.
+    """
+    alive, terminations = (_flags(numbers, f"{name}/{part}", (int(starts[-1]),)) for part in ("alive", "terminations"))
+    expected_alive = np.empty_like(alive)
+    expected_alive[1:] = alive[:-1] & ~terminations[:-1]
+    expected_alive[starts[:-1]] = True
+    if (alive != expected_alive).any():
+        step = int(np.argmax(alive != expected_alive))
+        raise ArrayFault(f"{name}/alive is {alive[step]} in step {step}, but {name}/terminations says otherwise")
+    ends = starts[1:] - 1
+    return ~alive, ~alive[ends] | terminations[ends]
+
+
 def _agent(
-    numbers: Numbers, name: str, kind: AgentClass, steps: int, episodes: int, has_masks: bool
+    numbers: Numbers, name: str, kind: AgentClass, gone: Mapping[str, NDArray[np.bool_]], has_masks: bool
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of one agent."""
-    rows = {"": steps, FINAL: episodes}
-    arrays = {}
-    for at, count in rows.items():
+    """The arrays of one agent; `gone` are the rows without it, of steps and of ends of episodes."""
+    arrays = {f"{name}/alive": ~gone[""]}
+    for at, rows in gone.items():
         key = f"{at}{name}/observations"
-        arrays[key] = _finite(numbers, key, (count, kind.observation_size))
+        arrays[key] = _finite(numbers, key, kind.observation_size, rows)
         if has_masks and not kind.continuous:
             key = f"{at}{name}/masks"
-            arrays[key] = _flags(numbers, key, (count, kind.actions))
-    arrays[f"{name}/rewards"] = _finite(numbers, f"{name}/rewards", (steps,))
-    for part in ("terminations", "alive"):
-        arrays[f"{name}/{part}"] = _flags(numbers, f"{name}/{part}", (steps,))
-    arrays[f"{name}/actions"] = _actions(numbers, f"{name}/actions", kind, steps)
+            arrays[key] = _flags(numbers, key, (len(rows), kind.actions), rows)
+    arrays[f"{name}/rewards"] = _finite(numbers, f"{name}/rewards", None, gone[""])
+    arrays[f"{name}/terminations"] = _flags(numbers, f"{name}/terminations", gone[""].shape) & ~gone[""]
+    arrays[f"{name}/actions"] = _actions(numbers, f"{name}/actions", kind, gone[""])
     if has_masks and not kind.continuous:
         _require_legal(arrays, name, kind)
     return arrays
 
 
-def _finite(numbers: Numbers, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Numbers that are finite in single precision, in which networks compute."""
-    array = numbers.read(name, shape)
+def _finite(numbers: Numbers, name: str, size: int | None, gone: NDArray[np.bool_]) -> NDArray[Any]:
+    """Numbers that are finite in single precision, in which networks compute, `size` or one in each row. Rows
+    that are `gone` become zeros."""
+    array = numbers.read(name, (len(gone),) if size is None else (len(gone), size))
+    array[gone] = 0
     if not (np.isfinite(array).all() and (np.abs(array.astype(np.float64)) <= LARGEST_FLOAT32).all()):
         raise ArrayFault(f"{name} holds what is not a number, or is none in float32")
     return array
 
 
-def _flags(numbers: Numbers, name: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _flags(
+    numbers: Numbers, name: str, shape: tuple[int, ...], gone: NDArray[np.bool_] | None = None
+) -> NDArray[np.bool_]:
+    """Numbers that are 0 or 1. Rows that are `gone` are all 1 if they hold other numbers, or no 1."""
     array = numbers.read(name, shape)
+    if gone is not None:
+        array[gone & ~(((array == 0) | (array == 1)).all(axis=1) & (array == 1).any(axis=1))] = 1
     if not ((array == 0) | (array == 1)).all():
         raise ArrayFault(f"{name} holds other numbers than 0 and 1")
     return array.astype(np.bool_)
@@ -88,22 +113,26 @@ def action_codec(kind: AgentClass) -> ActionCodec:
     return native_spaces.codec_of(kind, kind.name, last_action=False, masked=False).action
 
 
-def _actions(numbers: Numbers, name: str, kind: AgentClass, steps: int) -> NDArray[Any]:
-    """The environment's own actions, within the bounds of each number or the range of each choice."""
+def _actions(numbers: Numbers, name: str, kind: AgentClass, gone: NDArray[np.bool_]) -> NDArray[Any]:
+    """The environment's own actions, within the bounds of each number or the range of each choice.
+
+    Rows that are `gone` get the lowest action in place of a wrong action."""
     codec = action_codec(kind)
-    array = numbers.read(name, (steps, *codec.shape))
-    if not np.isfinite(array).all():
-        raise ArrayFault(f"{name} holds what is not a number")
-    flat = array.reshape(steps, -1).astype(np.float64)
+    array = numbers.read(name, (len(gone), *codec.shape))
+    flat = array.reshape(len(gone), -1).astype(np.float64)
     if kind.continuous:
         low, high = np.array(kind.low), np.array(kind.high)
-        room = _ROUNDING * (high / 2 - low / 2)
+        room, broken = _ROUNDING * (high / 2 - low / 2), np.zeros_like(flat, np.bool_)
     else:
         low = codec.start.reshape(-1).astype(np.float64)
-        high, room = low + np.array(codec.counts) - 1, np.zeros(len(low))
-        if (flat != np.floor(flat)).any():
-            raise ArrayFault(f"{name} holds choices that are no whole numbers")
-    if ((flat < low - room) | (flat > high + room)).any():
+        high, room, broken = low + np.array(codec.counts) - 1, np.zeros(len(low)), flat != np.floor(flat)
+    beyond = ~((flat >= low - room) & (flat <= high + room))
+    array[gone & (beyond | broken).any(axis=1)] = low.reshape(codec.shape)
+    if not np.isfinite(flat[~gone]).all():
+        raise ArrayFault(f"{name} holds what is not a number")
+    if broken[~gone].any():
+        raise ArrayFault(f"{name} holds choices that are no whole numbers")
+    if beyond[~gone].any():
         raise ArrayFault(f"{name} has values beyond {low.min():g} to {high.max():g}, or beyond those of their place")
     return array
 
@@ -118,17 +147,3 @@ def _require_legal(arrays: Arrays, name: str, kind: AgentClass) -> None:
     if (alive & ~legal).any():
         step = int(np.argmax(alive & ~legal))
         raise ArrayFault(f"{name}/actions has an action in step {step} that {name}/masks forbids")
-
-
-def _require_a_life(arrays: Arrays, name: str) -> None:
-    """Raises `ArrayFault` unless the agent is alive until it terminates, and then gone until the next episode."""
-    alive, terminations = arrays[f"{name}/alive"], arrays[f"{name}/terminations"]
-    expected_alive = np.empty_like(alive)
-    expected_alive[1:] = alive[:-1] & ~terminations[:-1]
-    expected_alive[arrays[STARTS][:-1]] = True
-    if (alive != expected_alive).any():
-        step = int(np.argmax(alive != expected_alive))
-        raise ArrayFault(f"{name}/alive is {alive[step]} in step {step}, but {name}/terminations says otherwise")
-    if (terminations & ~alive).any():
-        step = int(np.argmax(terminations & ~alive))
-        raise ArrayFault(f"{name}/terminations is True in step {step}, but {name}/alive says that it is gone")
