@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from functions.errors import BadRequest
-from functions.isolation.process_guard import settling
+from functions.isolation.process_guard import remark, settling
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 
 HEADS = 4
+# Channels of images: grey, grey with transparency, colours, colours with transparency.
+_COLOURS = (1, 2, 3, 4)
 # Channels of successive convolutions, each with half the sides of the one before until the sides are at most this.
 CHANNELS, SMALL = (16, 32, 64, 64), 8
 
@@ -30,6 +32,12 @@ class Cnn(nn.Module):
         if len(shape.observation) != 3:
             raise BadRequest(f"algorithm.network=cnn takes images [H, W, C], not {_sizes(shape)}; use mlp")
         height, width, channels = shape.observation
+        if height in _COLOURS and min(width, channels) > max(_COLOURS):
+            remark(
+                f"algorithm.network=cnn reads observations {_sizes(shape)} as images [height, width, channels], of"
+                f" {channels} channels; if the channels come first, have the environment return"
+                " np.moveaxis(image, 0, -1)"
+            )
         layers: list[nn.Module] = []
         for index, after in enumerate(CHANNELS):
             stride = 2 if max(height, width) > SMALL else 1

@@ -17,6 +17,7 @@ from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.ppo.gradient_sums import Term
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest, MissingExtra
+from functions.isolation.process_guard import ProcessGuard
 from functions.messages.team import Team
 from functions.nn import onnx_acting
 from functions.nn.shape import GRAPH, NetworkShape
@@ -298,3 +299,16 @@ def test_a_shape_comes_back_from_its_tensor():
     shape = NetworkShape(factory="cnn", observation=(5, 5, 2), rest=3, outputs=4, hidden=(8,), output_gain=0.01)
     assert NetworkShape.decode(shape.encode()) == shape
     assert shape.width == 50
+
+
+@pytest.mark.parametrize(("sizes", "says"), [((3, 12, 10), True), ((12, 10, 3), False), ((3, 3, 12), False)])
+def test_an_image_whose_channels_come_first_is_named(sizes, says):
+    with ProcessGuard("cnn") as guard:
+        BUILT_IN["cnn"](NetworkShape(factory="cnn", observation=sizes, rest=0, outputs=2, hidden=(8,), output_gain=1.0))
+    assert (
+        any(
+            f"[{sizes[0]}, {sizes[1]}, {sizes[2]}] as images [height, width, channels]" in line
+            for line in guard.remarks()
+        )
+        == says
+    )
