@@ -20,6 +20,8 @@ def picture(environment: VectorEnvironment) -> Picture:
     rendering = render(0)
     if isinstance(rendering, Scene):
         return scene_drawing.draw(rendering)
+    if rendering is None:
+        raise UserError("render(0) returned None, which is no picture")
     pixels = np.asarray(rendering)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         raise UserError(f"render(0) gave {pixels.dtype} {pixels.shape}; a picture is uint8 [H, W, 3]")

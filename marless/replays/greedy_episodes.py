@@ -25,7 +25,7 @@ _DRAWN_ELSEWHERE = dict.fromkeys(
     " and call its save_replay()",
 )
 # Environments of other packages that return pictures.
-_PICTURES_ON_REQUEST = ("pettingzoo:", "mamujoco/")
+_PICTURES_ON_REQUEST, _ASKED = ("pettingzoo:", "mamujoco/"), {"render_mode": "rgb_array"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stage:
     def __init__(self, team: TeamPolicy, seed: int) -> None:
         self._team, self._seed = team, seed
         with _fault_named_after(team.task):
-            self._environment = registry.make(_drawing(team.task), 1)
+            self._environment, self._refusal = _environment(team.task)
 
     @property
     def frame_ms(self) -> int:
@@ -60,7 +60,7 @@ class Stage:
 
         Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
         """
-        with _fault_named_after(self._team.task):
+        with _fault_named_after(self._team.task, self._refusal):
             yield from _episode(self._environment, self._team.player(1), self._seed, number)
 
     def close(self) -> None:
@@ -69,11 +69,12 @@ class Stage:
 
 
 @contextmanager
-def _fault_named_after(task: EnvTask) -> Iterator[None]:
+def _fault_named_after(task: EnvTask, refusal: str = "") -> Iterator[None]:
     try:
         yield
     except (BadRequest, EnvironmentFault, Unsupported, UserError) as error:
-        raise UserError(f"{task.name}: {error}") from error
+        text = str(error) if str(error).startswith(task.name) else f"{task.name}: {error}"
+        raise UserError(f"{text}; {refusal}" if refusal else text) from error
 
 
 def random_team(team: TeamPolicy) -> TeamPolicy:
@@ -83,14 +84,21 @@ def random_team(team: TeamPolicy) -> TeamPolicy:
     return TeamPolicy(TeamFile(task=team.task, spec=team.spec, team=nobody_learns), {})
 
 
-def _drawing(task: EnvTask) -> EnvTask:
-    """The task with pictures, where they have to be asked for; raises `UserError` for one that we do not draw."""
+def _environment(task: EnvTask) -> tuple[VectorEnvironment, str]:
+    """One environment, with pictures if they have to be asked for, and why its factory refused to be asked or ''.
+
+    Raises `UserError` for a task that we do not draw.
+    """
+    refusal = ""
     for prefix, reason in _DRAWN_ELSEWHERE.items():
         if task.name.startswith(prefix):
             raise UserError(reason)
     if task.name.startswith(_PICTURES_ON_REQUEST):
-        return msgspec.structs.replace(task, options=task.options | {"render_mode": "rgb_array"})
-    return task
+        try:
+            return registry.make(msgspec.structs.replace(task, options=task.options | _ASKED), 1), ""
+        except BadRequest as error:  # environments without this option may return pictures nevertheless
+            refusal = f"asked for pictures: {error}"
+    return registry.make(task, 1), refusal
 
 
 def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[Frame]:

@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from faulty_environments import Sound
 
 pytest.importorskip("PIL")
 
@@ -97,6 +98,34 @@ def test_frames_follow_what_the_environment_says_of_its_rate():
             rates.append(stage.frame_ms)
     # mpe2 plays at 10 frames a second, tic-tac-toe at one.
     assert rates == [80, 100, 1000]
+
+
+class Drawn(Sound):
+    """An environment that returns pictures and has no option `render_mode`."""
+
+    def render(self):
+        return np.full((2, 2, 3), self.steps, np.uint8)
+
+
+class Undrawn(Sound):
+    """It has no pictures."""
+
+    def render(self):
+        return None
+
+
+def test_an_environment_without_a_render_mode_shows_the_pictures_that_it_returns():
+    task = EnvTask(name=f"pettingzoo:{__name__}:Drawn")
+    (episode,) = play(team(task), 1, seed=1)
+    assert [frame.picture[0, 0, 0] for frame in episode] == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_environment_that_returns_no_pictures_is_one_line_that_says_what_was_asked():
+    task = EnvTask(name=f"pettingzoo:{__name__}:Undrawn")
+    with pytest.raises(UserError, match=r"^pettingzoo:\S+:Undrawn: render\(0\) returned None") as refused:
+        play(team(task), 1, seed=1)
+    assert "asked for pictures: " in str(refused.value) and "'render_mode'" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 class Still:
