@@ -9,13 +9,13 @@ numbers the combinations of an agent's several choices as one choice. `sides` li
 each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
 whose `reset` keeps state of the last episode: episodes must depend on the generator only (`marless.testing` checks it).
 
-`spaces` lists the supported observations and actions. Action masks are taken from observations of
-the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
-concatenated. Infos are not read, except for the masks of an `AECEnv`. Where an environment has a method
-`episode_metrics`, which returns numbers by name and is called when an episode has ended, they are the env metrics. A
-dead agent, also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are
-ignored, and it stays dead until the reset, even if `agents` still lists it; an agent that returns to `agents` within an
-episode is refused. The state is the environment's `state()`, zeros when no agent is alive.
+`spaces` lists the supported observations and actions. Action masks are entries "action_mask" of observations or of
+infos (see `masks`); masks of several choices are concatenated. Nothing else in infos is read. An error of `close` is a
+remark. Where an environment has a method `episode_metrics`, which returns numbers by name and is called when an episode
+has ended, they are the env metrics. A dead agent, also in `Step.final`, has zeros for observations and rewards and
+every action legal; its actions are ignored, and it stays dead until the reset, even if `agents` still lists it; an
+agent that returns to `agents` within an episode is refused. The state is the environment's `state()`, zeros when no
+agent is alive.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,7 @@ from functions.environments.pettingzoo.factory import build, factory_of
 from functions.environments.pettingzoo.global_state import state_encoder
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
+from functions.environments.pettingzoo.masks import MASK, FirstReset, lookalike
 from functions.environments.pettingzoo.turns import TurnEnvironment
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
@@ -69,7 +70,7 @@ def assemble(
         guards = []
         for number in range(num_envs):
             guard = Guard(f"{task.name}, copy {number}", build_one())
-            resources.callback(guard.call, "close")
+            resources.callback(guard.close)
             guards.append(guard)
         environment = PettingZooEnvironment(task, guards, build_one if _flag(task, "rebuild") else None, factory)
         resources.pop_all()
@@ -87,14 +88,16 @@ class PettingZooEnvironment:
         factory: Callable[..., Any] | None = None,
     ) -> None:
         """`rebuild` makes a new environment at every `reset`; None to keep them. `factory` made the environments."""
-        agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
+        first_reset = FirstReset(*guards[0].mappings("reset", guards[0].call("reset", seed=0), 2))
+        agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"), first_reset)
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
         first = guards[0].environment
         turns = isinstance(first, TurnEnvironment)
         horizon, source = horizon_of(task, first, first.game if turns else first, factory)
         # What a user should know of the task, '' for nothing.
-        self.remark = source and f"{task.name}: an episode has at most {horizon:,} steps ({source})"
+        length = source and f"an episode has at most {horizon:,} steps ({source})"
+        self.remark = _remark(task.name, length, agents, first_reset)
         state = state_encoder(guards[0])
         self.num_envs = len(guards)
         self.spec = _spec_of(task, agents, horizon, state.size if state is not None else 0, turns)
@@ -114,7 +117,7 @@ class PettingZooEnvironment:
         self.before_reset: Callable[[], None] | None = None
         self._resources = ExitStack()
         for guard in guards:
-            self._resources.callback(guard.call, "close")
+            self._resources.callback(guard.close)
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every environment; raises `EnvironmentFault` and `Unsupported`."""
@@ -122,7 +125,7 @@ class PettingZooEnvironment:
         if self._rebuild is not None:
             for guard in self._guards:
                 environment = self._rebuild()
-                guard.call("close")
+                guard.close()
                 guard.environment = environment
         observation = self._blank_observation()
         for copy in self._copies:
@@ -228,6 +231,19 @@ def _spec_of(task: EnvTask, agents: list[Agent], horizon: int, state_size: int, 
         keys=keys_of(agents),
         turns=turns,
     )
+
+
+def _remark(task: str, length: str, agents: list[Agent], first_reset: FirstReset) -> str:
+    """Where the longest episode was looked up, and an entry that sounds like a mask and is none."""
+    names = (
+        (agent, lookalike(agent.key, agent.codec.action.mask_size, first_reset)) for agent in agents if not agent.masked
+    )
+    masks = [
+        f"'{name}' of agent '{agent.name}' is not read as a mask of its actions; if it is one, name it '{MASK}'"
+        for agent, name in names
+        if name
+    ]
+    return f"{task}: {'; '.join(words)}" if (words := [*filter(None, [length, *masks[:1]])]) else ""
 
 
 def _flag(task: EnvTask, name: str) -> bool:

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 
 from functions.environments.base import AgentClass, Unsupported
 from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.masks import NO_RESET, FirstReset, Place, unmasked_space
 from functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.agent import AgentCodec
@@ -25,7 +26,7 @@ class Agent:
     observation_space: Any
     """The Gymnasium space of its observations, without the action mask."""
     action_space: Any
-    masked: bool
+    mask: Place
     spaces: AgentSpaces
     codec: AgentCodec
 
@@ -33,33 +34,34 @@ class Agent:
     def name(self) -> str:
         return str(self.key)
 
+    @property
+    def masked(self) -> bool:
+        return self.mask is not Place.NOWHERE
+
     def has_equal_spaces(self, other: "Agent") -> bool:
         """Whether both agents have equal spaces."""
         own_spaces = (self.observation_space, self.action_space, self.masked)
         return own_spaces == (other.observation_space, other.action_space, other.masked)
 
 
-def agents_of(task: str, guard: Guard, joint: bool) -> list[Agent]:
-    """All agents, in the order of `possible_agents`.
+def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO_RESET) -> list[Agent]:
+    """All agents, in the order of `possible_agents`; `shown` is what the first reset returned.
 
-    Raises what `observation_space_of` and `action_space_of` raise, and `Unsupported` for two names with equal texts.
-    `joint` numbers the combinations of several choices as one choice.
+    Raises what `observation_space_of`, `action_space_of` and `unmasked_space` raise, and `Unsupported` for two names
+    with equal texts. `joint` numbers the combinations of several choices as one choice.
     """
-    from gymnasium import spaces
-
     agents: list[Agent] = []
     for key in guard.environment.possible_agents:
-        space, action_space = guard.call("observation_space", key), guard.call("action_space", key)
-        masked = isinstance(space, spaces.Dict) and {*space.spaces} == {"observation", "action_mask"}
-        if masked:
-            space = space["observation"]
         who = f"{task}: agent '{key}'"
+        action_space = guard.space("action_space", key)
+        space, mask = unmasked_space(who, guard.space("observation_space", key), key, first_reset)
+        masked = mask is not Place.NOWHERE
         action_description = action_space_of(who, action_space, joint)
         joint_choice = joint and len(ActionCodec(to_builtins(action_description)).branches) > 1
         agent_spaces = AgentSpaces(
             observation_space_of(who, space), action_description, masked=masked, joint=joint_choice
         )
-        agent = Agent(key, space, action_space, masked, agent_spaces, AgentCodec(str(key), agent_spaces.plain()))
+        agent = Agent(key, space, action_space, mask, agent_spaces, AgentCodec(str(key), agent_spaces.plain()))
         if masked and agent.codec.action.continuous:
             raise Unsupported(f"{who} has an action_mask, but continuous actions")
         if duplicates := [other.key for other in agents if other.name == agent.name]:

@@ -14,7 +14,8 @@ import numpy as np
 from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.global_state import StateWriter
-from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.guard import FOREIGN_ERRORS, Guard
+from functions.environments.pettingzoo.masks import MASK, Place, has_mask
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.observations import ObservationCodec, is_finite
 
@@ -80,12 +81,12 @@ class EnvironmentCopy:
     def reset(self, seed: int, into: Observation) -> None:
         """Begins an episode; raises `EnvironmentFault` and `Unsupported`."""
         self._guard.steps = 0
-        observations, _ = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
+        observations, infos = self._guard.mappings("reset", self._guard.call("reset", seed=seed), 2)
         if len(self._live_agents) < len(self._agents):
             self._set_alive(np.ones(len(self._agents), dtype=np.bool_))
         self._gone_agents = set()
         self._check_first_agents()
-        self._write_observations("reset", observations, into)
+        self._write_observations("reset", observations, infos, into)
 
     def step(self, native_actions: list[Any], into: Observation, rewards: RewardArray) -> Transition | None:
         """Steps the alive agents; None if none of them terminated or was truncated.
@@ -98,7 +99,7 @@ class EnvironmentCopy:
         actions = {key: native_actions[kind][at[0]][at[1]] for key, kind, at, _, _ in self._live_agents}
         try:
             answer = guard.environment.step(actions)
-        except Exception as error:
+        except FOREIGN_ERRORS as error:
             raise guard.fault_of("step", error) from error
         guard.settle("step")
         ends = self._read_fast(answer, rewards)
@@ -108,7 +109,7 @@ class EnvironmentCopy:
             transition = self._end_all(terminated=ends[0])
         else:
             transition = None
-        self._write_observations("step", answer[0], into)
+        self._write_observations("step", answer[0], answer[4], into)
         return transition
 
     def _set_alive(self, alive: BoolArray) -> None:
@@ -219,23 +220,30 @@ class EnvironmentCopy:
             numbers[i] = self._guard.number("step", value, f"the {what} of agent '{agent.name}'")
         return numbers
 
-    def _write_observations(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
-        if not self._write_fast(observations, into):
+    def _write_observations(
+        self, method: str, observations: dict[Any, Any], infos: dict[Any, Any], into: Observation
+    ) -> None:
+        if not self._write_fast(observations, infos, into):
             for live_agent in self._live_agents:
-                self._write_observation(method, observations, live_agent, into)
+                self._write_observation(method, observations, infos, live_agent, into)
         # Once no agent is alive the state is not used, and many environments raise an error when asked for it.
         if self._state is not None and into.state is not None and self._alive_indices:
             self._state.write(into, len(self._alive_indices) == len(self._agents), into.state)
 
-    def _write_fast(self, observations: dict[Any, Any], into: Observation) -> bool:
+    def _write_fast(self, observations: dict[Any, Any], infos: dict[Any, Any], into: Observation) -> bool:
         """Writes observations; False if few checks cannot show that all are valid: they have to be written again."""
         values, masks = into.values, into.masks
         try:
             for key, kind, at, write, agent in self._live_agents:
-                observation = observations[key]
-                if masks is not None and agent.masked:
-                    masks[kind][at] = _read_mask_fast(agent.codec.action, observation["action_mask"])
-                    observation = observation["observation"]
+                observation, place = observations[key], agent.mask
+                if place is Place.NOWHERE or masks is None:
+                    if MASK in infos.get(key, ()) or (type(observation) is dict and MASK in observation):
+                        raise ValueError
+                else:
+                    entries = infos[key] if place is Place.INFO else observation
+                    masks[kind][at] = _read_mask_fast(agent.codec.action, entries[MASK])
+                    if place is Place.PAIR:
+                        observation = observation["observation"]
                 write(observation, values[kind], at)
             for kind in self._classes_to_check:
                 if not is_finite(values[kind][self._row]):
@@ -245,21 +253,48 @@ class EnvironmentCopy:
         return True
 
     def _write_observation(
-        self, method: str, observations: dict[Any, Any], live_agent: _AgentPlace, into: Observation
+        self,
+        method: str,
+        observations: dict[Any, Any],
+        infos: dict[Any, Any],
+        live_agent: _AgentPlace,
+        into: Observation,
     ) -> None:
         """Writes the observation of an agent with all checks."""
         key, kind, at, _, agent = live_agent
         observation = self._guard.entry(method, observations, key, "observation")
-        what = f"the observation of agent '{agent.name}'"
-        if agent.masked and into.masks is not None:
-            if not (isinstance(observation, dict) and {"observation", "action_mask"} <= observation.keys()):
-                raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
-            mask, observation = observation["action_mask"], observation["observation"]
-            with self._guard.space_errors(method):
-                legal = agent.codec.action.read_mask(mask, (), f"the action mask of agent '{agent.name}'")
-            into.masks[kind][at] = legal
+        mask = self._mask(method, agent, observation, infos.get(key))
+        if agent.mask is Place.PAIR:
+            observation = observation["observation"]
         with self._guard.space_errors(method):
+            if mask is not None and into.masks is not None:
+                legal = agent.codec.action.read_mask(mask, (), f"the action mask of agent '{agent.name}'")
+                into.masks[kind][at] = legal
+            what = f"the observation of agent '{agent.name}'"
             agent.codec.observation.write(observation, what, into.values[kind][at])
+
+    def _mask(self, method: str, agent: Agent, observation: Any, info: Any) -> Any:
+        """The agent's mask, None for an agent without masks. It must stand in the same place as in the first reset."""
+        if agent.mask is Place.NOWHERE:
+            if has_mask(observation) or has_mask(info):
+                raise self._guard.refusal(
+                    method, f"agent '{agent.name}' has an {MASK} now, but had none in the first reset: {_ALWAYS}"
+                )
+            return None
+        if agent.mask is Place.INFO:
+            if not has_mask(info):
+                raise self._guard.fault(
+                    method, f"the info of agent '{agent.name}' has no {MASK}, as it had in the first reset: {_ALWAYS}"
+                )
+            return info[MASK]
+        if not has_mask(observation) or (agent.mask is Place.PAIR and "observation" not in observation):
+            fault = "None" if observation is None else f"not a dictionary with its {MASK}"
+            raise self._guard.fault(method, f"the observation of agent '{agent.name}' is {fault}")
+        return observation[MASK]
+
+
+# The advice about masks that come and go.
+_ALWAYS = "return one in every reset and step, ones where every action is legal"
 
 
 def _as_bool(value: Any) -> bool:
@@ -271,7 +306,7 @@ def _as_bool(value: Any) -> bool:
 
 def _read_mask_fast(decoder: ActionCodec, mask: Any) -> Any:
     """The mask of an agent's actions; raises an error if few checks cannot show that the environment's is valid."""
-    if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu":
+    if mask.shape != (decoder.mask_size,) or mask.dtype.kind not in "biu" or mask.tobytes().strip(b"\0\1"):
         raise ValueError
     if len(decoder.choices) == 1:
         allows = any(mask.tobytes())

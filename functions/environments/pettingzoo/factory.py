@@ -8,12 +8,18 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from types import FunctionType, ModuleType
 from typing import Any
 
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
+from functions.environments.pettingzoo.guard import (
+    FOREIGN_ERRORS,
+    describe_error,
+    describe_error_with_location,
+    foreign_location,
+)
 from functions.environments.pettingzoo.turns import TurnEnvironment
 from functions.errors import MissingExtra
 from functions.named_code import refuse_standard, require_maker
@@ -61,7 +67,7 @@ def factory_of(name: str) -> Factory:
     module = module_of(name, match[1])
     try:
         factory = getattr(module, match[2], None)
-    except Exception as error:  # a package may raise for names that it no longer has
+    except FOREIGN_ERRORS as error:  # a package may raise for names that it no longer has
         raise ValueError(f"{name}: module '{match[1]}' refuses '{match[2]}': {describe_error(error)}") from error
     if callable(factory):
         try:
@@ -74,7 +80,7 @@ def factory_of(name: str) -> Factory:
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and "env" in vars(module):
         raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
     if factory is None:
-        factory = _submodule(match[1], match[2])
+        factory = _submodule(name, match[1], match[2])
     if isinstance(factory, ModuleType):
         offers = offer_of(factory) or offer_of(module)
         raise ValueError(f"{name}: '{match[1]}.{match[2]}' is a module and no factory{_listed(offers)}")
@@ -106,12 +112,10 @@ def _is_factory_of(package: str, value: Any) -> bool:
     return True
 
 
-def _submodule(package: str, name: str) -> ModuleType | None:
-    """The module of a package that nothing has imported yet; None where there is none that can be."""
-    try:
-        return import_module(f"{package}.{name}")
-    except Exception:
-        return None
+def _submodule(task: str, package: str, name: str) -> ModuleType | None:
+    """The module of a package that nothing has imported yet, None if there is none; raises what `module_of` raises."""
+    is_module = hasattr(sys.modules[package], "__path__") and find_spec(f"{package}.{name}")
+    return module_of(task, f"{package}.{name}") if is_module else None
 
 
 def _offer_without_factory(name: str) -> str:
@@ -160,7 +164,7 @@ def module_of(name: str, path: str) -> Any:
         return import_module(path)
     except ModuleNotFoundError as error:
         raise _package_error(name, error, path) from error
-    except Exception as error:
+    except FOREIGN_ERRORS as error:
         raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
 
 
@@ -210,7 +214,7 @@ def build(task: EnvTask, factory: Factory) -> Any:
         family = _FAMILY.match(getattr(factory, "__module__", ""))
         hint = f": pip install 'pettingzoo[{family[1]}]'" if family else ""
         raise MissingExtra(f"{task.name} lacks a package ({describe_error(error)}){hint}") from error
-    except Exception as error:
+    except FOREIGN_ERRORS as error:
         if options:
             raise ValueError(
                 f"{task.name}: the factory refuses task.options {options}: {describe_error(error)}"

@@ -3,7 +3,7 @@
 import math
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,13 +12,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.environments.spaces.observations import SpaceError, finite_numbers
-from functions.isolation.process_guard import ProcessChanged, settle
+from functions.isolation.process_guard import ProcessChanged, remark, settle
 from functions.text.redaction import redact
 
 _MAX_CHARACTERS = 400
 # Modules whose frames are not the location of an environment's error.
 _NOT_FOREIGN = {"functions", "numpy", *sys.stdlib_module_names}
 _SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
+# What code of others may raise; some packages end the process in `close`.
+FOREIGN_ERRORS = (Exception, SystemExit)
 
 
 class Guard:
@@ -31,13 +33,30 @@ class Guard:
 
     def call(self, method: str, *args: object, **keywords: object) -> Any:
         """What the environment's method returns; raises `EnvironmentFault` for any error of it."""
+        return self._run(method, lambda: getattr(self.environment, method)(*args, **keywords))
+
+    def space(self, name: str, key: object) -> Any:
+        """The agent's `observation_space` or `action_space`, see `space_of`; raises `EnvironmentFault`."""
+        return self._run(name, lambda: space_of(self.environment, name, key))
+
+    def _run(self, method: str, call: Callable[[], Any]) -> Any:
         try:
-            answer = getattr(self.environment, method)(*args, **keywords)
-        except Exception as error:
+            answer = call()
+        except FOREIGN_ERRORS as error:
             settle()
             raise self.fault_of(method, error) from error
         self.settle(method)
         return answer
+
+    def close(self) -> None:
+        """Closes the environment. Its error is a remark: nothing that was computed depends on it."""
+        try:
+            self.call("close")
+        except EnvironmentFault as fault:
+            if fault.__cause__ is None or isinstance(fault.__cause__, ProcessChanged):
+                raise
+            what = describe_error_with_location(fault.__cause__)
+            remark(f"{self._name}: close() of the environment failed, which changes no result: {what}")
 
     def settle(self, method: str) -> None:
         """Restores the process after a call of `method`, see `functions.isolation.process_guard.settle`."""
@@ -46,7 +65,7 @@ class Guard:
         except ProcessChanged as error:
             raise self.fault(method, str(error)) from error
 
-    def fault_of(self, method: str, error: Exception) -> EnvironmentFault:
+    def fault_of(self, method: str, error: BaseException) -> EnvironmentFault:
         """The fault of a method that raised `error`."""
         return self.fault(method, describe_error_with_location(error))
 
@@ -95,19 +114,35 @@ class Guard:
             raise self.fault(method, one_line(error)) from error
 
 
-def describe_error(error: Exception) -> str:
+def space_of(environment: Any, name: str, key: object) -> Any:
+    """The `observation_space` or `action_space` of agent `key`: what the method of this `name` returns.
+
+    RLlib's environments have attributes instead: one space for all agents, or a space per agent.
+    """
+    space = getattr(environment, name, None)
+    if space is None:
+        space = getattr(environment, f"{name}s", None)
+    if space is None or callable(space):
+        return getattr(environment, name)(key)
+    by_agent = getattr(space, "spaces", space)
+    return by_agent[key] if isinstance(by_agent, Mapping) and key in by_agent else space
+
+
+def describe_error(error: BaseException) -> str:
     """The error in one line."""
-    return f"{type(error).__name__}: {' '.join(redact(str(error)).split())}"
+    name = "SystemExit, which ends a program" if isinstance(error, SystemExit) else type(error).__name__
+    text = " ".join(redact(str(error)).split())
+    return f"{name}: {text}" if text else name
 
 
-def describe_error_with_location(error: Exception) -> str:
+def describe_error_with_location(error: BaseException) -> str:
     """The error in one line, with its location in foreign code."""
     where = foreign_location(error)
     # The text is cut first, so that cutting the line later keeps the location.
     return f"{one_line(describe_error(error), _MAX_CHARACTERS // 2)}{where}" if where else describe_error(error)
 
 
-def foreign_location(error: Exception) -> str:
+def foreign_location(error: BaseException) -> str:
     """The innermost location in foreign code, `` (/path/to/duel.py:23)``, or '' if there is none."""
     foreign_frames = [
         f" ({frame.f_code.co_filename}:{line})"

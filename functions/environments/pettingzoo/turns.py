@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import Unsupported
+from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import own_horizon
+from functions.environments.pettingzoo.masks import MASK, NO_RESET, Place, has_mask, unmasked_space
 from functions.environments.pettingzoo.spaces import action_space_of
 from functions.environments.pettingzoo.wrappers import innermost
 from functions.environments.spaces.actions import ActionCodec
@@ -24,8 +26,8 @@ StepResult = tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any
 class TurnEnvironment:
     """`game`, in which every agent acts in every step, and only the action of the one whose turn it is counts.
 
-    Masks are those of observations of the form ``{"observation", "action_mask"}``, or ``infos[agent]["action_mask"]``;
-    without either every action is legal. Rewards are the game's `rewards` after each turn.
+    Masks are the entry "action_mask" of observations or of ``infos[agent]``, see `masks`; without either every action
+    is legal. Rewards are the game's `rewards` after each turn.
     """
 
     def __init__(self, task: str, game: Any) -> None:
@@ -38,24 +40,25 @@ class TurnEnvironment:
         self.metadata = getattr(game, "metadata", None)
         self.game = game
         self._inner = innermost(game)
-        self._masks = {agent: _has_mask(game.observation_space(agent)) for agent in self.possible_agents}
-        self._waiting_masks = {
-            agent: _first_action_mask(task, agent, game.action_space(agent)) for agent in self.possible_agents
-        }
+        guard, self._spaces, self._places, self._action_spaces, self._waiting_masks = Guard(task, game), {}, {}, {}, {}
+        for agent in self.possible_agents:
+            space = guard.space("observation_space", agent)
+            self._spaces[agent], self._places[agent] = unmasked_space(
+                f"{task}: agent '{agent}'", space, agent, NO_RESET
+            )
+            self._action_spaces[agent] = guard.space("action_space", agent)
+            self._waiting_masks[agent] = _first_action_mask(task, agent, self._action_spaces[agent])
 
     def observation_space(self, agent: Any) -> Any:
         """The space of the observations of `agent`, with a mask of its actions."""
         from gymnasium import spaces
 
-        observation = self.game.observation_space(agent)
-        if self._masks[agent]:
-            return observation
         mask = spaces.Box(0, 1, self._waiting_masks[agent].shape, np.int8)
-        return spaces.Dict({"observation": observation, "action_mask": mask})
+        return spaces.Dict({"observation": self._spaces[agent], MASK: mask})
 
     def action_space(self, agent: Any) -> Any:
         """The space of the actions of `agent`."""
-        return self.game.action_space(agent)
+        return self._action_spaces[agent]
 
     def reset(self, seed: int) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """A new episode."""
@@ -113,29 +116,30 @@ class TurnEnvironment:
         is_waiting = agent != self._inner.agent_selection
         # Wrappers store the observation of the agent whose turn it is.
         observation = (self._inner if is_waiting else self.game).observe(agent)
-        mask = None
-        if isinstance(observation, dict) and self._masks[agent]:
-            mask = observation["action_mask"]
+        if observation is None:
+            raise RuntimeError(
+                f"observe('{agent}') returned None; agents observe something in every turn, also while others act"
+            )
+        mask = self._waiting_masks[agent] if is_waiting else self._legal(agent, observation)
+        if isinstance(observation, dict) and "observation" in observation and self._is_inner(agent):
             observation = observation["observation"]
-        elif not is_waiting:
-            mask = self._inner.infos.get(agent, {}).get("action_mask")
-        return {
-            "observation": observation,
-            "action_mask": self._waiting_masks[agent] if is_waiting else self._legal(agent, mask),
-        }
+        return {"observation": observation, MASK: mask}
 
-    def _legal(self, agent: Any, mask: Any) -> Any:
-        """The mask of the agent whose turn it is, given the game's, or None for every action."""
+    def _is_inner(self, agent: Any) -> bool:
+        """Whether the space is of what stands in an observation's entry "observation"."""
+        from gymnasium import spaces
+
+        return self._places[agent] is Place.PAIR or not isinstance(self._spaces[agent], spaces.Dict)
+
+    def _legal(self, agent: Any, observation: Any) -> Any:
+        """The mask of the agent whose turn it is."""
+        mask = observation[MASK] if has_mask(observation) else (self._inner.infos.get(agent) or {}).get(MASK)
+        if mask is None and self._places[agent] is not Place.NOWHERE:
+            raise RuntimeError(f"observe('{agent}') returned no {MASK}, which the agent's observation space has")
         if mask is None:
             return np.ones_like(self._waiting_masks[agent])
         # Where a time limit ended the game, it may allow nothing to the agent that would have been next.
         return mask if agent in self.agents or np.any(mask) else self._waiting_masks[agent]
-
-
-def _has_mask(space: Any) -> bool:
-    from gymnasium import spaces
-
-    return isinstance(space, spaces.Dict) and {*space.spaces} == {"observation", "action_mask"}
 
 
 def _first_action_mask(task: str, agent: Any, space: Any) -> NDArray[np.int8]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .observations import Array, NoAction, Space, bound, each, finite_numbers, shape_of, whole_numbers
+from .observations import Array, NoAction, Space, SpaceError, bound, each, finite_numbers, shape_of, whole_numbers
 
 
 class ActionCodec:
@@ -118,6 +118,8 @@ class ActionCodec:
         whole = (*batch, self.mask_size)
         one_for_all = len(shape_of(mask)) == 1
         flat = finite_numbers(mask, whole[-1:] if one_for_all else whole, what)
+        if (flat < 0).any():
+            raise SpaceError(f"{what} holds {flat.min():g}; it is 1 where an action is legal and 0 elsewhere")
         legal = self.legal(np.broadcast_to(flat != 0, whole))
         if legal is None:
             raise NoAction(f"{what} allows no action")

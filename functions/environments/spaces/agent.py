@@ -8,7 +8,7 @@ import numpy as np
 from .actions import ActionCodec
 from .observations import Array, observation_codec
 
-_PAIR = {"observation", "action_mask"}
+_MASK = "action_mask"
 
 
 class Seen(NamedTuple):
@@ -32,14 +32,20 @@ class AgentCodec:
         self.observation = observation_codec(spaces["observation"])
         self.action = ActionCodec(spaces["action"], spaces["joint"])
         # Where the environment gives masks, or a dictionary can be nothing else.
-        self._pairs = spaces["masked"] or spaces["observation"]["type"] != "dict"
+        self._may_hold_mask = spaces["masked"] or spaces["observation"]["type"] != "dict"
+        # The entries of an observation that stand next to the mask; () where it is ``{"observation", "action_mask"}``.
+        self._entries = tuple(spaces["observation"].get("keys", ()))
+        if self._entries == ("observation",):
+            self._entries = ()
 
     def encode(self, key: Any, observation: Any, mask: Any = None, waits: bool = False) -> Seen:
         """An observation of the environment, or a batch of them with more axes in front, with or without a mask:
-        ``{"observation": ..., "action_mask": ...}``, or `mask` beside it; an agent that `waits` has the first action
-        only. Raises `SpaceError`."""
-        if self._pairs and isinstance(observation, Mapping) and observation.keys() >= _PAIR:
-            observation, mask = observation["observation"], observation["action_mask"]
+        ``{"observation": ..., "action_mask": ...}``, the mask next to the space's own entries, or in `mask`; an agent
+        that `waits` has the first action only. Raises `SpaceError`."""
+        if self._may_hold_mask and isinstance(observation, Mapping) and _MASK in observation:
+            mask, entries = observation[_MASK], self._entries
+            if "observation" in observation and not (entries and all(key in observation for key in entries)):
+                observation = observation["observation"]
         batch = self.observation.batch_of(observation)
         values = np.empty((*batch, self.observation.size), np.float32)
         self.observation.write(observation, f"the observation of agent '{self.name}'", values)

@@ -45,11 +45,15 @@ def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTyp
     """`value` as finite numbers of `shape`; a single number may have any shape. Raises `SpaceError`."""
     try:
         array = np.asarray(value)
-        if array.dtype != dtype:
+        # As a number, None is NaN.
+        holds_none = array.dtype == object and any(entry is None for entry in array.reshape(-1).tolist())
+        if array.dtype != dtype and not holds_none:
             with np.errstate(over="ignore"):
                 array = array.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise SpaceError(f"{what} is not numeric ({type(error).__name__}: {error})") from error
+    if holds_none:
+        raise SpaceError(f"{what} is {'None' if value is None else 'None in part'}")
     if array.shape != shape and not array.size == math.prod(shape) == 1:
         raise SpaceError(f"{what} has shape {array.shape}, not {shape}")
     if not np.isfinite(array).all():
@@ -93,7 +97,7 @@ class ObservationCodec(Protocol):
         """Whether nothing that `write_fast` writes can be other than finite."""
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
-        """The axes before those of one observation; () where there are none, or it is none of this space."""
+        """The axes before the axes of one observation; () where there are none, or it is none of this space."""
 
     def write(self, observation: Any, what: str, out: Array) -> None:
         """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
@@ -121,8 +125,6 @@ class _Numbers:
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         whole = shape_of(observation)
-        if math.prod(whole) == 1 or (self._loose and math.prod(whole) == self.size):
-            return ()
         lead = whole[: max(0, len(whole) - len(self.shape))]
         if whole == (*lead, *self.shape):
             return lead
@@ -198,8 +200,7 @@ class _Choice:
         self.size, self._first = space["n"], space["start"]
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
-        shape = shape_of(observation)
-        return () if math.prod(shape) == 1 else shape
+        return shape_of(observation)
 
     def write(self, observation: Any, what: str, out: Array) -> None:
         number = whole_numbers(observation, out.shape[:-1], self._first, self.size, what)
@@ -230,7 +231,7 @@ class _Choices:
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         whole = shape_of(observation)
         lead = whole[: max(0, len(whole) - len(self._shape))]
-        return lead if whole == (*lead, *self._shape) and math.prod(whole) != 1 else ()
+        return lead if whole == (*lead, *self._shape) else ()
 
     def write(self, observation: Any, what: str, out: Array) -> None:
         batch = out.shape[:-1]
@@ -273,7 +274,9 @@ class _Nested:
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         entries = self._entries(observation)
-        return next(filter(None, (part.batch_of(entries[key]) for key, part, _ in self._parts)), ()) if entries else ()
+        # Some environments return a single number with an axis: it is a batch only if all parts have that axis.
+        batches = [part.batch_of(entries[key]) for key, part, _ in self._parts if part.size] if entries else []
+        return min(batches, key=len, default=())
 
     def write(self, observation: Any, what: str, out: Array) -> None:
         entries = self._entries(observation)

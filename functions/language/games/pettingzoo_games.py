@@ -45,7 +45,7 @@ def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None
     )
     places = np.searchsorted(rules.allowed, numerals[:actions])
     board = Board(tuple(agents), vocabulary, numerals, rules.allowed, places)
-    guard.call("close")
+    guard.close()
     return GameTask(vocabulary, rules, lambda seed: PettingZooGame(_guard(inner, factory), board, seed))
 
 
@@ -143,4 +143,4 @@ class PettingZooGame:
 
     def close(self) -> None:
         """See `Game.close`."""
-        self._guard.call("close")
+        self._guard.close()

@@ -1,5 +1,6 @@
 """Games in which agents take turns, through our protocol."""
 
+import masked_games
 import numpy as np
 import pytest
 from challenges import OUT, challenge
@@ -149,6 +150,23 @@ def test_games_that_break_the_rules_of_turns_are_faults_in_one_line(fault, kind,
         turn(environment, 1, 0, 0)
         turn(environment, 0, OUT, 0)
     assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("None", r"reset: RuntimeError: observe\('b'\) returned None; agents observe something in every turn"),
+        ("no mask", r"step: RuntimeError: observe\('a'\) returned no action_mask, which the agent's observation space"),
+    ],
+)
+def test_what_a_player_is_not_shown_is_one_line_with_its_name(form, message):
+    task = masked_games.turns(form)
+    with pytest.raises(EnvironmentFault, match=message) as raised:
+        environment = adapter.make(task, 1)
+        environment.reset(np.random.default_rng(0))
+        for _ in range(3):
+            environment.step((np.zeros((1, 2), np.int64),))
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("leaving", ["at once", "in turn"])

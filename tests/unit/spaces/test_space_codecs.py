@@ -22,6 +22,7 @@ from functions.environments.spaces.space_types import (
     DiscreteSpace,
     MultiBinarySpace,
     TupleSpace,
+    VectorSpace,
 )
 from functions.errors import CorruptObject
 from functions.messages.team import Team
@@ -108,6 +109,39 @@ def test_several_observations_give_several_actions():
     np.testing.assert_array_equal(loaded.act({"a": np.array([0, 2, 2])})["a"], [0, 1, 1])
 
 
+BATCHES = {
+    "number": (spaces.Box(-1, 1, (1,)), np.zeros(1, np.float32)),
+    "number without axes": (spaces.Box(-1, 1, ()), np.float32(0.5)),
+    "choice": (spaces.Discrete(3), np.array(1)),
+    "choices of one": (spaces.MultiDiscrete([3]), np.array([1])),
+    "image of one": (spaces.Box(0, 255, (1, 1, 1), np.uint8), np.zeros((1, 1, 1), np.uint8)),
+    "numbers": (spaces.Box(-1, 1, (2,)), np.zeros(2, np.float32)),
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("batch", [(), (1,), (2,), (1, 1), (3, 1)])
+def test_a_batch_of_one_keeps_its_axes(kind, batch):
+    space, one = BATCHES[kind]
+    seen = np.broadcast_to(one, (*batch, *np.shape(one)))
+    for sees, observation in ((space, seen), (spaces.Dict({"x": space, "y": space}), {"x": seen, "y": seen})):
+        assert np.shape(team(sees, spaces.Discrete(2), [(0, 1)]).act({"a": observation})["a"]) == batch
+        does = spaces.Box(-1, 1, (1,))
+        assert team(sees, does, [(0, 0)]).act({"a": observation})["a"].shape == (*batch, 1)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (4,), (1, 2)])
+def test_a_vector_of_a_task_without_spaces_keeps_the_axes_of_its_batch(batch):
+    codec = AgentCodec("a", AgentSpaces(VectorSpace((2, 3)), DiscreteSpace(2, 0)).plain())
+    assert codec.encode("a", np.zeros((*batch, 2, 3))).batch == batch
+    assert codec.encode("a", np.zeros((*batch, 6))).batch == batch
+
+
+def test_a_single_number_with_an_axis_beside_others_without_is_no_batch():
+    sees = spaces.Dict({"level": spaces.Discrete(3), "place": spaces.Box(-1, 1, (2,))})
+    assert team(sees, spaces.Discrete(2), [(2, 1)]).act({"a": {"level": [2], "place": [0.0, 0.0]}}) == {"a": 1}
+
+
 def test_agents_are_known_by_the_text_of_their_names_and_answered_by_what_was_given():
     loaded = team(spaces.Discrete(2), spaces.Discrete(2), [(1, 1)], names=(0, 1))
     assert loaded.spec.keys == (0, 1)
@@ -150,7 +184,9 @@ def test_a_program_that_plays_refuses_another_batch_than_it_began_with(tmp_path)
         ({"a": 0.5}, None, "observation of agent 'a' is 0.5, which is outside its space"),
         ({"a": float("nan")}, None, "observation of agent 'a' is not finite"),
         ({"a": {"dial": 1}}, None, "observation of agent 'a' is not numeric"),
-        ({"a": None}, None, "observation of agent 'a' is not"),
+        ({"a": None}, None, "observation of agent 'a' is None$"),
+        ({"a": [None]}, None, "observation of agent 'a' is None in part$"),
+        ({"a": 1}, {"a": [-1e9, 0]}, r"action mask of agent 'a' holds -1e\+09; it is 1 where an action is legal"),
         ({"a": 1}, {"a": [1, 1, 1]}, r"action mask of agent 'a' has shape \(3,\), not \(2,\)"),
         ({"a": 1}, {"b": [1, 0]}, "masks are of agent 'b'; there are 'a'"),
         ({"a": 1}, {"a": [0, 0]}, "action mask of agent 'a' allows no action"),
