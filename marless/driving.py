@@ -135,11 +135,13 @@ def resume(
     workers: int | None = None,
     quiet: bool = False,
     trust: bool = False,
+    changed_code: bool = False,
     **settings: Any,
 ) -> Run:
     """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
 
-    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`. Raises as `train`.
+    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`. With `changed_code` the
+    run continues although its code changed since it began; it records what changed. Raises as `train`.
 
     Examples:
         >>> marless.resume("runs/latest", stop={"rounds": 600})
@@ -148,7 +150,9 @@ def resume(
     folder, folders = playable(run, trust), list[Path]()
     drive = _drive(workers, quiet, folders.append)
     with ends_at_once(lambda: _how_to_go_on(folders)):
-        return run_of(folder, train_and_resume.resume(folder, list(overrides(settings)), drive))
+        return run_of(
+            folder, train_and_resume.resume(folder, list(overrides(settings)), drive, changed_code=changed_code)
+        )
 
 
 @contextmanager

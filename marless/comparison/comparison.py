@@ -14,6 +14,7 @@ from marless.comparison.bootstrap import FEWER, Scores, Statistic
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from marless.reports.evaluations import METRIC, metrics_of
+from marless.reports.provenance import CodeChange
 from marless.reports.statistics import Estimate, FloatArray
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
@@ -83,6 +84,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `metric` is what stands in the place of returns, and `metrics` are those that all runs have. `settings` are by arm
     and key, where the arms' names do not give them. `unlike` are the keys of the task in which arms differ, so that
     their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
+    `code_changes` are by run the changes of code that it records.
     """
 
     axis: Axis
@@ -101,6 +103,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, dict[str, str]] = {}
     unlike: tuple[str, ...] = ()
     unsplit: tuple[str, ...] = ()
+    code_changes: dict[str, tuple[CodeChange, ...]] = {}
 
 
 def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
@@ -131,6 +134,7 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
         settings={arm.name: dict(arm.settings) for arm in arms if arm.settings},
         unlike=tuple(setting_keys.unlike([arm.every_run for arm in arms])),
         unsplit=tuple(setting_keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
+        code_changes={run.name: tuple(run.code_changes) for arm in arms for run in arm.every_run if run.code_changes},
     )
 
 

@@ -1,6 +1,6 @@
 """What a comparison reads of one run: its evaluations, with what the run had used by each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,17 +12,24 @@ from numpy.typing import NDArray
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
-from coordinator.file_reading import read_file
+from coordinator.file_reading import read_file, read_json
 from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, RunEntries
 from marless.reports.journal import read as read_lines
-from marless.runs.folder import EVALUATIONS, METRICS
+from marless.reports.provenance import CodeChange
+from marless.runs.folder import EVALUATIONS, IDENTITY, METRICS
 from marless.runs.summary import Summary
 
 FloatArray = NDArray[np.float64]
 Axis = Literal["steps", "seconds", "dollars"]
 AXES: tuple[Axis, ...] = ("steps", "seconds", "dollars")
 LACKS = "no metric {}; it has {}"
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    """The part of a run's plan.json that a comparison reads."""
+
+    changes: tuple[CodeChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class ComparedRun:
     """A run that takes part. `config` is flat, by dotted key; `curve` and `absolute` are of the metric compared;
     `absolute` is that of its best policies on ten times the episodes (the absolute metric), None for a run that was
     stopped before; `entries` its evaluations. `summary` is None for a run in a file of marl-eval, `setting` for one
-    that no study lists."""
+    that no study lists. `code_changes` are those that the run records in plan.json."""
 
     name: str
     config: Mapping[str, Any]
@@ -67,6 +74,7 @@ class ComparedRun:
     entries: RunEntries
     summary: Summary | None
     setting: ListedSetting | None = None
+    code_changes: Sequence[CodeChange] = ()
 
     @property
     def seed(self) -> int:
@@ -101,6 +109,7 @@ def read(
         entries=entries,
         summary=summary,
         setting=setting,
+        code_changes=read_json(folder / IDENTITY, _Origin).changes,
     )
 
 

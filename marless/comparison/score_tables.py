@@ -89,6 +89,8 @@ def notes(comparison: Comparison) -> list[str]:
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
         sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")
+    for name, changes in comparison.code_changes.items():
+        sentences.append(f"{name} {'; '.join(change.text for change in changes)}.")
     return sentences
 
 

@@ -162,10 +162,11 @@ class _Comparison:
     def _fault(self, round_: int, what: str) -> UserError:
         """The error for a round that is not the one that the run recorded, and why that may be."""
         config, identity = self._run.plan.config, self._run.identity
-        reasons = [provenance.changes(identity.environment_fingerprint, provenance.fingerprint_of(config))]
-        if provenance.code_sha256() != identity.code_sha256:
-            reasons.append(f"the program changed since (it began with commit {identity.commit or 'unknown'})")
-        reason = "; ".join(filter(None, reasons)) or (
+        reasons = [
+            *provenance.changes(identity.parts, provenance.parts_of(config)),
+            *(c.text for c in identity.changes),
+        ]
+        reason = ", ".join(map(str, reasons)) or (
             "the task does not repeat itself, a limit (stop.*) was raised on the way, or the record was changed"
         )
         return UserError(f"{self._folder.name} played again is another run from round {round_} on, {what}: {reason}")

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -31,6 +32,7 @@ _PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
 _FEATURES = ("flags", "Features")
 # What stands before the module that a task's name names.
 _KINDS_OF_MODULES = ("pettingzoo", "text")
+_SHA256 = re.compile("[0-9a-f]{64}")
 _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 
 
@@ -50,6 +52,27 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     torch: str | None = None
     gpu: str | None = None
     resources: dict[str, str] = {}
+
+
+class CodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A change of a run's code while the run stood still.
+
+    `part` is a key of `parts`, or another name of code. `before` and `after` are its values, mostly hashes. `round`
+    counts the rounds that finished before.
+    """
+
+    part: str
+    before: str | None
+    after: str | None
+    round: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.part} was {_short(self.before)} and is {_short(self.after)}"
+
+    @property
+    def text(self) -> str:
+        """The change as reports name it."""
+        return f"continued with changed code from round {self.round + 1}: {self}"
 
 
 @cache
@@ -92,28 +115,30 @@ def fingerprint_of(config: RunConfig) -> EnvironmentFingerprint:
     )
 
 
-def parts(fingerprint: EnvironmentFingerprint) -> dict[str, str | None]:
-    """What a fingerprint consists of, each part with its name."""
+def parts(program: str, fingerprint: EnvironmentFingerprint) -> dict[str, str | None]:
+    """Return the code and the machine of a run by name: its bytes depend on them and on its configuration.
+
+    `program` is a `code_sha256`.
+    """
     fields: dict[str, Any] = msgspec.to_builtins(fingerprint)
     codes = fields.pop("resources")
-    return {**fields, **{resource_part(name): code for name, code in codes.items()}}
+    return {"program": program, **fields, **{f"resources.{name}": code for name, code in codes.items()}}
 
 
-def resource_part(name: str) -> str:
-    """What the part of a fingerprint is called that is the code of a resource."""
-    return f"resources.{name}"
+def parts_of(config: RunConfig) -> dict[str, str | None]:
+    """Return the parts of a run with this configuration that this process would start."""
+    return parts(code_sha256(), fingerprint_of(config))
 
 
-def differences(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> dict[str, str]:
-    """What differs, in words, by the part's name."""
-    old, new = parts(before), parts(now)
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return {name: f"{name} was {old.get(name)} and is {new.get(name)}" for name in names}
+def changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[CodeChange]:
+    """Return the parts that differ."""
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return [CodeChange(part=name, before=before.get(name), after=now.get(name)) for name in names]
 
 
-def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
-    """What differs, in words; '' when nothing does."""
-    return ", ".join(differences(before, now).values())
+def _short(value: str | None) -> str:
+    """A part's value in a message: of a whole hash the first digits."""
+    return value[:12] if value is not None and _SHA256.fullmatch(value) else str(value)
 
 
 def libraries() -> str:

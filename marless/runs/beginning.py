@@ -1,5 +1,7 @@
 """The beginning of a run, wherever it is driven: a new one is written down, one that stopped is checked and goes on."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from coordinator.config import toml_dump
@@ -12,11 +14,13 @@ from coordinator.core.round_graph import in_flight
 from coordinator.core.state import Plan, State
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Storage
+from coordinator.drive.recovery import intact_state
 from coordinator.errors import FINISHED, USER_ERROR, Ending
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
 from marless.program import program_name
 from marless.reports import provenance
+from marless.reports.provenance import CodeChange
 from marless.runs import summary
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.inputs.stored_inputs import store_inputs
@@ -55,15 +59,22 @@ def begin_run(
 
 
 def continue_run(
-    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
+    folder: RunFolder,
+    identity: Identity,
+    old: RunConfig,
+    config: RunConfig,
+    backend: Connection,
+    changes: Sequence[CodeChange] = (),
 ) -> Identity | Ending:
-    """The plan of a run that goes on, with the limits of `config` in place of those of `old`; its ending where there
-    is nothing to train.
+    """Return the plan of a run that continues, with the limits of `config` in place of the `old` ones and a record of
+    the `changes` of its code. Return its ending where there is nothing to train.
 
     Raises `UserError` for a run whose ledger was lost, and `StorageFault`.
     """
     if ending := _outstanding(folder, identity, old, config, backend):
         return ending
+    if changes:
+        identity = _record_changes(folder, identity, config, backend, changes)
     return identity if config == old else _record_limits(folder, identity, config)
 
 
@@ -73,6 +84,19 @@ def with_processors(folder: RunFolder, identity: Identity, config: RunConfig, ba
     if not backend.any_processor or identity.any_processor or is_exact(config):
         return identity
     identity = msgspec.structs.replace(identity, any_processor=True)
+    folder.identify(identity)
+    return identity
+
+
+def _record_changes(
+    folder: RunFolder, identity: Identity, config: RunConfig, backend: Connection, changes: Sequence[CodeChange]
+) -> Identity:
+    """Write the changes of code into the plan, with the number of rounds that finished before them."""
+    state, done = load_state(backend.ledger), 0
+    if state is not None:
+        done = intact_state(plan_of(identity, config, backend), state, backend.storage, backend.ledger).round
+    dated = (msgspec.structs.replace(change, round=done) for change in changes)
+    identity = msgspec.structs.replace(identity, changes=(*identity.changes, *dated))
     folder.identify(identity)
     return identity
 

@@ -29,7 +29,7 @@ from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import program_name
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
-from marless.reports.provenance import EnvironmentFingerprint
+from marless.reports.provenance import CodeChange, EnvironmentFingerprint, parts
 
 ROOT = Path("runs")
 LATEST = "latest"
@@ -51,7 +51,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
     depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
     it, in order. `deployment_ref` locates a run in the cloud. With `any_processor` workers of other machines may have
-    rounded otherwise than its processor does.
+    rounded otherwise than its processor does. `changes` are those of code with which the user let it continue, in
+    order.
     """
 
     run: str
@@ -64,6 +65,12 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     deployment_ref: DeploymentRef | None = None
     inputs: RunInputs = NO_INPUTS
     any_processor: bool = False
+    changes: tuple[CodeChange, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, str | None]:
+        """The `provenance.parts` of the next round, after all `changes`."""
+        return parts(self.code_sha256, self.environment_fingerprint) | {one.part: one.after for one in self.changes}
 
 
 def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:

@@ -23,6 +23,7 @@ from marless.backends.base import Backend, Connection, LocatedDeployment, Remote
 from marless.output import note
 from marless.program import program_name
 from marless.reports import provenance
+from marless.reports.provenance import CodeChange
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
@@ -33,6 +34,9 @@ from marless.signals import Signals
 _LIMITS = ("stop.", "log.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 # Of a resource, what changes no answer of it.
 _HOW_ASKED = ("slots", "rate", "timeout_s", "attempts", "memory_mb")
+
+# Parts of a run's origin that no change of code explains.
+_NO_CODE = ("machine", "gpu")
 
 
 def train(
@@ -64,14 +68,21 @@ def train(
     return folder, ending
 
 
-def resume(folder: RunFolder, settings: list[str], drive: DriveSettings, address: str | None = None) -> Ending:
-    """Resumes a run, under new limits, on the cluster at the address if there is one. Raises `UserError`."""
+def resume(
+    folder: RunFolder,
+    settings: list[str],
+    drive: DriveSettings,
+    address: str | None = None,
+    changed_code: bool = False,
+) -> Ending:
+    """Resume a run under new limits, on the cluster at the address if there is one. `changed_code` allows that its code
+    changed. Raises `UserError`."""
     with Signals() as signals, folder.driving():
         drive.on_folder(folder.path)
         identity = folder.identity()
         if drive.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
-        old = unchanged(folder, identity, settings)
+        old, changes = config_and_changes(folder, identity, changed_code)
         config = with_limits(old, settings)
         backend = registry.backend(identity.backend, address)
         require_packages(config, backend.runs_here)
@@ -81,7 +92,7 @@ def resume(folder: RunFolder, settings: list[str], drive: DriveSettings, address
         def go_on(connection: Connection) -> Identity | Ending:
             from marless.runs.beginning import continue_run
 
-            return continue_run(folder, identity, old, config, connection)
+            return continue_run(folder, identity, old, config, connection, changes)
 
         return _drive(folder, config, backend, identity.deployment_ref, go_on, drive, signals)
 
@@ -174,53 +185,40 @@ def priced(config: RunConfig, there: str) -> RunConfig:
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 
-def unchanged(folder: RunFolder, identity: Identity, settings: Sequence[str] = ()) -> RunConfig:
-    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one.
+def config_and_changes(
+    folder: RunFolder, identity: Identity, changed_code: bool = False
+) -> tuple[RunConfig, list[CodeChange]]:
+    """Return the run's configuration, and the changes of code since the run stopped, which `changed_code` allows.
 
-    The user's code may be another one where `settings` name it once more: who mends an environment or a judge says so.
+    Raises `UserError` where the resumed run would have other bytes than an uninterrupted one, and nobody allows that.
     """
     if folder.edited(identity):
         path = folder.path / CONFIG
         again = f"{program_name()} train {shlex.quote(str(path))}"
         raise UserError(f"{path} was edited after the run began; start a new run with it: {again}")
-    if provenance.code_sha256() != identity.code_sha256:
-        began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
-        raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
     config = folder.config()
-    changes = provenance.differences(identity.environment_fingerprint, provenance.fingerprint_of(config))
-    naming = _code_settings(config)
-    changes = {part: change for part, change in changes.items() if naming.get(part) not in settings}
+    changes = provenance.changes(identity.parts, provenance.parts_of(config))
     if is_exact(config):
-        changes.pop("machine", None)
-    if changes:
-        what = f"{folder.name} would go on with other bytes: {', '.join(changes.values())}; go back to that"
-        if not changes.keys() <= naming.keys():
+        changes = [change for change in changes if change.part != "machine"]
+    refused = [change for change in changes if change.part in _NO_CODE] if changed_code else changes
+    if refused:
+        began = f" (it began with commit {identity.commit})" if identity.commit else ""
+        what = f"{folder.name} would continue with other bytes{began}: {', '.join(map(str, refused))}; go back to that"
+        if any(change.part in _NO_CODE for change in refused):
             raise UserError(f"{what}, or start a new run")
-        again = " ".join([program_name(), "resume", folder.argument, *(shlex.quote(naming[part]) for part in changes)])
-        raise UserError(f"{what}, start a new run, or go on with the changed code: {again}")
-    return config
-
-
-def _code_settings(config: RunConfig) -> dict[str, str]:
-    """The settings that name the user's code, as the run has them, by the part of its fingerprint."""
-    serve = {name: f"resources.{name}.serve={resource.serve}" for name, resource in config.resources.items()}
-    return {
-        "environment": f"task.name={config.task.name}",
-        "algorithm": f"algorithm.name={config.algorithm.name}",
-        **{provenance.resource_part(name): setting for name, setting in serve.items()},
-    }
+        again = f"{program_name()} resume {folder.argument} --changed-code"
+        raise UserError(f"{what}, start a new run, or continue with the changed code: {again}")
+    return config, changes
 
 
 def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     """The configuration with limits and loggers set anew; raises `UserError` for a setting that is none."""
-    naming = _code_settings(config).values()
-    limits = [text for text in settings if text not in naming]
-    other = next((text for text in limits if not is_limit(text.partition("=")[0])), None)
+    other = next((text for text in settings if not is_limit(text.partition("=")[0])), None)
     if other is not None:
         allowed = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
         raise UserError(f"{other}: a run keeps its configuration; only {allowed} can be set anew")
     document = msgspec.to_builtins(config)
-    for text in limits:
+    for text in settings:
         override(document, text)
     return convert(document, "the command line")
 

@@ -21,7 +21,7 @@ from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping
 from marless.runs.summary import Summary
-from marless.runs.train_and_resume import unchanged, with_limits
+from marless.runs.train_and_resume import config_and_changes, with_limits
 from marless.runs.view import View
 from marless.studies.study_run import StudyRun
 
@@ -133,7 +133,7 @@ class PooledRun:
         self._open_files.callback(connection.ledger.close)
         if resumes:
             identity = folder.identity()
-            old = unchanged(folder, identity)
+            old, _ = config_and_changes(folder, identity)
             config = with_limits(old, self.run.limits)
             identity_or_ending = continue_run(folder, identity, old, config, connection)
             if isinstance(identity_or_ending, Ending):

@@ -207,7 +207,11 @@ DAMAGES = {
     "a lower limit": (nothing, ("resume", "first", "stop.rounds=2"), "raise the limit with"),
     "another setting": (nothing, (*MORE, "seed=2"), "seed=2: a run keeps its configuration"),
     "a changed configuration": (edit_the_configuration, MORE, "config.toml was edited after the run began"),
-    "a changed program": (change_the_code, MORE, "the program changed since first began (c"),
+    "a changed program": (
+        change_the_code,
+        MORE,
+        "; go back to that, start a new run, or continue with the changed code",
+    ),
     "another numpy": (update_numpy, MORE, "and is 1.0; go back to that"),
     "a corrupted object": (damage_every_object, MORE, "is not the object the run recorded"),
     "a corrupted object to play": (damage_every_object, ("evaluate", "first"), "is not the object the run recorded"),

@@ -25,6 +25,9 @@ def arguments(parser: ArgumentParser) -> None:
         help="new limits, stop.* and functions.*.timeout_s, log.to, or how a resource is asked, such as "
         "resources.judge.slots",
     )
+    parser.add_argument(
+        "--changed-code", action="store_true", help="continue although code changed since, and record both hashes"
+    )
     common.trust(parser)
     common.workers(parser)
     common.detach(parser)
@@ -37,4 +40,5 @@ def run(options: Namespace) -> int:
     name, settings = common.run_and_settings(options)
     folder = playable(name, options.trust)
     with dial_in.listening(options, [folder.config()]) as listener:
-        return report_ending(resume(folder, settings, common.drive(options, listener), options.address))
+        drive = common.drive(options, listener)
+        return report_ending(resume(folder, settings, drive, options.address, options.changed_code))

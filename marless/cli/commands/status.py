@@ -54,6 +54,7 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
         *_returns(state),
         ("bill", _bill(dollars, stop.dollars) + _lost_attempts_text(state)),
         *(("task", as_typed_here(problem)) for problem in _problems(state)),
+        *(("code", change.text) for change in stored_run.identity.changes),
         ("folder", str(folder.path)),
         *(("problem", problem) for problem in (stored_run.problem, stored_run.lost) if problem),
     ]
@@ -83,6 +84,7 @@ def _fields(folder: RunFolder, stored_run: Stored) -> dict[str, Any]:
         "best": {"mean": best.mean, "round": best.round} if best else None,
         "dollars": float(budget.dollars(stored_run.plan, state.meter)),
         "attempts_lost": attempts_lost(state),
+        "code_changes": stored_run.identity.changes,
         "problems": [*_problems(state), *([stored_run.lost] if stored_run.lost else [])],
     }
 

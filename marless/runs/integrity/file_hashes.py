@@ -36,7 +36,7 @@ class FileHashes:
     """Keeps the hashes of the files in `folder` in the run's ledger; raises `StorageFault`."""
 
     def __init__(self, ledger: Ledger, folder: RunFolder, identity: Identity) -> None:
-        self._ledger, self._folder, self._plan = ledger, folder, plan_hash(identity)
+        self._ledger, self._folder, self._identity = ledger, folder, identity
         self._growing = {name: _Growing(folder.path / name) for name in _GROWING}
 
     def expect(self, round_: int, bodies: Mapping[str, bytes]) -> None:
@@ -45,14 +45,16 @@ class FileHashes:
         covered_bodies = {name: body for name, body in bodies.items() if name in COVERED}
         whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered_bodies.items()}
         growing = {name: part for name, file in self._growing.items() if (part := file.read())}
-        recorded_hashes = Recorded(round=round_, whole=before.whole | whole, growing=growing, plan=self._plan)
+        recorded_hashes = Recorded(
+            round=round_, whole=before.whole | whole, growing=growing, plan=plan_hash(self._identity, round_)
+        )
         self._ledger.commit(_ITEM, to_json(recorded_hashes), version)
 
     def rewind(self, round_: int) -> None:
         """Forgets files of rounds after `round_`, which are trained again."""
         before, version = _load(self._ledger)
         if before.round > round_:
-            self._ledger.commit(_ITEM, to_json(Recorded(round=round_, plan=self._plan)), version)
+            self._ledger.commit(_ITEM, to_json(Recorded(round=round_, plan=plan_hash(self._identity, round_))), version)
 
 
 def hashes_of(folder: RunFolder, identity: Identity, ledger: Ledger) -> FileHashes | None:
@@ -98,19 +100,21 @@ def changed(
     known_names = {*recorded_hashes.whole, *recorded_hashes.growing}
     if recorded_hashes.plan:
         known_names.add(IDENTITY)
-        wrong += [IDENTITY] if plan_hash(identity) != recorded_hashes.plan else []
+        wrong += [IDENTITY] if plan_hash(identity, recorded_hashes.round) != recorded_hashes.plan else []
     not_covered = [name for name in (IDENTITY, *COVERED) if name not in known_names and (folder.path / name).exists()]
     return [f"{name} does not match its hash in the ledger" for name in wrong], not_covered
 
 
-def plan_hash(identity: Identity) -> str:
-    """The hash of what plan.json says for as long as the run lasts.
+def plan_hash(identity: Identity, round_: int = 0) -> str:
+    """Return the hash of the lasting content of plan.json after `round_` rounds. It covers changes of code that are
+    older than that.
 
     The configuration's hashes are more after a change of limits; its file is compared with them. Empty fields do not
     count, so that a field which a later program adds changes no hash; inputs count as fields of the plan, which they
     once were.
     """
-    fields = msgspec.to_builtins(msgspec.structs.replace(identity, configs=()))
+    changes = tuple(change for change in identity.changes if change.round < round_)
+    fields = msgspec.to_builtins(msgspec.structs.replace(identity, configs=(), changes=changes))
     inputs = fields.pop("inputs", {})
     return sha256(to_json(_without_empty(fields | inputs)))
 

@@ -1,4 +1,4 @@
-"""Code of the user that changes while its run is stopped: the run goes on with it only where the user says so."""
+"""Code that changes while its run is stopped: the run continues with it only where the user says so, and records it."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,11 @@ def judge(grade):
     Path("a_changing_judge.py").write_text(f"def grade(question):\n    return b'{grade}'\n")
 
 
-def test_a_run_goes_on_with_a_changed_judge_only_where_it_is_named(command):
+def recorded_changes(run):
+    return json.loads(Path(f"runs/{run}/plan.json").read_text())["changes"]
+
+
+def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
     fingerprint = json.loads(Path("runs/asked/plan.json").read_text())["environment_fingerprint"]
@@ -30,24 +34,48 @@ def test_a_run_goes_on_with_a_changed_judge_only_where_it_is_named(command):
     judge("2.5")
     said = command("resume", "asked", "stop.rounds=2")
     assert said.code == 2 and len(said.err) == 1
-    assert f"asked would go on with other bytes: resources.judge was {before} and is a_changing_judge " in said.err[0]
-    named = "resources.judge.serve=a_changing_judge:grade"
-    assert said.err[0].endswith(f"marless resume asked {named}")
-    assert command("resume", "asked", "stop.rounds=2", "resources.judge.serve=another:grade").code == 2
-    assert command("resume", "asked", "stop.rounds=2", named).code == 0
+    assert "asked would continue with other bytes" in said.err[0]
+    assert f"resources.judge was {before} and is a_changing_judge " in said.err[0]
+    assert said.err[0].endswith("marless resume asked --changed-code")
+    assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
     judge("1")
-    assert command("resume", "asked", "stop.rounds=3").code == 0
+    assert command("resume", "asked", "stop.rounds=3").code == 2
+    assert command("resume", "asked", "stop.rounds=3", "--changed-code").code == 0
+    there, back = recorded_changes("asked")
+    assert (there["part"], there["before"], there["round"]) == ("resources.judge", before, 1)
+    assert (back["before"], back["after"], back["round"]) == (there["after"], before, 2)
 
 
-def test_a_run_goes_on_with_a_mended_environment_only_where_it_is_named(command):
+def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(command):
     judge("1")
     game, named = Path("a_changing_game.py"), "task.name=pettingzoo:a_changing_game:quiz"
     game.write_text("from asking_games import quiz\n")
     assert command("train", *RUN, named, "--run", "played").code == 0
-    game.write_text("from asking_games import quiz  # mended\n")
-    said = command("resume", "played", "stop.rounds=2")
-    assert said.code == 2 and said.err[0].endswith(f"or go on with the changed code: marless resume played {named}")
-    assert command("resume", "played", "stop.rounds=2", named).code == 0
+    game.write_text("from asking_games import quiz\n\nMENDED = True\n")
+    assert command("resume", "played", "stop.rounds=2").code == 2
+    assert command("resume", "played", "stop.rounds=2", "--changed-code").code == 0
+    (change,) = recorded_changes("played")
+    sentence = f"continued with changed code from round 2: environment was {change['before']} and is {change['after']}"
+    assert change["before"] != change["after"]
+    verified = command("verify", "played")
+    assert verified.code == 0 and sentence in verified.out[0]
+    assert json.loads(command("verify", "played", "--json").out[0])["code_changes"] == [change]
+    assert any(line.split(maxsplit=1) == ["code", sentence] for line in command("status", "played").out)
+    assert command("report", "played", "-o", "page.html").code == 0
+    page = Path("page.html").read_text()
+    assert change["before"] in page and change["after"] in page
+    assert f"played {sentence}." in command("compare", "played").out
+
+
+def test_a_record_of_changed_code_that_is_removed_later_is_found(command):
+    judge("1")
+    assert command("train", *RUN, "--run", "asked").code == 0
+    judge("2")
+    assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
+    plan = Path("runs/asked/plan.json")
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"changes": []}))
+    said = command("verify", "asked")
+    assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
 
 
 def test_the_report_names_the_judge_s_code(command):

@@ -46,7 +46,8 @@ def test_an_exact_run_goes_on_under_the_name_of_another_processor_and_others_do_
     assert marless("resume", "exact", "stop.rounds=3").code == 0
     assert weights(tmp_path, "exact") == weights(tmp_path, "whole")
     said = marless("resume", "memory", "stop.rounds=3")
-    assert said.code == USER_ERROR and "memory would go on with other bytes: machine was" in said.err[0]
+    assert said.code == USER_ERROR and "memory would continue with other bytes" in said.err[0]
+    assert "machine was" in said.err[0] and "--changed-code" not in said.err[0]
 
 
 @pytest.mark.slow

@@ -87,7 +87,8 @@ def test_a_run_on_a_gpu_depends_on_its_model_its_driver_and_the_workspace_of_cub
     assert first.gpu == "H100, driver 580.1, CUBLAS_WORKSPACE_CONFIG=:4096:8"
     shell.export(CUBLAS_WORKSPACE_CONFIG=":16:8")
     changed = "H100, driver 580.1, CUBLAS_WORKSPACE_CONFIG=:16:8"
-    assert provenance.changes(first, fingerprint()) == f"gpu was {first.gpu} and is {changed}"
+    parts = (provenance.parts("", each) for each in (first, fingerprint()))
+    assert list(map(str, provenance.changes(*parts))) == [f"gpu was {first.gpu} and is {changed}"]
     shell.unset(kernel_variables.CUBLAS_WORKSPACE)
     gpu_of("A100", "580.1")
     assert fingerprint().gpu.startswith("A100, driver 580.1,")

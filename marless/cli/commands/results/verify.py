@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.core.state import State
@@ -14,6 +15,7 @@ from functions.messages.message import Ref
 from functions.resources.kept_answers import kept_answer
 from marless.cli import arguments as common
 from marless.output import say, say_json
+from marless.reports.provenance import CodeChange
 from marless.reports.text import counted
 from marless.reports.weights import weights_sha256
 from marless.runs import summary
@@ -29,7 +31,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 class Verified:
     """The result; `behind` describes files that are merely out of date, `not_covered` are those without a hash. With
     `any_processor` the run's bytes depend on which machine served what; `as_published`: a published hash was named,
-    and the weights have it."""
+    and the weights have it. `code_changes`: the run continued with them."""
 
     problems: list[str]
     round: int
@@ -40,6 +42,7 @@ class Verified:
     not_covered: list[str]
     any_processor: bool
     as_published: bool
+    code_changes: Sequence[CodeChange]
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -76,10 +79,18 @@ def run(options: Namespace) -> int:
         )
     if published and not problems and weights != published:
         problems.append(f"weights_sha256 is {weights or 'not there yet'}, not the published {published}")
-    behind, any_processor = _behind(folder, stored_run.state), stored_run.identity.any_processor
-    as_published = bool(published) and weights == published
+    identity = stored_run.identity
     result = Verified(
-        problems, last_state.round, len(refs), answers, weights, behind, not_covered, any_processor, as_published
+        problems,
+        last_state.round,
+        len(refs),
+        answers,
+        weights,
+        _behind(folder, stored_run.state),
+        not_covered,
+        identity.any_processor,
+        bool(published) and weights == published,
+        identity.changes,
     )
     _show(options, folder, result)
     return UNFINISHED if problems else FINISHED
@@ -97,7 +108,8 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
     ]
     files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
     processors = "began or went on with --any-processor, so another machine may give other bytes"
-    remarks = (result.behind, files_text, processors if result.any_processor else "")
+    changes = [change.text for change in result.code_changes]
+    remarks = (result.behind, files_text, processors if result.any_processor else "", *changes)
     say(f"{folder.name}: {'; '.join([*findings, *filter(None, remarks)])}")
 
 
