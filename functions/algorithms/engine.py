@@ -79,7 +79,10 @@ class Optimiser(Protocol):
     def steps(self) -> int: ...
 
     def step(self, gradient: Array) -> float:
-        """Applies one update and returns the gradient's norm before clipping; `gradient` may be scaled in place."""
+        """Apply one update and return the gradient's norm before clipping. `gradient` may be scaled in place.
+
+        Raises `NotFinite` if the norm overflows.
+        """
 
 
 class Perceptron(Protocol):

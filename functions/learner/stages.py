@@ -49,7 +49,10 @@ def run(
         calls = [(each, group) for each, group in pairs if (each.name, group) not in share.omissions]
         for stage, group in calls:
             stage_context = replace(context, tensors={**tensors, **outcome.tensors}, update=update, memo=memo)
-            result = code.STAGES[stage.name](stage_context, group)
+            try:
+                result = code.STAGES[stage.name](stage_context, group)
+            except NotFinite as error:
+                raise NotFinite(f"stage {stage.name}, group {group}: {error}") from error
             settle(f"{spec.name}, {stage.name}")
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)

@@ -1,12 +1,22 @@
 """Adam on one flat vector, with gradient clipping by norm."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from functions.errors import NotFinite
 from functions.nn.layers import Array
 
 BETA_FIRST, BETA_SECOND = 0.9, 0.999
+
+
+def finite_norm(norm: float) -> float:
+    """Return a gradient's norm. Raises `NotFinite` if it overflows, because clipping then makes every gradient 0, and
+    the step changes nothing."""
+    if math.isinf(norm):
+        raise NotFinite("the norm of a gradient overflows")
+    return norm
 
 
 @dataclass
@@ -28,8 +38,11 @@ class Adam:
         self._scratch = np.empty_like(self.parameters)
 
     def step(self, gradient: Array) -> float:
-        """Applies one update and returns the gradient's norm before clipping. `gradient` is scaled in place."""
-        norm = float(np.sqrt(np.dot(gradient, gradient)))
+        """Apply one update and return the gradient's norm before clipping. `gradient` is scaled in place.
+
+        Raises `NotFinite`, see `finite_norm`.
+        """
+        norm = finite_norm(float(np.sqrt(np.dot(gradient, gradient))))
         if norm > self.max_grad_norm:
             gradient *= self.max_grad_norm / (norm + 1e-6)  # the guard of torch.nn.utils.clip_grad_norm_
         self.steps += 1

@@ -19,6 +19,7 @@ from functions.algorithms.stage import Tensors
 from functions.native.arithmetic import NATIVE, Arithmetic
 from functions.native.kernels import kernels
 from functions.nn import recurrent
+from functions.nn.adam import finite_norm
 from functions.nn.layers import Array
 from functions.nn.native.calls import Optimiser, covers
 from functions.nn.native.losses import NativeLoss, native_loss
@@ -26,6 +27,14 @@ from functions.nn.native.random_matrices import orthogonal
 from functions.nn.native.weights import PerceptronTrace, PerceptronWeights
 from functions.nn.networks import Weights
 from functions.nn.shape import Network
+
+
+class NativeAdam(Optimiser):
+    """Adam in C."""
+
+    def step(self, gradient: Array) -> float:
+        """See `functions.algorithms.engine.Optimiser`."""
+        return finite_norm(super().step(gradient))
 
 
 class NativeLossGradient(FlatGradient):
@@ -70,7 +79,7 @@ class NativeDescent(AdamDescent):
         metrics, losses, norms = self._native_weights.train(self._native_optimiser, inputs, pieces, edges, loss)
         parts = [slice(*pair) for pair in itertools.pairwise(edges)]
         return [
-            OptimiserStep(loss.of(mean, metrics[:, part]), norm, pieces[part])
+            OptimiserStep(loss.of(mean, metrics[:, part]), finite_norm(norm), pieces[part])
             for part, mean, norm in zip(parts, losses.tolist(), norms.tolist(), strict=True)
         ]
 
@@ -113,7 +122,7 @@ class NativeEngine(NumpyEngine):
 
 def _adam(parameters: Array, settings: OptimiserSettings, moments: Moments | None) -> Optimiser:
     first, second, steps = moments or Moments(np.zeros_like(parameters), np.zeros_like(parameters), 0)
-    return Optimiser(parameters, np.array(first), np.array(second), steps, *settings)
+    return NativeAdam(parameters, np.array(first), np.array(second), steps, *settings)
 
 
 def engine(device: str, network: str) -> Engine:

@@ -31,7 +31,7 @@ from functions.algorithms.stage import Tensors
 from functions.errors import BadRequest
 from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
 from functions.nn import torch_modules
-from functions.nn.adam import BETA_FIRST, BETA_SECOND
+from functions.nn.adam import BETA_FIRST, BETA_SECOND, finite_norm
 from functions.nn.layers import Array
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 from functions.nn.torch_weights import (
@@ -165,7 +165,7 @@ class TorchDescent(Descent):
         flat.grad = self._loss_gradient.gradient
         norm = torch.nn.utils.clip_grad_norm_([flat], self._most)
         self._adam.step()
-        return float(norm)
+        return finite_norm(float(norm))
 
 
 @dataclass(frozen=True)

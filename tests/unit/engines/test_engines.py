@@ -10,10 +10,14 @@ from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from functions.algorithms import engine
 from functions.algorithms import registry as algorithms
+from functions.algorithms.minibatches import Independent, shuffled_minibatches
 from functions.algorithms.ppo.specs import IppoConfig
 from functions.algorithms.specification import Share
-from functions.errors import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra, NotFinite
 from functions.learner import stages
+from functions.nn import recurrent
+from functions.nn.losses import ClippedValueLoss
+from functions.nn.shape import Network
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
 
@@ -118,3 +122,22 @@ def test_a_run_has_the_fastest_engine_for_its_networks_and_device(settings, expe
 def test_numpy_on_a_gpu_is_refused():
     with pytest.raises(ConfigError, match=r"numpy does not compute on cuda; set algorithm.engine=torch"):
         load(None, ["algorithm.engine=numpy", "algorithm.device=cuda"])
+
+
+@needs_kernels
+@pytest.mark.parametrize("library", ["numpy", "native", "torch"])
+def test_gradients_whose_norm_overflows_are_an_error_and_not_a_step(library):
+    """Each number is finite; the cap on the norm would make all of them 0."""
+    network = Network((2, 1))
+    tensors = recurrent.to_tensors(network, np.zeros(network.parameters, np.float32), "critic")
+    huge, values = np.full((6, 2), 1e20, np.float32), np.ones(6, np.float32)
+    minibatches = shuffled_minibatches(Independent(huge), np.random.default_rng(1), 1, 2)
+
+    def descent():
+        config = IppoConfig(engine=library)
+        return engine.engine_of(config).descent(tensors, "critic", engine.OptimiserSettings(1e-2, 1e-5, 10.0))
+
+    with np.errstate(over="ignore"), pytest.raises(NotFinite, match="the norm of a gradient overflows"):
+        descent().learn(minibatches, ClippedValueLoss(values, values * 2, 0.2, 10.0))
+    with np.errstate(over="ignore"), pytest.raises(NotFinite, match="the norm of a gradient overflows"):
+        descent().apply(np.full(network.parameters, 3e19, np.float32))

@@ -30,6 +30,8 @@ ca882d9d17dfdc39 e416edffa4c17cf2 bfd3e2b465a2ee58 f8a691453b73bbab
 1d73e0fa8e1384a5 20bda5a1fc469fd4 cd79c047ad64ae29 9540db4065be69b1
 904e6b5b1d540e94 e94b5bdfca120694 8962c5054de7d803 f84d0f601624f0c0
 """
+# So many shapes of rows does rows.c try.
+SHAPES = "126"
 
 
 def printed(*command):
@@ -70,11 +72,15 @@ def test_another_compiler_and_another_architecture_give_the_same_bytes(tmp_path,
 
 @pytest.mark.conformance
 @needs_compiler
-def test_no_sanitizer_finds_anything(tmp_path):
-    program = compiled(
-        "train", tmp_path / "train", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
-    )
-    assert printed(program) == HASHES.split()
+@pytest.mark.parametrize(("name", "answer"), [("train", HASHES), ("rows", SHAPES)])
+def test_no_sanitizer_finds_anything(tmp_path, name, answer):
+    program = compiled(name, tmp_path / name, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    assert printed(program) == answer.split()
+
+
+@needs_compiler
+def test_rows_of_any_number_of_actions_are_written_alone(tmp_path):
+    assert printed(compiled("rows", tmp_path / "rows", "-O0", "-march=native")) == [SHAPES]
 
 
 # QEMU knows no AVX-512.

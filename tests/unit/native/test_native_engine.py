@@ -124,6 +124,41 @@ def test_rows_that_there_are_not_are_refused(order, bounds, actions, advantage):
         Perceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
 
 
+# Of two rows of sixteen lanes, of whole blocks of lanes, and beyond.
+@pytest.mark.parametrize("actions", [15, 16, 17, 31, 32, 33, 48, 64, 100])
+@pytest.mark.parametrize("rows", [1, 16, 37])
+def test_the_loss_of_policies_of_many_actions_is_numpys(actions, rows):
+    network, rng = Network((5, 7, actions)), np.random.default_rng(actions)
+    flat, inputs = (rng.standard_normal(shape).astype(np.float32) for shape in (network.parameters, (rows, 5)))
+    taken, old, advantage = rng.integers(actions, size=rows), *rng.standard_normal((2, rows)).astype(np.float32)
+    loss = ClippedPolicyLoss(
+        OneChoice(actions), taken, old - 3, advantage, rng.random((rows, actions)) < 0.7, 0.2, 0.01
+    )
+    optimiser = Optimiser(flat.copy(), np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1e9)
+    training = Perceptron(network).train(optimiser, inputs, np.arange(rows), [0, rows], native_loss(loss))
+    expected_loss = loss(Perceptron(network).forward(flat, inputs), None, np.arange(rows))
+    _, gradient = expected(network, *(each.astype(np.float64) for each in (flat, inputs, expected_loss.grad_output)))
+    np.testing.assert_allclose(optimiser.gradient, gradient, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(training.losses, [expected_loss.surrogate], rtol=1e-5)
+    for metric, name in zip(training.metrics, expected_loss.rows, strict=True):
+        np.testing.assert_allclose(metric, expected_loss.rows[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_value_that_is_nan_is_one_in_the_loss():
+    for place in range(2):  # an old value, a target
+        arrays = np.ones((2, 5), np.float32)
+        arrays[place, 2] = np.nan
+        loss = ClippedValueLoss(*arrays, 0.2, 10.0)
+        network = Network((4, 1))
+        flat = np.zeros(network.parameters, np.float32)
+        optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+        training = Perceptron(network).train(
+            optimiser, np.ones((5, 4), np.float32), np.arange(5), [0, 2, 5], native_loss(loss)
+        )
+        assert np.isfinite(training.losses[0]) and np.isnan(training.losses[1])
+        assert np.isnan(loss(np.zeros((3, 1), np.float32), None, np.arange(2, 5)).loss)
+
+
 def test_a_critic_has_one_output():
     flat = np.zeros(NETWORK.parameters, np.float32)
     optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from functions.errors import NotFinite
 from functions.nn.adam import Adam
 
 
@@ -27,6 +28,14 @@ def test_a_gradient_longer_than_the_cap_is_scaled_to_it_and_its_own_norm_is_retu
     gradient = np.array([0.3, 0.4])
     optimiser.step(gradient)
     np.testing.assert_array_equal(gradient, [0.3, 0.4])
+
+
+@pytest.mark.parametrize(("precision", "size"), [(np.float32, 2e19), (np.float64, 2e154)])
+def test_a_gradient_whose_norm_overflows_is_an_error_and_no_step(precision, size):
+    parameters = np.ones(3, precision)
+    with np.errstate(over="ignore"), pytest.raises(NotFinite, match="the norm of a gradient overflows"):
+        adam(parameters).step(np.array([0, size, 1], precision))
+    assert np.array_equal(parameters, np.ones(3))
 
 
 def test_fifty_capped_steps_are_those_of_torch():
