@@ -1,8 +1,8 @@
 """Runs what nobody trusts: a program in Python, or a command, in bubblewrap (a program of Linux, `bwrap`).
 
-Inside there are no network, no files of the user, no environment variables and no other processes; all files are
-read-only but those of an own /tmp, which is gone afterwards. It has one process. Time of the processor, memory and the
-size of a file are bounded by setrlimit(2).
+Inside there are no network, no files of the user but those that a setting names, no environment variables and no other
+processes; all files are read-only but those of an own /tmp, which is gone afterwards. It has one process, and a filter
+of system calls. Time of the processor, memory and the size of a file are bounded by setrlimit(2).
 """
 
 import os
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.seccomp_filter import MACHINES, one_process_filter
+from functions.resources.kinds.kind import NoAnswer, Start
+from functions.resources.seccomp_filter import MACHINES, sandbox_filter
 from functions.system_errors import signal_name
 
 Kind = Literal["none", "bubblewrap"]
@@ -34,18 +35,25 @@ _INSTALL = "apt-get install bubblewrap, or the package of that name of another L
 # As `-I`, but for the environment, which is empty: so sets of strings have one order in every process.
 _PYTHON = ("-P", "-s", "-S", "-B", "-c")
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin:/usr/games", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+# Threads cost memory of the kernel, which counts for no process.
+_THREADS = 4096
+# Of a program's errors so much goes into the log.
+ERROR_BYTES = 1 << 16
 # Sets the limits, and becomes the command, or the program that stands before its input on the standard input.
 _BOOT = """
 import os, resource, sys
-seconds, memory, file_bytes, size, *command = sys.argv[1:]
-limits = {"CPU": seconds, "AS": memory, "FSIZE": file_bytes, "CORE": 0, "NOFILE": 256}
+seconds, memory, file_bytes, threads, size, *command = sys.argv[1:]
+limits = {"CPU": seconds, "AS": memory, "FSIZE": file_bytes, "CORE": 0, "NOFILE": 256, "NPROC": threads}
 for name, most in limits.items():
     try:
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(most), int(most)))
     except (ValueError, OSError):
         pass
 if command:
-    os.execv(command[0], command)
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        sys.exit(f"{command[0]} cannot be started: {error.strerror}; sandbox_paths names interpreters and libraries")
 program = b""
 while len(program) < int(size):
     program += os.read(0, int(size) - len(program))
@@ -72,13 +80,15 @@ class Sandbox:
     kind: Kind
     timeout_s: float
     memory_mb: int
+    paths: Sequence[str] = ()
+    """Further files and folders that a program may read."""
 
     def run(self, program: str, typed: bytes = b"") -> Printed:
         """Runs a program in Python's own library, `typed` being its standard input.
 
         Whatever the program does is in the result. Raises `SandboxError` where there is no sandbox.
         """
-        require(self.kind)
+        require(self.kind, self.paths)
         source = program.encode("utf-8", "surrogatepass")
         boot = _boot(self.memory_mb, int(self.timeout_s) + 1, len(source))
         with (
@@ -88,7 +98,7 @@ class Sandbox:
         ):
             questions.write(source + typed)
             questions.seek(0)
-            with _started(self.kind, boot, questions, output, errors) as process:
+            with _started(self, boot, questions, output, errors) as process:
                 error = _end_of(process, self.timeout_s)
             output.seek(0)
             errors.seek(0)
@@ -96,29 +106,33 @@ class Sandbox:
 
 
 @contextmanager
-def isolated(command: Sequence[str], memory_mb: int) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-    """What `subprocess.Popen` starts `command` with inside the sandbox: its arguments, and `pass_fds`.
+def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) -> Iterator[Start]:
+    """How `command` is started inside the sandbox, where it sees its own file and those of `paths`.
 
     Raises `SandboxError`.
     """
-    require("bubblewrap")
+    require("bubblewrap", paths)
     link = shutil.which(command[0])
     if link is None:
         raise SandboxError(f"command {command[0]!r} cannot be started: it is not installed")
     path = str(Path(link).resolve())
     boot = [*_boot(memory_mb, _UNBOUNDED, 0), path, *command[1:]]
-    with _filter_file() as rules:
-        yield [*bubblewrap(rules.fileno(), [path]), *boot], (rules.fileno(),)
+    with _filter_file() as rules, _copied_errors() as errors:
+        words = [*bubblewrap(rules.fileno(), [path, *paths]), *boot]
+        yield Start(words, _ENVIRONMENT, (rules.fileno(),), errors)
 
 
-def require(kind: Kind) -> None:
-    """Raises `SandboxError` unless this machine has what `kind` needs."""
+def require(kind: Kind, paths: Sequence[str] = ()) -> None:
+    """Raises `SandboxError` unless this machine has what `kind` needs, and these files and folders."""
     if kind == "none":
         return
     if shutil.which("bwrap") is None:
         raise SandboxError(f"bubblewrap (bwrap) is not installed, or not on the PATH: {_INSTALL}")
     if platform.machine() not in MACHINES:
         raise SandboxError(f"processors of type {platform.machine()} are not supported, {' and '.join(MACHINES)} are")
+    for path in paths:
+        if not Path(path).exists():
+            raise SandboxError(f"sandbox_paths names {path!r}, and there is no such file or folder")
     if problem := _start_problem():
         raise SandboxError(problem)
 
@@ -126,18 +140,29 @@ def require(kind: Kind) -> None:
 def bubblewrap(rules: int, paths: Sequence[str]) -> list[str]:
     """The beginning of a command that runs in bubblewrap, `rules` being the file of the filter of system calls.
 
-    Of this machine's files it sees programs and libraries, this Python, and the folders of `paths`.
+    Of this machine's files it sees programs and libraries, this Python, and `paths`. These come after the folders that
+    are its own, so that they may lie below one of them.
     """
     return [
-        "bwrap",
+        shutil.which("bwrap") or "bwrap",
         *("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"),
         *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv"),
         *(word for name, value in _ENVIRONMENT.items() for word in ("--setenv", name, value)),
+        *("--proc", "/proc", *_hidden(), "--dev", "/dev"),
+        *("--size", str(FILE_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp"),
         *_visible(paths),
-        *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
-        *("--size", str(FILE_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--seccomp", str(rules), "--"),
     ]
+
+
+def _hidden() -> Iterator[str]:
+    """Arguments that hide parts of /proc: the first process, which is bubblewrap and has no filter, and the user's
+    keys."""
+    yield from ("--tmpfs", "/proc/1", "--remount-ro", "/proc/1")
+    for path in ("/proc/keys", "/proc/key-users"):
+        if Path(path).exists():
+            yield from ("--ro-bind", "/dev/null", path)
 
 
 def _visible(paths: Sequence[str]) -> Iterator[str]:
@@ -149,15 +174,15 @@ def _visible(paths: Sequence[str]) -> Iterator[str]:
             yield from ("--symlink", str(folder.readlink()), str(folder))
         elif folder.exists():
             yield from ("--ro-bind", str(folder), str(folder))
-    folders = dict.fromkeys([sys.base_prefix, *(str(Path(path).parent) for path in paths)])
-    for place in folders:
-        if not Path(place).is_relative_to("/usr"):
+    library = [Path(sys.base_prefix, name) for name in ("lib", "lib64")]
+    for place in dict.fromkeys([_interpreter(), *map(str, library), *map(os.path.abspath, paths)]):
+        if Path(place).exists() and not Path(place).is_relative_to("/usr"):
             yield from ("--ro-bind", place, place)
 
 
 def _boot(memory_mb: int, seconds: int, size: int) -> list[str]:
     """A Python that sets limits, and then is a program of `size` bytes or the command that follows."""
-    limits = (seconds, memory_mb << 20, FILE_BYTES, size)
+    limits = (seconds, memory_mb << 20, FILE_BYTES, _THREADS, size)
     return [_interpreter(), *_PYTHON, _BOOT, *map(str, limits)]
 
 
@@ -169,10 +194,10 @@ def _interpreter() -> str:
 
 @contextmanager
 def _started(
-    kind: Kind, boot: Sequence[str], questions: IO[bytes], output: IO[bytes], errors: IO[bytes]
+    sandbox: Sandbox, boot: Sequence[str], questions: IO[bytes], output: IO[bytes], errors: IO[bytes]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     with _filter_file() as rules, tempfile.TemporaryDirectory() as folder:
-        isolation = bubblewrap(rules.fileno(), []) if kind == "bubblewrap" else []
+        isolation = bubblewrap(rules.fileno(), sandbox.paths) if sandbox.kind == "bubblewrap" else []
         with subprocess.Popen(
             [*isolation, *boot],
             stdin=questions,
@@ -194,9 +219,29 @@ def _started(
 def _filter_file() -> Iterator[IO[bytes]]:
     machine = MACHINES.get(platform.machine())
     with tempfile.TemporaryFile() as file:
-        file.write(one_process_filter(machine) if machine else b"")
+        file.write(sandbox_filter(machine) if machine else b"")
         file.seek(0)
         yield file
+
+
+@contextmanager
+def _copied_errors() -> Iterator[int]:
+    """A pipe to this process's errors, for a program that could change or read a file that it is handed."""
+    read, write = os.pipe()
+    threading.Thread(target=_copy_errors, args=(read,), daemon=True).start()
+    try:
+        yield write
+    finally:
+        os.close(write)
+
+
+def _copy_errors(read: int) -> None:
+    """Copies at most `ERROR_BYTES`, and takes the rest in, until nobody writes any more."""
+    left = ERROR_BYTES
+    with open(read, "rb", buffering=0) as errors:
+        while chunk := errors.read(ERROR_BYTES):
+            with suppress(OSError):
+                left -= os.write(2, chunk[:left])
 
 
 def _end_of(process: "subprocess.Popen[bytes]", timeout_s: float) -> str:
@@ -221,5 +266,7 @@ def _start_problem() -> str:
     """Why bubblewrap does not start here, '' if it does. It is tried once: some systems forbid its name spaces."""
     with _filter_file() as rules:
         command = [*bubblewrap(rules.fileno(), []), *_boot(1 << 10, _UNBOUNDED, 0)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(rules.fileno(),))
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(rules.fileno(),), env=_ENVIRONMENT
+        )
     return _with_last_line("bubblewrap does not start here", done.stderr) if done.returncode else ""

@@ -71,6 +71,10 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     sandbox: Annotated[
         Literal["none", "bubblewrap"], Meta(description="bubblewrap: without network, and nothing can be written")
     ] = "none"
+    sandbox_paths: Annotated[
+        tuple[str, ...],
+        Meta(description="files and folders that may be read in the sandbox, beside the program's own file"),
+    ] = ()
     memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot")] = 1769
 
     def __post_init__(self) -> None:
@@ -105,6 +109,7 @@ def _faults(resource: Resource) -> Iterator[str]:
     if resource.rate and (not _RATE.fullmatch(resource.rate) or not resource.per_s):
         yield f"rate = {resource.rate!r} is no rate, such as 600/min or 10/s"
     yield from _source_faults(resource)
+    yield from _sandbox_faults(resource)
 
 
 def _source_faults(resource: Resource) -> Iterator[str]:
@@ -120,8 +125,14 @@ def _source_faults(resource: Resource) -> Iterator[str]:
         yield f"cores = {[*resource.cores]}: a program is not told how many it has; write one number twice"
     if resource.http and resource.cores != (1, 1):
         yield "cores: a service computes elsewhere; leave it out"
+
+
+def _sandbox_faults(resource: Resource) -> Iterator[str]:
+    """What is wrong with the settings of a sandbox."""
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
+    if resource.sandbox_paths and resource.sandbox == "none":
+        yield 'sandbox_paths: without a sandbox every file may be read; leave it out, or set sandbox = "bubblewrap"'
 
 
 def _line_faults(resource: Resource) -> Iterator[str]:

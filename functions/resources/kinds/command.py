@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from functions.resources.kinds.kind import NoAnswer
+from functions.resources.kinds.kind import NoAnswer, Start
 from functions.resources.kinds.line_protocols import Output, answer_after_banner, answer_in, ask_kept, last_output
 from functions.resources.kinds.program import Program
 from functions.resources.port import Action
 from functions.resources.settings import Resource, is_token
 
-# Within the block a command can be started by these words, with these open files passed on to it.
-Isolated = AbstractContextManager[tuple[Sequence[str], Sequence[int]]]
+# Within the block a command can be started so.
+Isolated = AbstractContextManager[Start]
 
 
 class Command:
@@ -84,10 +84,9 @@ class Command:
         return self._program
 
     def _started(self) -> Program:
-        environment = {name: value for name, value in os.environ.items() if not is_token(name)}
         try:
-            with self._isolate() as (words, descriptors):
-                return Program(words, environment, descriptors)
+            with self._isolate() as start:
+                return Program(start)
         except OSError as error:
             raise NoAnswer(f"command {self._words[0]!r} cannot be started: {error.strerror or error}") from error
 
@@ -98,9 +97,9 @@ def begin(name: str, resource: Resource) -> Command:
 
     def isolate() -> Isolated:
         if resource.sandbox == "none":
-            return nullcontext((words, ()))
+            return nullcontext(Start(words, {name: value for name, value in os.environ.items() if not is_token(name)}))
         from functions.resources.sandbox import isolated
 
-        return isolated(words, resource.memory_mb)
+        return isolated(words, resource.memory_mb, resource.sandbox_paths)
 
     return Command(words, resource, isolate)

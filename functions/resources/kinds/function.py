@@ -50,9 +50,10 @@ def begin(name: str, resource: Resource) -> Function:
     if _SANDBOX in inspect.signature(function).parameters:
         from functions.resources.sandbox import Sandbox, require
 
-        require(resource.sandbox)
+        require(resource.sandbox, resource.sandbox_paths)
         limit_s = _PROGRAM_PART * resource.timeout_s
-        return Function(function, {_SANDBOX: Sandbox(resource.sandbox, limit_s, resource.memory_mb)})
+        sandbox = Sandbox(resource.sandbox, limit_s, resource.memory_mb, resource.sandbox_paths)
+        return Function(function, {_SANDBOX: sandbox})
     if resource.sandbox != "none":
         raise NoAnswer(f"serve = {resource.serve!r} has no parameter `sandbox`, so nothing of it would run in one")
     return Function(function, {})

@@ -1,12 +1,23 @@
 """What each kind of resource is for the process that serves it."""
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from functions.resources.port import Action
 
 
 class NoAnswer(Exception):
     """The resource gave no answer; the message is one line that says why."""
+
+
+class Start(NamedTuple):
+    """The arguments with which `subprocess.Popen` starts a command."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    descriptors: Sequence[int] = ()
+    # The descriptor of its errors, by default this process's own.
+    errors: int | None = None
 
 
 class Kind(Protocol):

@@ -7,10 +7,9 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from functions.resources.kinds.kind import NoAnswer
+from functions.resources.kinds.kind import NoAnswer, Start
 from functions.resources.port import MOST_BYTES
 from functions.system_errors import signal_name
 
@@ -26,17 +25,18 @@ class Program:
     Methods with a deadline raise `TimeoutError` when it has passed, by the monotonic clock.
     """
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int] = ()) -> None:
+    def __init__(self, start: Start) -> None:
         # This process keeps the reading end of the input too, to see afterwards how much of it was read.
         self._unread, self._requests = os.pipe()
         try:
             self._process = subprocess.Popen(
-                words,
+                start.words,
                 stdin=self._unread,
                 stdout=subprocess.PIPE,
+                stderr=start.errors,
                 bufsize=0,
-                env=environment,
-                pass_fds=descriptors,
+                env=start.environment,
+                pass_fds=start.descriptors,
                 start_new_session=True,
             )
         except BaseException:

@@ -19,12 +19,12 @@ class Kinds:
     """The resources that a process has begun, which it keeps until it ends."""
 
     def __init__(self) -> None:
-        self._begun: dict[tuple[str, float, int], Kind] = {}
+        self._begun: dict[tuple[str, float, int, tuple[str, ...]], Kind] = {}
         atexit.register(self.close)
 
     def of(self, name: str, resource: Resource) -> Kind:
         """A resource, begun at its first question; raises what its beginning raises."""
-        key = identity(name, resource), resource.timeout_s, resource.memory_mb
+        key = identity(name, resource), resource.timeout_s, resource.memory_mb, resource.sandbox_paths
         if key not in self._begun:
             self._begun[key] = begin(name, resource)
         return self._begun[key]

@@ -83,7 +83,7 @@ def _require_sandbox(name: str, resource: Resource) -> None:
     from functions.resources.sandbox import SandboxError, require
 
     try:
-        require(resource.sandbox)
+        require(resource.sandbox, resource.sandbox_paths)
     except SandboxError as error:
         raise UserError(f"resources.{name}.sandbox: {error}") from error
 

@@ -33,8 +33,8 @@ def test_a_program_prints_the_same_in_each_of_its_processes():
 @pytest.mark.parametrize(
     ("program", "error"),
     [
-        ("import socket; socket.create_connection(('127.0.0.1', 9), 1)", "Connection refused"),
-        ("import socket; socket.create_connection(('192.0.2.1', 80), 1)", "Network is unreachable"),
+        ("import socket; socket.create_connection(('127.0.0.1', 9), 1)", "Address family not supported"),
+        ("import socket; socket.create_connection(('192.0.2.1', 80), 1)", "Address family not supported"),
         ("open('/usr/file', 'w')", "Read-only file system"),
         ("open('/file', 'w')", "Read-only file system"),
         ("open('/dev/shm/file', 'w')", "Read-only file system"),
@@ -88,9 +88,9 @@ def test_a_program_that_hangs_is_ended(program):
 def test_a_command_is_kept_in_the_sandbox_over_many_questions():
     talk = "import os, sys\nfor line in sys.stdin: print(line.strip(), os.listdir('/tmp'), flush=True)"
     with (
-        isolated([sys.executable, "-S", "-c", talk], memory_mb=256) as (command, descriptors),
+        isolated([sys.executable, "-S", "-c", talk], memory_mb=256) as start,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=descriptors
+            start.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=start.descriptors
         ) as process,
     ):
         for word in ("first", "second"):

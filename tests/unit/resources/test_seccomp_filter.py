@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from functions.resources.seccomp_filter import MACHINES, one_process_filter
+from functions.resources.seccomp_filter import MACHINES, sandbox_filter
 
 ALLOWED, ENDED = "allowed", "ended"
 X86, ARM = MACHINES["x86_64"], MACHINES["aarch64"]
@@ -13,10 +13,10 @@ X86, ARM = MACHINES["x86_64"], MACHINES["aarch64"]
 THREAD, PROCESS = 0x3D0F00, 0x1200011
 
 
-def outcome(machine, number, flags=0, architecture=None):
+def outcome(machine, number, first=0, architecture=None):
     """What the kernel would do at a system call: ALLOWED, ENDED or the number of the error."""
-    code = one_process_filter(machine)
-    data = struct.pack("=iIQ6Q", number, architecture or machine.architecture, 0, flags, 0, 0, 0, 0, 0)
+    code = sandbox_filter(machine)
+    data = struct.pack("=iIQ6Q", number, architecture or machine.architecture, 0, first, 0, 0, 0, 0, 0)
     at, value = 0, 0
     while True:
         kind, true, false, k = struct.unpack_from("=HBBI", code, 8 * at)
@@ -45,6 +45,29 @@ def test_any_other_call_is_let_through(machine, number):
 @pytest.mark.parametrize("number", [57, 58])
 def test_fork_and_vfork_are_refused(number):
     assert outcome(X86, number) == errno.EAGAIN
+
+
+# keyctl, unshare, ptrace, memfd_create, shmget, mount, bpf, process_vm_writev, setns: the same two files.
+@pytest.mark.parametrize(
+    ("machine", "numbers"),
+    [(X86, (250, 272, 101, 319, 29, 165, 321, 311, 308)), (ARM, (219, 97, 117, 279, 194, 40, 280, 271, 268))],
+)
+def test_calls_that_reach_over_the_walls_are_refused(machine, numbers):
+    assert {outcome(machine, number) for number in numbers} == {errno.EPERM}
+
+
+# socket and socketpair; AF_UNIX is 1, AF_INET 2 and AF_VSOCK 40: linux/socket.h.
+@pytest.mark.parametrize(("machine", "number"), [(X86, 41), (X86, 53), (ARM, 198), (ARM, 199)])
+def test_a_socket_is_one_of_this_machine(machine, number):
+    assert outcome(machine, number, 1) == ALLOWED
+    assert {outcome(machine, number, family) for family in (2, 10, 16, 40)} == {errno.EAFNOSUPPORT}
+
+
+# io_uring_setup, fsopen, pidfd_getfd, memfd_secret, and what does not exist yet; close_range and futex_waitv.
+@pytest.mark.parametrize("machine", [X86, ARM])
+def test_new_calls_are_missing_but_for_those_that_libraries_need(machine):
+    assert {outcome(machine, number) for number in (425, 430, 438, 447, 600)} == {errno.ENOSYS}
+    assert {outcome(machine, number) for number in (436, 449)} == {ALLOWED}
 
 
 def test_calls_by_another_interface_of_the_processor_are_refused():
