@@ -97,6 +97,16 @@ def test_a_run_that_is_to_stop_waits_for_an_evaluation_and_sends_no_learner():
     same(world.run(), undisturbed())
 
 
+def test_a_detached_run_is_billed_every_read_of_the_sets_that_tasks_report_to():
+    world, sets, turns = World("placement.rule=packed"), [], []
+    read, coordinate = world.read, world.coordinate
+    world.read = lambda names: (sets.extend(names), read(names))[1]
+    world.coordinate = lambda: (turns.append(world.now), coordinate())[1]
+    world.run()
+    # Every item of this small run has less than 4 KB, which is one read unit. Each turn but the first reads the state.
+    assert world.state.meter.read_units == len(sets) + len(turns) - 1
+
+
 class Overtaken(World):
     """Just before a turn commits that found two asks complete, another one commits that found only the later; once."""
 

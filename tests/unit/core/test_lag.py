@@ -114,15 +114,18 @@ def test_nobody_waits_for_a_gate_where_one_learner_learns_from_an_earlier_round(
 def test_a_learner_keeps_what_it_learned_and_not_what_was_sampled_since():
     """By the model of the bill; three rounds fit into the buffer, two of them are older than the newest."""
     world = World(on_lambda(make_plan(*REPLAY, "algorithm.buffer_size=30", "pipeline.lag=2", "stop.rounds=8")))
-    hits = {}
+    hits, newest = {}, {}
 
     def remember(state):
         for work, slot in state.slots.items():
             if work.startswith("learn"):
                 hits[state.round] = slot.item.expected_hits.hits
+                newest[state.round] = state.served.get("learner", ())
 
     world.finish(after=remember)
     assert hits == {2: 0, 3: 1, 4: 2, 5: 2, 6: 2, 7: 2}
+    # In round 3 the learner has kept round 0, which it learned from in round 2.
+    assert newest == {2: (), 3: (0,), 4: (1,), 5: (2,), 6: (3,), 7: (4,)}
 
 
 def test_teams_do_not_change_in_rounds_without_learners():

@@ -96,6 +96,12 @@ def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch(slots,
     assert summed.networks - at_once.networks == 3 * groups * BOTH
 
 
+def test_the_moments_of_a_difference_to_a_base_are_left_out():
+    """They may be as small as its rank, so a learner needs the networks at least, and no copies of them."""
+    settings = ("algorithm.name=ippo", "placement.rule=fused", "base.policies=runs/one")
+    assert footprint_of("learner", *settings, spec=alike(1)) == (BOTH, ROUND // 3)
+
+
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
     value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the one-hot identity of three sharing agents
     once, often = (

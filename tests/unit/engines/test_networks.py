@@ -14,13 +14,14 @@ from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.engine import engine_of
 from functions.algorithms.minibatches import Minibatch
+from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.ppo.gradient_sums import Term
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest, MissingExtra
 from functions.isolation.process_guard import ProcessGuard
 from functions.messages.team import Team
 from functions.nn import onnx_acting
-from functions.nn.shape import GRAPH, NetworkShape
+from functions.nn.shape import GRAPH, Network, NetworkShape
 from functions.nn.torch_modules import BUILT_IN
 from functions.policies import Policy
 from marless.testing.algorithms.conformance import check
@@ -214,6 +215,20 @@ def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
     term, gradient = loss_gradient.of(Minibatch(np.arange(0), rows), lambda outputs, log_std, rows: Term(outputs))
     assert term.grad_output.shape == (0, 3)
     assert gradient.size and not gradient.any()
+
+
+@pytest.mark.parametrize("network", ["cnn", "attention"])
+def test_a_critic_of_a_vector_is_a_perceptron_and_any_other_network_is_the_factory_s(network):
+    sees = {"cnn": (5, 5, 2), "attention": (4, 3)}[network]
+    config = load(None, [f"algorithm.network={network}", "algorithm.hidden=[8]"]).algorithm
+
+    def names(part):
+        width = int(np.prod(part.observation))
+        tensors = new_network(config, part, Network((width, 8, 1)), 0, np.random.default_rng(0))
+        return {name.removeprefix("critic/g00/").partition("/")[0] for name in tensors if name.startswith("critic/")}
+
+    assert names(Part("critic", (7,), 1.0)) == {"w0", "b0", "w1", "b1"}
+    assert "w0" not in names(Part("critic", sees, 1.0)) and "net" in names(Part("critic", sees, 1.0))
 
 
 def test_no_factory_is_imported_that_only_stored_bytes_name():

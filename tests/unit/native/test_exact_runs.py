@@ -102,6 +102,7 @@ def test_a_network_with_more_layers_than_kernels_take_is_computed_by_numpy_and_e
     assert is_exact(load(None, [NATIVE, deepest]))
     assert covers(Network((4, *[8] * (MOST_KERNEL_LAYERS - 1), 3)), np.zeros(1, np.float32))
     assert not covers(Network((4, *[8] * MOST_KERNEL_LAYERS, 3)), np.zeros(1, np.float32))
+    assert load(None, [deepest]).algorithm.engine == "native"
     assert load(None, [f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"]).algorithm.engine == "numpy"
     header = (SOURCE.parent / "network.h").read_text(encoding="utf-8")
     assert f"#define MOST_LAYERS {MOST_KERNEL_LAYERS}\n" in header

@@ -118,6 +118,25 @@ def test_a_round_says_how_many_actions_it_had_and_how_long_they_took():
     assert not world.plan.config.stop.dollars
 
 
+def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask():
+    counts = {0: 2, 1: 5, 2: 3}
+
+    def script(function, request):
+        item = answered(function, request)
+        if not isinstance(request, SampleTask):
+            return [item]
+        count = counts[request.address.round]
+        return [told(item, ActionUse(count=count, hits=1, ms=10 * count))]
+
+    seen = []
+    World(make_plan(JUDGE[0], "stop.rounds=3", "scaling.rollouts=1"), script).finish(
+        after=lambda state: seen.append(state.most_actions.get("sample"))
+    )
+    changes = [most for most, before in zip(seen, [None, *seen[:-1]], strict=True) if most != before]
+    # Per rollout: the kept answer counts as a question that may have to be asked.
+    assert changes == [{"judge": (3.0, 20.0)}, {"judge": (6.0, 50.0)}]
+
+
 def test_times_and_counts_of_actions_are_not_in_what_waits_for_the_end_of_the_round():
     world = World(plan_with(), asking(Judge(keep=False), ["well"]))
     driver = world.driver()
