@@ -36,6 +36,7 @@ from functions.errors import (
     StorageFault,
 )
 from functions.isolation import process_guard
+from functions.isolation.arithmetic import standard_arithmetic
 from functions.isolation.process_guard import ProcessChanged, ProcessGuard
 from functions.messages.actor import DescribeTask, SampleTask
 from functions.messages.evaluator import EvaluateTask
@@ -197,7 +198,8 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     platform sees a crash.
     """
     meter = Counted(blobs)
-    request = _DECODER.decode(body)
+    with standard_arithmetic():
+        request = _DECODER.decode(body)
     with ProcessGuard(_owner(request), request.address.run) as guard, _resources(request, meter):
         try:
             work = works.get(type(request))

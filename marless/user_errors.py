@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from marless.rounding import exact_arithmetic
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,13 +26,16 @@ def is_user_error(error: BaseException) -> bool:
 
 def short_errors(*others: type[BaseException]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Has a public function raise errors for the user, and those of `others`, from here: their tracebacks begin with
-    the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames."""
+    the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames.
+
+    The function computes with `exact_arithmetic`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return function(*args, **kwargs)
+                with exact_arithmetic():
+                    return function(*args, **kwargs)
             except BaseException as error:
                 if not isinstance(error, others) and not is_user_error(error):
                     raise

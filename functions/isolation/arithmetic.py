@@ -7,6 +7,8 @@ whose layout of `fenv_t` is not listed, nothing is compared.
 import ctypes
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from struct import Struct
 from typing import NamedTuple
 
@@ -69,3 +71,14 @@ class Arithmetic:
 
 
 ARITHMETIC = Arithmetic()
+
+
+@contextmanager
+def standard_arithmetic() -> Iterator[None]:
+    """Compute within the block with the standard control registers, and afterwards with those from before."""
+    registers = ARITHMETIC.read()
+    ARITHMETIC.write(ARITHMETIC.standard)
+    try:
+        yield
+    finally:
+        ARITHMETIC.write(registers)

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from functions.isolation.arithmetic import ARITHMETIC
+from functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
 from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
 from functions.isolation.replaced_functions import ORIGINALS
@@ -70,8 +70,7 @@ class ProcessGuard:
 
     def __enter__(self) -> Self:
         self._opened = ExitStack()
-        self._opened.callback(ARITHMETIC.write, ARITHMETIC.read())
-        ARITHMETIC.write(ARITHMETIC.standard)
+        self._opened.enter_context(standard_arithmetic())
         self._opened.enter_context(np.errstate(call=None, **_ERRORS))  # type: ignore[arg-type]
         ORIGINALS.learn()
         if IMPORTS.look():

@@ -3,7 +3,7 @@
 from ctypes import CDLL
 from pathlib import Path
 
-from functions.isolation.arithmetic import ARITHMETIC
+from functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
 from functions.native.interface import open_library
 from functions.native.known_answers import wrong_answers
 from functions.native.variants import record_of, record_text
@@ -27,17 +27,15 @@ def load(path: Path, sources: int) -> CDLL | None:
     except OSError:
         return None
     compiler = _compiler_of(path, content)
-    registers = ARITHMETIC.read()
-    try:
-        library = open_library(path)
+    with standard_arithmetic():
+        try:
+            library = open_library(path)
+        except (OSError, AttributeError):
+            return None
         if not library.runs_here() or sources not in (0, library.sources()):
             return None
         ARITHMETIC.write(ARITHMETIC.standard)
         wrong = wrong_answers(library)
-    except (OSError, AttributeError):
-        return None
-    finally:
-        ARITHMETIC.write(registers)
     if wrong:
         version = library.compiler().decode(errors="replace")
         raise LibraryFault(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from functions.encoding import MessagePackDecoder
+from functions.isolation.arithmetic import ARITHMETIC
 from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_guard import spoilt, state_of_process
 from functions.resources.port import RESOURCES
@@ -50,6 +51,7 @@ def serve(
     start."""
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
+    ARITHMETIC.write(ARITHMETIC.standard)
     end_with(lifeline, outlives_s)
     adopt_orphans()
     expendable()

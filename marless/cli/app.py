@@ -23,6 +23,7 @@ from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.output import ERROR, OUTPUT, alone, prepare, say_text
 from marless.program import program_name
+from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -132,7 +133,9 @@ def _complete(line: str) -> None:
 def _answer(argv: list[str], start_s: float) -> int:
     options, OUTPUT.problem = Namespace(started=start_s, folder=None), ""
     try:
-        with handle_signals(end), alone():
+        with handle_signals(end), alone(), exact_arithmetic() as has_changed:
+            if has_changed:
+                complain(SUBNORMALS)
             code = _run(argv, options)
     except Interrupted as stop:
         is_resumable = options.folder and (options.folder / "plan.json").is_file()

@@ -20,6 +20,7 @@ from contextlib import suppress
 import msgspec
 
 from functions.encoding import MessagePackDecoder, to_message_pack
+from functions.isolation.arithmetic import ARITHMETIC
 from infra.local import worker_main
 from infra.local.processes.process_tree import adopt_orphans, end_children
 
@@ -56,6 +57,7 @@ def main() -> None:
     pool.set_inheritable(False)
     for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
         signal.signal(number, signal.SIG_IGN)
+    ARITHMETIC.write(ARITHMETIC.standard)
     for module in sys.argv[4:]:
         with suppress(BaseException):  # the worker that is asked for it reports why
             importlib.import_module(module)
