@@ -1,0 +1,96 @@
+"""Runs that commit 1467c408 trained are read, and continued, by the program of today (tests/goldens/README.md)."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from built_kernels import needs_kernels
+
+GOLDENS = Path(__file__).parents[2] / "goldens"
+# By run: its finished rounds and its status.
+RUNS = {
+    "finished": (3, "finished"),
+    "interrupted": (5, "interrupted"),
+    "killed": (5, "interrupted"),
+    "judged": (2, "finished"),
+    "league": (3, "finished"),
+}
+# The weights of the program that trained them, after 8 rounds without a stop.
+WHOLE = "3122191cd5332d4e7b15194c3ee4d6a76df6a72a3f689112cec84b7330b624d1"
+
+
+@pytest.fixture
+def unpack(marless, shell):
+    """Unpacks a run in the folder of the test."""
+    shell.import_from(GOLDENS)
+    shell.forget("golden_judge")
+
+    def unpack_run(run):
+        assert marless("unarchive", str(GOLDENS / f"{run}.tar.gz")).code == 0
+
+    return unpack_run
+
+
+def as_json(said):
+    assert said.code == 0, said.err
+    return json.loads(said.out[-1])
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_an_earlier_run_is_read(marless, unpack, run):
+    rounds, status = RUNS[run]
+    unpack(run)
+    shown = as_json(marless("status", run, "--json"))
+    assert (shown["round"], shown["status"]) == (rounds, status)
+    verified = as_json(marless("verify", run, "--json"))
+    assert verified["ok"] and verified["round"] == rounds
+    assert marless("report", run, "-o", "page.html").code == 0
+    assert f"{rounds:,} rounds" in Path("page.html").read_text()
+    total = float(as_json(marless("bill", run, "--json"))["bill"]["total"])
+    assert total == pytest.approx(shown["dollars"])
+    if status == "finished":
+        assert total == pytest.approx(json.loads((Path("runs") / run / "summary.json").read_text())["dollars"]["total"])
+    assert marless("archive", run, "-o", "again.tar.gz").code == 0
+    assert [row["run"] for row in map(json.loads, marless("runs", "--json").out)] == [run]
+
+
+@pytest.mark.parametrize("run", ["finished", "judged", "league"])
+def test_the_policies_of_an_earlier_run_are_played_and_exported(marless, unpack, run):
+    unpack(run)
+    played = marless("evaluate", run, "--episodes", "4", "--trust", "--workers", "1", "--json")
+    assert (as_json(played)["round"], as_json(played)["episodes"]) == (RUNS[run][0], 4)
+    assert marless("export", run, "--to", "safetensors", "-o", "tensors").code == 0
+    assert marless("export", run, "--to", "npz", "--episodes", "2", "-o", "episodes", "--trust").code == 0
+
+
+@pytest.mark.parametrize("run", ["interrupted", "killed"])
+def test_an_earlier_run_is_not_continued_unless_the_user_says_so(marless, unpack, run):
+    unpack(run)
+    said = marless("resume", run, "--workers", "1")
+    assert said.code == 2 and len(said.err) == 1
+    assert "it began with commit 1467c4080f98aa8e918c0e8ff9d7577c29fb3eed" in said.err[0]
+    assert said.err[0].endswith(f"marless resume {run} --changed-code")
+
+
+@needs_kernels
+@pytest.mark.parametrize("run", ["interrupted", "killed"])
+def test_an_earlier_run_that_is_continued_has_the_weights_of_the_earlier_program(marless, unpack, run):
+    unpack(run)
+    began = json.loads((Path("runs") / run / "plan.json").read_text())["code_sha256"]
+    assert marless("resume", run, "--workers", "1", "--changed-code").code == 0
+    verified = as_json(marless("verify", run, "--json"))
+    assert verified["ok"] and verified["weights_sha256"] == WHOLE
+    changes = {change["part"]: change for change in verified["code_changes"]}
+    assert changes["program"]["before"] == began != changes["program"]["after"]
+    assert {change["round"] for change in changes.values()} == {5}
+
+
+def test_an_earlier_study_is_compared_with_an_earlier_run(marless, unpack):
+    with tarfile.open(GOLDENS / "studied.tar.gz") as archive:
+        archive.extractall("studies", filter="data")
+    comparison = as_json(marless("compare", "studied", "--json"))["comparison"]
+    assert [row["seeds"] for row in comparison["equal"]] == [2]
+    assert marless("report", "studies/studied", "-o", "page.html").code == 0
+    # All of its runs have finished.
+    assert marless("study", "studied", "--slots", "1").code == 0
