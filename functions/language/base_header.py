@@ -4,6 +4,7 @@ A base is a frozen language model that any number of runs and roles share: one f
 tensors have the names of a Hugging Face checkpoint; the shape of the model and the tokenizer stand in the metadata.
 """
 
+from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,22 @@ class LlamaShape(msgspec.Struct, frozen=True):
     rope_theta: float = 10_000.0
     tied: bool = True
     """Whether the embedding is the head too."""
+
+
+def require_possible(shape: LlamaShape, name: str) -> None:
+    """Raises `UnusableBase` for sizes that no model has, with the `name` of their file."""
+    shared, odd = shape.kv_heads, shape.head_size < 2 or shape.head_size % 2
+    wrong = {
+        f"{shared} heads of keys for {shape.heads} of queries": shared < 1 or shape.heads % shared,
+        f"heads of {shape.head_size} numbers, which positions turn by twos": odd,
+        f"rms_epsilon {shape.rms_epsilon}": not (isfinite(shape.rms_epsilon) and shape.rms_epsilon >= 0),
+        f"rope_theta {shape.rope_theta}": not (isfinite(shape.rope_theta) and shape.rope_theta > 0),
+    } | {
+        f"{what} {getattr(shape, what)}": getattr(shape, what) < 1
+        for what in ("layers", "hidden", "heads", "intermediate", "vocabulary", "context")
+    }
+    if flaw := next((what for what, is_so in wrong.items() if is_so), None):
+        raise UnusableBase(f"{name}: {flaw}: no model has that; the file is damaged, so copy it anew")
 
 
 class BaseHeader(msgspec.Struct, frozen=True):
@@ -67,6 +84,7 @@ def _header(start: bytes, name: str) -> BaseHeader:
         header = from_json(from_json(start, _Start).metadata[METADATA], BaseHeader)
     except (Undecodable, KeyError) as error:
         raise UnusableBase(f"{name} is no base of this program: its beginning does not say what model it is") from error
+    require_possible(header.shape, name)
     if header.schema != SCHEMA:
         raise UnusableBase(f"{name} is a base of schema {header.schema}, and this version reads {SCHEMA}; make it anew")
     return header

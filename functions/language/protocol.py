@@ -30,6 +30,21 @@ class Tokenizer(Protocol):
         """The text of the ids."""
 
 
+class Vocabulary(Tokenizer, Protocol):
+    """That of a base, or the symbols of a task."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The ids that are tokens, ascending: there may be gaps between them."""
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """The tokens that are no text, such as the end of a message."""
+
+    def encode_plain(self, text: str) -> list[int]:
+        """As `encode`, but text that spells a mark stays text: others may have written it."""
+
+
 class Turn(NamedTuple):
     """What a role has to answer in each of E episodes."""
 

@@ -14,6 +14,8 @@ class Symbols:
             raise ValueError("the symbols of a vocabulary are different texts, and none is empty")
         self.symbols = tuple(symbols)
         self.size = len(self.symbols)
+        self.tokens: Sequence[int] = range(self.size)
+        self.marks = frozenset[int]()
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self._lengths = sorted({len(symbol) for symbol in self.symbols}, reverse=True)
 
@@ -27,6 +29,10 @@ class Symbols:
             tokens.append(self._numbers[text[first : first + length]])
             first += length
         return tokens
+
+    def encode_plain(self, text: str) -> list[int]:
+        """As `encode`: no symbol is a mark."""
+        return self.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The symbols one after another."""

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from functions.encoding import to_json, to_json_text
-from functions.language.base_header import METADATA, BaseHeader, LlamaShape, read_header
+from functions.language.base_header import METADATA, BaseHeader, LlamaShape, read_header, require_possible
 from functions.language.errors import UnusableBase
 from functions.language.model.gguf_file import read_gguf
 from functions.language.model.hugging_face import read_folder
-from functions.language.model.llama import HEAD, Weights, tensor_shapes
+from functions.language.model.llama import HEAD, Weights, require_tensors
 from functions.language.model.text_tokenizer import tokenizer_of
-from functions.language.protocol import Tokenizer
+from functions.language.protocol import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Base:
         return self.shape.vocabulary
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> Vocabulary:
         """Raises `MissingExtra` where its package is not installed."""
         return tokenizer_of(self.header.tokenizer)
 
@@ -62,7 +62,18 @@ def convert(source: Path, tokenizer: str = "") -> bytes:
         shape, tensors, theirs = read_folder(source) if source.is_dir() else read_gguf(source)
         if not (theirs or tokenizer):
             raise UnusableBase(f"{source} has no tokenizer.json; put that of the model beside it")
+        _require_rows(shape, theirs or tokenizer, str(source))
         return encode(BaseHeader(shape, theirs or tokenizer), tensors, str(source))
+
+
+def _require_rows(shape: LlamaShape, tokenizer: str, name: str) -> None:
+    """Raises `UnusableBase` unless the model has a row for each token; it may have more, which nobody can say."""
+    size = tokenizer_of(tokenizer, f"{name}: its tokenizer").size
+    if size > shape.vocabulary:
+        raise UnusableBase(
+            f"{name}: its tokenizer has token {size - 1}, and the model {shape.vocabulary} rows; they are not of one"
+            " model"
+        )
 
 
 def encode(header: BaseHeader, tensors: Mapping[str, NDArray[np.float32]], name: str) -> bytes:
@@ -70,7 +81,8 @@ def encode(header: BaseHeader, tensors: Mapping[str, NDArray[np.float32]], name:
     body = {key: np.ascontiguousarray(tensors[key], np.float32) for key in sorted(tensors) if key != HEAD}
     if not header.shape.tied and HEAD in tensors:
         body[HEAD] = np.ascontiguousarray(tensors[HEAD], np.float32)
-    _require_shapes(header.shape, body, name)
+    require_possible(header.shape, name)
+    require_tensors(header.shape, {key: array.shape for key, array in body.items()}, name)
     return _serialise(body, {METADATA: to_json_text(header)})
 
 
@@ -93,23 +105,8 @@ def open_base(path: Path) -> Base:
         file: Any = safe_open(path, "pt")
         with file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    _require_shapes(header.shape, weights, str(path))
+    require_tensors(header.shape, {name: tuple(tensor.shape) for name, tensor in weights.items()}, str(path))
     return Base(header, weights)
-
-
-def _require_shapes(shape: LlamaShape, tensors: Mapping[str, Any], name: str) -> None:
-    needed = tensor_shapes(shape)
-    for key in sorted(needed.keys() | tensors.keys()):
-        ours = tuple(tensors[key].shape) if key in tensors else None
-        if ours != needed.get(key):
-            raise UnusableBase(
-                f"{name}: {key} {_sizes(ours)}, and a model of its shape {_sizes(needed.get(key))}; it is incomplete or"
-                " of another architecture"
-            )
-
-
-def _sizes(sizes: tuple[int, ...] | None) -> str:
-    return "is not there" if sizes is None else f"has the sizes {list(sizes)}"
 
 
 @contextmanager

@@ -1,23 +1,26 @@
-"""Reads a model of the Llama family from one file in the format GGUF, whose numbers may be quantised."""
+"""Reads a model of the Llama family from one file in the format GGUF. Its numbers may be quantised.
+
+Unknown tensors, and unknown fields that may change the results, are refused by their names.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.encoding import to_json_text
 from functions.errors import MissingExtra
-from functions.language.base_header import LlamaShape
+from functions.language.base_header import LlamaShape, require_possible
 from functions.language.errors import UnusableBase
+from functions.language.model.gguf_container import Container
+from functions.language.model.gguf_tokenizer import tokenizer_of_fields
+from functions.language.model.llama import require_tensors
 
 # GGUF's names of tensors, and those of Hugging Face.
-_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
+_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_IN_LAYERS = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
@@ -28,15 +31,25 @@ _NAMES = {
     "ffn_down": "mlp.down_proj",
     "ffn_norm": "post_attention_layernorm",
 }
-_BLOCK = re.compile(r"blk\.(\d+)\.(\w+)\.weight")
-# How texts are split before pairs are merged, by what the file calls it; from llama.cpp's table of these names.
-_GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-_SPLITS: dict[str, dict[str, Any]] = {
-    "gpt-2": _GPT2,
-    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, _GPT2]},
+_BLOCK = re.compile(r"blk\.(0|[1-9]\d*)\.(\w+)\.weight")
+# Fields that describe the making of a file.
+_SILENT = re.compile(r"general\.(?!architecture$|type$).*|quantize\.imatrix\..*|split\.no|split\.tensors\.count")
+# Fields that change the results, and the values that leave them plain.
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    "general.architecture": ("llama",),
+    "general.type": ("model",),
+    "split.count": (0, 1),
+    "llama.rope.scaling.type": ("none",),
+    "llama.rope.scaling.factor": (1,),
+    "llama.rope.scale_linear": (1,),
+    "llama.attention.causal": (True,),
+    "llama.use_parallel_residual": (False,),
+    "llama.expert_count": (0,),
+    "llama.expert_used_count": (0,),
 }
-# Of a token's kinds: a mark such as the end of a message.
-_CONTROL = 3
+_EMBEDDED, _HEAD = "token_embd.weight", "output.weight"
+# Types of numbers that are whole, that only products have meanwhile, or that count with a scale of their tensor.
+_NO_FLOATS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0", "NVFP4")
 
 
 def read_gguf(path: Path) -> tuple[LlamaShape, dict[str, NDArray[np.float32]], str]:
@@ -48,30 +61,49 @@ def read_gguf(path: Path) -> tuple[LlamaShape, dict[str, NDArray[np.float32]], s
         raise MissingExtra(f"{path} needs a package to be read: pip install 'marless[language]'") from error
     path.open("rb").close()  # so that a file that cannot be opened is named by the system's own error
     try:
-        reader: Any = gguf.GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = dict(_tensors(reader, gguf.quants.dequantize))
-    except (ValueError, KeyError, IndexError, NotImplementedError) as error:
+        file = Container(path)
+        shape = _shape(file, path)
+        tensors = _tensors(file, shape, path, gguf)
+    except (ValueError, NotImplementedError) as error:
         raise UnusableBase(f"{path} is no GGUF file, or cut short or damaged ({error}); copy it anew") from error
-    try:
-        shape = _shape(fields, tensors, path)
-        tokenizer = _tokenizer(fields, path)
-    except KeyError as error:
-        raise UnusableBase(f"{path} does not say {error.args[0]}, which a model needs; take another file") from error
     for name in tensors:
         heads = {"q_proj": shape.heads, "k_proj": shape.kv_heads}.get(name.split(".")[-2])
         if heads:
             tensors[name] = _halves(tensors[name], heads)
-    return shape, tensors, tokenizer
+    return shape, tensors, tokenizer_of_fields(file.fields, path)
 
 
-def _tensors(reader: Any, dequantize: Any) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    for tensor in reader.tensors:
-        block = _BLOCK.fullmatch(tensor.name)
-        name = block.group(2) if block else tensor.name.removesuffix(".weight")
-        if name in _NAMES:
-            prefix = f"model.layers.{block.group(1)}." if block else ""
-            yield f"{prefix}{_NAMES[name]}.weight", dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+def _tensors(file: Container, shape: LlamaShape, path: Path, gguf: Any) -> dict[str, NDArray[np.float32]]:
+    """All of them, under Hugging Face's names. Sizes are looked at before any tensor is read."""
+    names, kinds = [_name(tensor.name, path) for tensor in file.tensors], {int(k): k for k in gguf.GGMLQuantizationType}
+    if len({*names}) != len(names):
+        raise ValueError("two tensors have one name")
+    require_tensors(shape, {name: tensor.sizes for name, tensor in zip(names, file.tensors, strict=True)}, str(path))
+    tensors = {}
+    for name, tensor in zip(names, file.tensors, strict=True):
+        kind = kinds.get(tensor.kind)
+        if kind is None or kind.name in _NO_FLOATS:
+            what = f"{tensor.name} has numbers of the type {kind.name if kind else tensor.kind}"
+            raise UnusableBase(f"{path}: {what}, which is not read; take the model in another one")
+        block, size = gguf.GGML_QUANT_SIZES[kind]
+        stored = np.frombuffer(file.data(tensor, block, size), np.uint8)
+        stored = stored.view({"F32": np.float32, "F16": np.float16}.get(kind.name, np.uint8))
+        array = gguf.quants.dequantize(stored.reshape(*tensor.sizes[:-1], -1), kind)
+        tensors[name] = array.astype(np.float32)
+    return tensors
+
+
+def _name(name: str, path: Path) -> str:
+    block = _BLOCK.fullmatch(name)
+    if block and block.group(2) in _IN_LAYERS:
+        return f"model.layers.{block.group(1)}.{_IN_LAYERS[block.group(2)]}.weight"
+    stem, _, kind = name.rpartition(".")
+    if kind == "weight" and stem in _NAMES:
+        return f"{_NAMES[stem]}.weight"
+    raise UnusableBase(
+        f"{path}: {name} is no tensor of a plain model of the Llama family, so that its numbers would not count; take"
+        " such a model"
+    )
 
 
 def _halves(matrix: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
@@ -81,51 +113,57 @@ def _halves(matrix: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
     return matrix.reshape(heads, outputs // heads // 2, 2, inputs).swapaxes(1, 2).reshape(outputs, inputs)
 
 
-def _shape(fields: dict[str, Any], tensors: dict[str, NDArray[np.float32]], path: Path) -> LlamaShape:
-    architecture = fields.get("general.architecture")
-    if architecture != "llama" or any("rope.scaling" in name for name in fields):
-        what = "its rotary positions are scaled" if architecture == "llama" else f"its architecture is {architecture}"
-        raise UnusableBase(f"{path}: {what}; take a plain model of the Llama family")
-    heads, hidden = int(fields["llama.attention.head_count"]), int(fields["llama.embedding_length"])
-    return LlamaShape(
-        layers=int(fields["llama.block_count"]),
+class _Sizes:
+    """Numbers by name. A name that was asked for is known."""
+
+    def __init__(self, fields: Mapping[str, Any], path: Path) -> None:
+        self._fields, self._path, self.read_names = fields, path, set[str]()
+
+    def number(self, name: str, default: float | None = None, kinds: tuple[type, ...] = (int,)) -> Any:
+        self.read_names.add(name)
+        value = self._fields.get(name, default)
+        if value is None:
+            raise UnusableBase(f"{self._path} does not say {name}, which a model needs; take another file")
+        if type(value) not in kinds:
+            raise UnusableBase(f"{self._path}: {name} is {value!r:.60}, and one number is needed; take another file")
+        return value
+
+
+def _shape(file: Container, path: Path) -> LlamaShape:
+    fields, sizes = file.fields, _Sizes(file.fields, path)
+    if fields.get("general.architecture") != "llama":
+        what = fields.get("general.architecture")
+        raise UnusableBase(f"{path}: its architecture is {what!s:.60}; take a plain model of the Llama family")
+    heads, hidden = sizes.number("llama.attention.head_count"), sizes.number("llama.embedding_length")
+    head_size = sizes.number("llama.attention.key_length", hidden // max(1, heads))
+    embedded = [tensor.sizes for tensor in file.tensors if tensor.name == _EMBEDDED]
+    rows = embedded[0][0] if embedded and embedded[0] else 0
+    shape = LlamaShape(
+        layers=sizes.number("llama.block_count"),
         hidden=hidden,
         heads=heads,
-        kv_heads=int(fields.get("llama.attention.head_count_kv", heads)),
-        head_size=int(fields.get("llama.attention.key_length", hidden // heads)),
-        intermediate=int(fields["llama.feed_forward_length"]),
-        vocabulary=len(tensors.get("model.embed_tokens.weight", ())),
-        context=int(fields["llama.context_length"]),
-        rms_epsilon=float(np.float32(fields["llama.attention.layer_norm_rms_epsilon"])),
-        rope_theta=float(fields.get("llama.rope.freq_base", 10_000)),
-        tied="lm_head.weight" not in tensors,
+        kv_heads=sizes.number("llama.attention.head_count_kv", heads),
+        head_size=head_size,
+        intermediate=sizes.number("llama.feed_forward_length"),
+        vocabulary=rows,
+        context=sizes.number("llama.context_length"),
+        rms_epsilon=float(np.float32(sizes.number("llama.attention.layer_norm_rms_epsilon", kinds=(float,)))),
+        rope_theta=float(sizes.number("llama.rope.freq_base", 10_000, (int, float))),
+        tied=all(tensor.name != _HEAD for tensor in file.tensors),
     )
+    of_heads = dict.fromkeys(("llama.attention.value_length", "llama.rope.dimension_count"), (head_size,))
+    _require_plain(fields, {**_PLAIN, **of_heads, "llama.vocab_size": (rows,)}, sizes.read_names, path)
+    require_possible(shape, str(path))
+    return shape
 
 
-def _tokenizer(fields: dict[str, Any], path: Path) -> str:
-    """The file's tokenizer in the format of the package tokenizers."""
-    kind, split = fields["tokenizer.ggml.model"], fields.get("tokenizer.ggml.pre", "gpt-2")
-    if kind != "gpt2" or split not in _SPLITS:
-        raise UnusableBase(
-            f"{path}: its tokenizer ({kind}, {split}) is not among {', '.join(_SPLITS)} of byte pairs; name a folder"
-            " with config.json, .safetensors and tokenizer.json instead"
-        )
-    tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return to_json_text(
-        {
-            "version": "1.0",
-            "added_tokens": [
-                {"id": number, "content": token, **plain}
-                for number, (token, token_kind) in enumerate(zip(tokens, kinds, strict=True))
-                if token_kind == _CONTROL
-            ],
-            "pre_tokenizer": _SPLITS[split],
-            "decoder": _GPT2,
-            "model": {
-                "type": "BPE",
-                "vocab": {token: number for number, token in enumerate(tokens)},
-                "merges": [merge.split(" ") for merge in fields["tokenizer.ggml.merges"]],
-            },
-        }
-    )
+def _require_plain(
+    fields: Mapping[str, Any], plain: Mapping[str, tuple[Any, ...]], sizes: set[str], path: Path
+) -> None:
+    for name, value in fields.items():
+        is_known = name in sizes or name.startswith("tokenizer.") or _SILENT.fullmatch(name)
+        if not is_known and not any(value == usual for usual in plain.get(name, ())):
+            raise UnusableBase(
+                f"{path}: {name} is {value!r:.60}, which is not supported, as it may change what is computed; take a"
+                " plain model of the Llama family, in one file"
+            )

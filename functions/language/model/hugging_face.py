@@ -1,93 +1,127 @@
-"""Reads a model of the Llama family from a local folder in the layout of Hugging Face."""
+"""Reads a model of the Llama family from a local folder in the layout of Hugging Face: the files that its packages
+read, and every tensor in them."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 
 from functions.encoding import Undecodable, from_json
-from functions.language.base_header import LlamaShape
+from functions.language.base_header import LlamaShape, require_possible
 from functions.language.errors import UnusableBase
-from functions.language.model.llama import tensor_shapes
+from functions.language.model.hugging_face_config import CONFIG, shape_of
+from functions.language.model.llama import EMBEDDING, HEAD, require_tensors
 
-CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+TOKENIZER = "tokenizer.json"
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+# Others are numbers to be multiplied by a scale that stands elsewhere.
+_KINDS = ("F32", "F16", "BF16", "F64")
+# How fast positions turn, as older checkpoints hold it.
+_SPEEDS = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
 
-
-class Config(msgspec.Struct):
-    """What config.json says, under its own names."""
-
-    num_hidden_layers: int
-    hidden_size: int
-    num_attention_heads: int
-    intermediate_size: int
-    vocab_size: int
-    model_type: str = ""
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
-    max_position_embeddings: int = 2048
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10_000.0
-    rope_scaling: dict[str, Any] | None = None
-    rope_parameters: dict[str, Any] | None = None
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    hidden_act: str = "silu"
+Tensors = dict[str, NDArray[np.float32]]
 
 
-def read_folder(folder: Path) -> tuple[LlamaShape, dict[str, NDArray[np.float32]], str]:
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str]
+
+
+def read_folder(folder: Path) -> tuple[LlamaShape, Tensors, str]:
     """The shape, the tensors by name and the tokenizer ('' for none) of the model; raises `UnusableBase`, `OSError`."""
     shape = shape_of(folder)
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise UnusableBase(f"{folder} has no .safetensors file; files of other formats can run code, and are not read")
-    tensors, names = dict[str, NDArray[np.float32]](), tensor_shapes(shape)
-    for file in files:
+    require_possible(shape, str(folder / CONFIG))
+    tensors = Tensors()
+    files = _files(folder)
+    for path, names in files.items():
         try:
-            tensors |= {name: array.float().numpy() for name, array in load_file(file).items() if name in names}
+            with safe_open(path, "pt") as file:
+                tensors |= _tensors(file, path, shape, names)
         except SafetensorError as error:
-            raise UnusableBase(f"{file} is cut short or damaged ({error}); copy it anew") from error
-    tokenizer = folder / TOKENIZER
-    return shape, tensors, tokenizer.read_text(encoding="utf-8") if tokenizer.is_file() else ""
+            raise UnusableBase(f"{path} is cut short or damaged ({error}); copy it anew") from error
+    where = str(next(iter(files))) if len(files) == 1 else str(folder)
+    head = tensors.pop(HEAD) if shape.tied and HEAD in tensors else None
+    require_tensors(shape, {name: array.shape for name, array in tensors.items()}, where)
+    if head is not None and not np.array_equal(head, tensors[EMBEDDING]):
+        raise UnusableBase(
+            f"{where}: {HEAD} differs from {EMBEDDING}, and config.json says tie_word_embeddings; correct one of them"
+        )
+    return shape, tensors, _tokenizer(folder / TOKENIZER)
 
 
-def shape_of(folder: Path) -> LlamaShape:
-    """The sizes in the folder's config.json; raises `UnusableBase` for none, and for what is computed otherwise."""
-    path = folder / CONFIG
-    if not path.is_file():
-        raise UnusableBase(f"{folder} has no config.json; name the folder of a model")
+def _tokenizer(path: Path) -> str:
     try:
-        config = from_json(path.read_bytes(), Config)
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except UnicodeDecodeError as error:
+        raise UnusableBase(f"{path} is no text ({error}); copy it anew") from error
+
+
+def _files(folder: Path) -> dict[Path, frozenset[str] | None]:
+    """The files with the weights, and the tensors of each as the index has them. None: there is no index."""
+    if adapter := next((name for name in _ADAPTER if (folder / name).exists()), None):
+        raise UnusableBase(
+            f"{folder} holds {adapter}, an adapter: merge it into its model with peft, or take its files out"
+        )
+    present = sorted(folder.glob("*.safetensors"))
+    if not present:
+        raise UnusableBase(f"{folder} has no .safetensors file; files of other formats can run code, and are not read")
+    single, index = folder / _WEIGHTS, folder / _INDEX
+    if index.is_file():
+        return _indexed(index, single)
+    if len(present) > 1 and single not in present:
+        raise UnusableBase(
+            f"{folder} has {len(present)} files of weights, {present[0].name} to {present[-1].name}, and no {_INDEX},"
+            " which says what is read of them; copy it from where the model is from"
+        )
+    return {single if single in present else present[0]: None}
+
+
+def _indexed(index: Path, single: Path) -> dict[Path, frozenset[str] | None]:
+    try:
+        places = from_json(index.read_bytes(), _Index).weight_map
     except Undecodable as error:
-        raise UnusableBase(f"{path}: {error}") from error
-    rope = config.rope_parameters or config.rope_scaling or {}
-    foreign = {
-        f"model_type={config.model_type}": config.model_type != "llama",
-        "attention_bias": config.attention_bias,
-        "mlp_bias": config.mlp_bias,
-        f"hidden_act={config.hidden_act}": config.hidden_act != "silu",
-        "scaled rotary positions": rope.get("rope_type", rope.get("type", "default")) != "default",
+        raise UnusableBase(f"{index}: {error}") from error
+    names = sorted({*places.values()})
+    if single.is_file() and single.name not in names:
+        raise UnusableBase(f"{index} does not name {single.name}, which is there too; take one of them out")
+    for name in names:
+        if Path(name).name != name or not (index.parent / name).is_file():
+            raise UnusableBase(f"{index} names {name}, which is no file beside it; copy it there")
+    return {
+        index.parent / name: frozenset(tensor for tensor, place in places.items() if place == name) for name in names
     }
-    unknown = next((what for what, is_so in foreign.items() if is_so), None)
-    if unknown:
-        raise UnusableBase(f"{path}: {unknown} is not supported; take a plain model of the Llama family")
-    return LlamaShape(
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads or config.num_attention_heads,
-        head_size=config.head_dim or config.hidden_size // config.num_attention_heads,
-        intermediate=config.intermediate_size,
-        vocabulary=config.vocab_size,
-        context=config.max_position_embeddings,
-        rms_epsilon=config.rms_norm_eps,
-        rope_theta=float(rope.get("rope_theta", config.rope_theta)),
-        tied=config.tie_word_embeddings,
-    )
+
+
+def _tensors(file: Any, path: Path, shape: LlamaShape, names: frozenset[str] | None) -> Iterator[tuple[str, Any]]:
+    """Those of a file, each of which is looked at before it is read."""
+    tensor_names = frozenset(file.keys())
+    if names is not None and (other := sorted(tensor_names ^ names)):
+        place = "is not in the index" if other[0] in tensor_names else "is not there, though the index names it"
+        raise UnusableBase(f"{path}: {other[0]} {place}; copy the folder anew")
+    for name in sorted(tensor_names):
+        part = file.get_slice(name)
+        kind, sizes = part.get_dtype(), part.get_shape()
+        if kind not in _KINDS:
+            raise UnusableBase(
+                f"{path}: {name} has numbers of the type {kind}, which count with scales that this program does not"
+                f" read; take the model in one of {', '.join(_KINDS)}"
+            )
+        array = file.get_tensor(name).float().numpy()
+        if not _SPEEDS.fullmatch(name):
+            yield name, array
+        elif not _is_plain(array, shape):
+            raise UnusableBase(f"{path}: {name} of sizes {sizes} turns positions otherwise than rope_theta does")
+
+
+def _is_plain(speeds: NDArray[np.float32], shape: LlamaShape) -> bool:
+    """Whether positions turn so fast as `llama.rotations` has it, up to the digits of half precision."""
+    usual = shape.rope_theta ** -(np.arange(0, shape.head_size, 2) / shape.head_size)
+    return speeds.shape == usual.shape and np.allclose(speeds, usual, rtol=0.01, atol=1e-7)
 
 
 def config_of(shape: LlamaShape) -> dict[str, Any]:

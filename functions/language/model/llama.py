@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from functions.language.adapter_layout import projections
 from functions.language.base_header import LlamaShape
+from functions.language.errors import UnusableBase
 
 Weights = Mapping[str, Tensor]
 # Numbers of single precision in a line of memory.
@@ -30,6 +31,26 @@ def tensor_shapes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
         shapes |= {f"{prefix}.{name}.weight": sizes for name, sizes in projections(shape).items()}
         shapes |= {f"{prefix}.{name}.weight": (shape.hidden,) for name in NORMS}
     return shapes if shape.tied else shapes | {HEAD: shapes[EMBEDDING]}
+
+
+def require_tensors(shape: LlamaShape, sizes: Mapping[str, tuple[int, ...]], name: str) -> None:
+    """Raises `UnusableBase`, with the `name` of their file, unless these are exactly the tensors of such a model.
+
+    Names are made for as many layers only as the file can hold.
+    """
+    if shape.layers > len(sizes):
+        raise UnusableBase(f"{name}: {len(sizes)} tensors are no {shape.layers} layers; it is incomplete or damaged")
+    needed = tensor_shapes(shape)
+    for key in sorted(needed.keys() | sizes.keys()):
+        ours, theirs = needed.get(key), sizes.get(key)
+        if ours is None or theirs is None:
+            what = "is not there; it is incomplete" if theirs is None else f"of the sizes {[*theirs]} would not count"
+            raise UnusableBase(f"{name}: {key} {what}, or of another architecture than that of a plain Llama model")
+        if ours != theirs:
+            raise UnusableBase(
+                f"{name}: {key} has the sizes {[*theirs]}, and a model of its shape has the sizes {[*ours]}; it is"
+                " damaged, or of another architecture"
+            )
 
 
 class Past(NamedTuple):

@@ -1,13 +1,16 @@
 """The vocabulary of a base, from the text that describes it."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from functions.encoding import Undecodable, from_json, to_json_text
 from functions.errors import MissingExtra
-from functions.language.errors import UnusableBase
-from functions.language.protocol import Tokenizer
+from functions.language.errors import UnusableBase, Unwritable
+from functions.language.model.tokenizer_document import require_known, require_sound
+from functions.language.protocol import Vocabulary
 from functions.language.symbols import Symbols
 
 
@@ -15,14 +18,16 @@ class _Symbols(msgspec.Struct):
     symbols: tuple[str, ...] | None = None
 
 
-def tokenizer_of(text: str) -> Tokenizer:
-    """Of a Hugging Face tokenizer.json or of our ``{"symbols": [...]}``; raises `UnusableBase` for other texts and
-    `MissingExtra` where the package of the former is not installed."""
+def tokenizer_of(text: str, name: str = "the base's tokenizer") -> Vocabulary:
+    """Of a Hugging Face tokenizer.json or of our ``{"symbols": [...]}``.
+
+    Raises `UnusableBase`, with the `name` of the text, for any other one, and `MissingExtra` without the package.
+    """
     try:
         symbols = from_json(text.encode(), _Symbols).symbols
         return TextTokenizer(text) if symbols is None else Symbols(symbols)
-    except (Undecodable, ValueError) as error:
-        raise UnusableBase(f"the base's tokenizer cannot be read: {error}") from error
+    except (Undecodable, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnusableBase(f"{name} cannot be read: {error}") from error
 
 
 def text_of(symbols: Symbols) -> str:
@@ -31,24 +36,87 @@ def text_of(symbols: Symbols) -> str:
 
 
 class TextTokenizer:
-    """A tokenizer in the format of the package tokenizers. Nothing is fetched, and no mark is put before a text."""
+    """A tokenizer in the format of the package tokenizers, which fetches nothing.
+
+    Tokens are those of the text alone: truncation, padding, dropout and marks around a text are off.
+    """
 
     def __init__(self, text: str) -> None:
-        """Raises `ValueError` for a text that describes none, and `MissingExtra` without the package."""
-        try:
-            import tokenizers
-        except ModuleNotFoundError as error:
-            raise MissingExtra("this base's tokenizer needs a package: pip install 'marless[language]'") from error
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the package raises this class itself
-            raise ValueError(str(error)) from error
-        self.size: int = self._tokenizer.get_vocab_size()
+        """Raises `ValueError` for a text that describes none, and for settings unknown to the package. Raises
+        `MissingExtra` without the package."""
+        document = from_json(text, dict[str, Any])
+        require_sound(document)
+        self._text, self._tokenizer = text, _loaded(text)
+        require_known(document, from_json(self._tokenizer.to_str(), dict[str, Any]))
+        self._is_pairs = type(self._tokenizer.model).__name__ == "BPE"
+        self._writable = set[str]()
+        self.tokens: Sequence[int] = sorted(self._tokenizer.get_vocab().values())
+        self.size: int = self.tokens[-1] + 1
+        added = self._tokenizer.get_added_tokens_decoder()
+        self.marks = frozenset(number for number, token in added.items() if token.special)
+        self._added = [token.content for token in added.values()]
+        self._added_texts = [token.content for token in added.values() if not token.special]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the text alone."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        """The ids of the text alone. Raises `Unwritable` where a character of it would vanish."""
+        return self._encoded(self._tokenizer, text, self._added)
+
+    def encode_plain(self, text: str) -> list[int]:
+        """See `Vocabulary`."""
+        return self._encoded(self._without_marks, text, self._added_texts)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the ids, marks such as the end of a message with it."""
         return str(self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False))
+
+    @cached_property
+    def _without_marks(self) -> Any:
+        tokenizer = _loaded(self._text)
+        tokenizer.encode_special_tokens = True
+        return tokenizer
+
+    def _encoded(self, tokenizer: Any, text: str, added: Sequence[str]) -> list[int]:
+        try:
+            tokens = list(tokenizer.encode(text, add_special_tokens=False).ids)
+            fresh = sorted({*text} - self._writable)
+            vanishing = next((letter for letter in fresh if self._vanishes(letter, text, added)), None)
+        except Exception as error:  # the package raises this class itself, where it has no token for what is unknown
+            raise Unwritable(f"the vocabulary cannot write {text[:20]!r}: {error}") from error
+        if vanishing is not None:
+            raise Unwritable(f"the vocabulary has no token for {vanishing!r}")
+        return tokens
+
+    def _vanishes(self, letter: str, text: str, added: Sequence[str]) -> bool:
+        """Whether a character leaves no trace in the tokens of a text. White space may vanish."""
+        if not letter.isspace():
+            once, twice = self._pieces(letter), self._pieces(2 * letter)
+            if once == twice or (self._is_pairs and not all(map(self._tokenizer.model.tokenize, once))):
+                for token in sorted((token for token in added if letter in token), key=len, reverse=True):
+                    text = text.replace(token, "")
+                return letter in text
+        self._writable.add(letter)
+        return False
+
+    def _pieces(self, text: str) -> str:
+        """The text as it is split into tokens."""
+        normalizer, pre_tokenizer = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
+        text = normalizer.normalize_str(text) if normalizer else text
+        return "".join(piece for piece, _ in pre_tokenizer.pre_tokenize_str(text)) if pre_tokenizer else text
+
+
+def _loaded(text: str) -> Any:
+    """The package's tokenizer, with nothing around or in place of the text's own tokens."""
+    try:
+        import tokenizers
+    except ModuleNotFoundError as error:
+        raise MissingExtra("this base's tokenizer needs a package: pip install 'marless[language]'") from error
+    try:
+        tokenizer: Any = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the package raises this class itself
+        raise ValueError(str(error)) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.post_processor = None
+    if getattr(tokenizer.model, "dropout", None) is not None:
+        tokenizer.model.dropout = None
+    return tokenizer

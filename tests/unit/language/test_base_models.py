@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import msgspec  # noqa: E402
+from model_files import change_config, write_gguf  # noqa: E402
 from safetensors.numpy import load_file, save_file  # noqa: E402
 from small_bases import SHAPE, SYMBOLS, base_of, random_adapter, random_base, random_body  # noqa: E402
 
@@ -45,47 +46,6 @@ def gguf_path(tmp_path: Path) -> Path:
     return write_gguf(tmp_path / "model.gguf")
 
 
-def change_config(folder: Path, **settings: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
-
-def write_gguf(path: Path, architecture: str = "llama", split: str = "smollm") -> Path:
-    """The random base as llama.cpp's converter writes models: other names, and heads whose coordinates alternate."""
-    gguf = pytest.importorskip("gguf")
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_block_count(SHAPE.layers)
-    writer.add_context_length(SHAPE.context)
-    writer.add_embedding_length(SHAPE.hidden)
-    writer.add_feed_forward_length(SHAPE.intermediate)
-    writer.add_head_count(SHAPE.heads)
-    writer.add_head_count_kv(SHAPE.kv_heads)
-    writer.add_key_length(SHAPE.head_size)
-    writer.add_layer_norm_rms_eps(SHAPE.rms_epsilon)
-    writer.add_rope_freq_base(SHAPE.rope_theta)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(split)
-    writer.add_token_list([*"ab1234", "ab", "Ġ", "<end>", "x", "y"])
-    writer.add_token_types([1] * 8 + [3, 1, 1])
-    writer.add_token_merges(["a b"])
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, SHAPE.layers)
-    for name, tensor in random_base().weights.items():
-        array = tensor.numpy()
-        if "q_proj" in name or "k_proj" in name:
-            heads = SHAPE.heads if "q_proj" in name else SHAPE.kv_heads
-            half = SHAPE.head_size // 2
-            order = [
-                h * SHAPE.head_size + i + part * half for h in range(heads) for i in range(half) for part in (0, 1)
-            ]
-            array = array[order]
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), np.ascontiguousarray(array))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
 def test_a_base_of_a_folder_is_the_model(folder: Path):
     body = convert(folder, VOCABULARY)
     assert body == random_body()
@@ -101,8 +61,11 @@ def test_equal_models_are_equal_bytes_however_they_are_stored(folder: Path):
     (folder / "model.safetensors").unlink()
     names = sorted(arrays, reverse=True)
     save_file({name: arrays[name] for name in names[:9]}, folder / "model-00001-of-00002.safetensors")
-    rest = {name: arrays[name] for name in names[9:]}
-    save_file(rest | {"rotary.inv_freq": np.ones(3, np.float32)}, folder / "model-00002-of-00002.safetensors")
+    # Older checkpoints hold how fast positions turn: 100^(-2i/6).
+    speeds = {"model.layers.0.self_attn.rotary_emb.inv_freq": np.array([1, 0.2154435, 0.0464159], np.float32)}
+    save_file({name: arrays[name] for name in names[9:]} | speeds, folder / "model-00002-of-00002.safetensors")
+    places = {name: f"model-0000{1 if name in names[:9] else 2}-of-00002.safetensors" for name in [*names, *speeds]}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     assert convert(folder, VOCABULARY) == random_body()
 
 
@@ -212,16 +175,16 @@ def test_a_gguf_file_that_is_cut_short_is_refused(gguf_path: Path, share: float)
 
 def test_other_gguf_files_are_refused(tmp_path: Path):
     with pytest.raises(UnusableBase, match="its tokenizer \\(gpt2, olmo\\) is not among gpt-2, smollm"):
-        convert(write_gguf(tmp_path / "other.gguf", split="olmo"))
+        convert(write_gguf(tmp_path / "other.gguf", fields={"tokenizer.ggml.pre": "olmo"}))
     with pytest.raises(UnusableBase, match="architecture is mamba"):
-        convert(write_gguf(tmp_path / "mamba.gguf", architecture="mamba"))
+        convert(write_gguf(tmp_path / "mamba.gguf", "mamba"))
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"model_type": "gpt2"}, "model_type=gpt2 is not supported"),
-        ({"attention_bias": True}, "attention_bias is not supported"),
+        ({"attention_bias": True}, "attention_bias=True is not supported"),
         ({"hidden_act": "gelu"}, "hidden_act=gelu"),
         ({"rope_scaling": {"rope_type": "llama3"}}, "scaled rotary positions"),
         ({"hidden_size": "many"}, "hidden_size"),
