@@ -1,7 +1,7 @@
 """Episodes of a language task as those who play need them: what the task returns is checked, and the spec of its
 agents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.environments.spec_check import fault_of as _spec_fault_of
 from functions.isolation.process_guard import settle
 from functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
+from functions.setting_limits import LARGEST_FLOAT32
 
 # What a class of agents is called where all roles may share networks.
 _CLASS = "speaker"
+_LISTS = (Sequence, np.ndarray)
 
 
 class Episodes:
@@ -59,9 +61,9 @@ class Episodes:
         return answer
 
     def _checked(self, method: str, turn: Turn) -> Turn:
-        if problem := self._problem(turn):
+        if problem := _number_problem(turn) or self._problem(turn):
             raise self._fault(method, problem)
-        return turn
+        return turn._replace(role=int(turn.role), length=int(turn.length))
 
     def _problem(self, turn: Turn) -> str:
         """What is wrong with a turn; '' where nothing is."""
@@ -73,8 +75,9 @@ class Episodes:
         ):
             if problem := _token_problem(what, tokens, shape, self._vocabulary):
                 return problem
-        if (np.diff(turn.allowed) <= 0).any() or (turn.end is not None and turn.end not in turn.allowed):
-            return "allowed is not ascending, or the end token is not among them"
+        ends = (*turn.ends, *([] if turn.end is None else [turn.end]))
+        if (np.diff(turn.allowed) <= 0).any() or not np.isin(ends, turn.allowed).all():
+            return "allowed is not ascending, or a token that ends a reply is not among them"
         if problem := _common_problem(turn) or _legal_problem(turn):
             return problem
         return self._context_problem(turn.prompts.shape[1] + turn.length)
@@ -89,6 +92,8 @@ class Episodes:
         shape = (self._episodes, self._roles)
         if not _is_finite(outcome.rewards, shape):
             raise self._fault("reply", f"rewards are no array of {shape[0]} x {shape[1]} finite numbers")
+        if not isinstance(outcome.metrics, Mapping) or not all(isinstance(name, str) for name in outcome.metrics):
+            raise self._fault("reply", f"metrics are {type(outcome.metrics).__name__}, no arrays by name")
         for name, values in outcome.metrics.items():
             if not _is_finite(values, shape[:1]):
                 raise self._fault("reply", f"metric {name} is no array of {shape[0]} finite numbers")
@@ -100,7 +105,21 @@ class Episodes:
 
 def _is_finite(values: Any, shape: tuple[int, ...]) -> bool:
     is_array = isinstance(values, np.ndarray) and values.shape == shape and values.dtype.kind in "biuf"
-    return is_array and bool(np.isfinite(values).all())
+    # Sums and squares of larger ones would not be finite.
+    return is_array and bool((np.abs(values.astype(np.float64)) <= LARGEST_FLOAT32).all())
+
+
+def _number_problem(turn: Turn) -> str:
+    """The first of a turn's numbers that is of another kind, or ''."""
+    for name, value in (("role", turn.role), ("length", turn.length), ("end", 0 if turn.end is None else turn.end)):
+        if not _is_whole(value):
+            return f"{name} is {value!r:.40}, no whole number"
+    is_right = isinstance(turn.ends, tuple) and all(map(_is_whole, turn.ends))
+    return "" if is_right else f"ends is {turn.ends!r:.40}, no tuple of whole numbers"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _token_problem(what: str, tokens: Any, shape: tuple[int | None, ...], vocabulary: int) -> str:
@@ -136,9 +155,32 @@ def fault_of(task: Any) -> str:
     missing = [name for name in ("roles", "sides", "turns", "context", "tokenizer") if not hasattr(task, name)]
     if missing:
         return f"{type(task).__name__} has no {', '.join(missing)}"
+    if problem := _kind_problem(task):
+        return problem
     if task.turns < 1 or task.context < 2:
         return f"turns is {task.turns} and context {task.context}; at least 1 and 2 are needed"
     return _spec_fault_of(spec_of(task))
+
+
+def _kind_problem(task: Any) -> str:
+    """The first attribute of a task that is of another kind, or ''."""
+    roles, sides = () if isinstance(task.roles, str) else task.roles, task.sides
+    is_right = {
+        "roles": isinstance(roles, _LISTS) and len(roles) and all(isinstance(role, str) for role in roles),
+        "sides": isinstance(sides, _LISTS) and all(map(_is_whole, sides)),
+        "turns": _is_whole(task.turns),
+        "context": _is_whole(task.context),
+        "tokenizer": _is_whole(getattr(task.tokenizer, "size", None)) and task.tokenizer.size > 0,
+    }
+    needs = {"roles": "names", "sides": "whole numbers, or ()", "tokenizer": "one with size, encode and decode"}
+    return next(
+        (
+            f"{name} is {getattr(task, name)!r:.60}: must be {needs.get(name, 'a whole number')}"
+            for name, is_so in is_right.items()
+            if not is_so
+        ),
+        "",
+    )
 
 
 def spec_of(task: LanguageTask) -> EnvSpec:

@@ -22,6 +22,8 @@ class Sampled(NamedTuple):
     def of(cls, turn: Turn, replies: TokenArray, log_probability: NDArray[np.float32]) -> Self:
         """Replies of which what stands behind their end does not count, and none of those that nobody was asked for."""
         ends = replies == (-1 if turn.end is None else turn.end)
+        if turn.ends:
+            ends |= np.isin(replies, turn.ends)
         mask = np.asarray(np.cumsum(ends, axis=1) - ends == 0) & turn.is_asked[:, np.newaxis]
         fill = np.int32(turn.allowed[0] if turn.end is None else turn.end)
         return cls(np.where(mask, replies, fill), np.where(mask, log_probability, np.float32(0)), mask)

@@ -1,10 +1,13 @@
 """Group-relative policy optimisation for roles: advantages, and the step along sums over parts of a round.
 
-Shao et al., "DeepSeekMath", 2024 (GRPO), with the groups of AT-GRPO (Zhao et al., "Stronger together", 2025) and of
-Dr. MAS (Feng et al., 2026): replies are compared with those of the same role, start and turn alone. As in Dr. GRPO (Liu
-et al., "Understanding R1-Zero-like training", 2025) the sum over tokens is divided by the tokens that the replies could
-have had, so that a token counts alike wherever it stands; the clip has an upper bound of its own (DAPO, Yu et al.,
-2025).
+Shao et al., "DeepSeekMath", 2024 (GRPO), with groups by role and turn, as in AT-GRPO (Zhao et al., "Stronger together",
+2025) and Dr. MAS (Feng et al., 2026). A reply is compared with the replies of its role to the same turn, in episodes
+that began alike. Episodes that did not ask the role do not count. Later turns of such a group have several prompts.
+AT-GRPO samples several replies to one prompt there: that is another estimator.
+
+As in Dr. GRPO (Liu et al., "Understanding R1-Zero-like training", 2025) the sum over tokens is divided by the tokens
+that the replies could have had, so that a token counts alike wherever it stands; the clip has an upper bound of its own
+(DAPO, Yu et al., 2025).
 
     loss = -1 / (n R) Σ m [min(r A, clip(r, 1 - low, 1 + high) A) - kl k3 + entropy H]
 
@@ -70,8 +73,15 @@ class Descent(NamedTuple):
 ADAM_EPSILON = 1e-8
 
 
-def advantages(rewards: NDArray[np.float64], copies: int, scale: Literal["none", "std"]) -> NDArray[np.float64]:
+def advantages(
+    rewards: NDArray[np.float64],
+    copies: int,
+    scale: Literal["none", "std"],
+    is_asked: NDArray[np.bool_] | None = None,
+) -> NDArray[np.float64]:
     """``[n]``: what each reply returned above the mean of its group of `copies` consecutive ones.
+
+    Only replies that were asked for count (None: all of them); the others have 0.
 
     Raises `ValueError` where the rewards are not whole groups, or one is not finite.
     """
@@ -80,9 +90,13 @@ def advantages(rewards: NDArray[np.float64], copies: int, scale: Literal["none",
     if not np.isfinite(rewards).all():
         raise ValueError("a reward is not finite")
     groups = rewards.reshape(-1, copies)
-    centred: NDArray[np.float64] = groups - groups.mean(axis=1, keepdims=True)
+    mask = np.ones(groups.shape, np.bool_) if is_asked is None else is_asked.reshape(-1, copies)
+    counts = np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    means = np.where(mask, groups, 0).sum(axis=1, keepdims=True) / counts
+    centred: NDArray[np.float64] = np.where(mask, groups - means, 0)
     if scale == "std" and copies > 1:
-        centred /= groups.std(axis=1, ddof=1, keepdims=True) + _SPREAD_GUARD
+        variances = np.square(centred).sum(axis=1, keepdims=True) / np.maximum(counts - 1, 1)
+        centred /= np.sqrt(variances) + _SPREAD_GUARD
     return centred.ravel()
 
 

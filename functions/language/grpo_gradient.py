@@ -33,7 +33,7 @@ def gradient_sums(speaker: Speaker, adapter: Flat, settings: GrpoSettings, parts
         is_asked = np.asarray(every.mask.any(axis=1))
         if not is_asked.any():
             continue
-        advantage = advantages(every.reward, every.copies, settings.scale)[is_asked]
+        advantage = advantages(every.reward, every.copies, settings.scale, is_asked)[is_asked]
         replies = every.of_rows(is_asked)
         distinct = Distinct.of(replies, advantage)
         sums[grpo.WRITTEN] += int(replies.mask.sum())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from functions.actor.match import earlier_agents, mean_score
 from functions.data.origins import origin, policies_sha256
 from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments.base import EnvSpec, EnvTask
+from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask
 from functions.environments.spec_check import require_playable
 from functions.errors import BadRequest
 from functions.language.bound_model import MODELS
@@ -109,7 +109,7 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
         env_steps=sum(transcript.replies for transcript in rollouts),
         returns=_returns(np.concatenate(returns)),
         agent_returns=tuple(tuple(part.sum(axis=0).tolist()) for part in returns),
-        env_metrics=_env_metrics(rollouts),
+        env_metrics=_env_metrics(task.sampling.environment.name, rollouts),
         score=score,
     )
     return [Output("trajectory", tensors, (origin_,))], reply
@@ -144,7 +144,7 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     return [], EvaluateReply(
         returns=_returns(rewards[:, _side(task)]),
         agent_returns=tuple(rewards.mean(axis=0).tolist()),
-        env_metrics=_env_metrics(blocks),
+        env_metrics=_env_metrics(task.environment.name, blocks),
     )
 
 
@@ -166,7 +166,9 @@ def _returns(rewards: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(rewards.sum(axis=1).tolist())
 
 
-def _env_metrics(parts: Sequence[Transcript]) -> dict[str, float]:
-    """Means over the episodes."""
-    names = parts[0].outcome.metrics
+def _env_metrics(task: str, parts: Sequence[Transcript]) -> dict[str, float]:
+    """Means over the episodes; raises `EnvironmentFault` where some have other metrics."""
+    names = {*parts[0].outcome.metrics}
+    if other := next((names ^ {*part.outcome.metrics} for part in parts if names ^ {*part.outcome.metrics}), None):
+        raise EnvironmentFault(f"{task}, reply: metric {min(other)} is returned of some episodes alone")
     return {name: float(np.concatenate([part.outcome.metrics[name] for part in parts]).mean()) for name in names}

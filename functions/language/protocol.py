@@ -42,7 +42,8 @@ class Vocabulary(Tokenizer, Protocol):
         """The tokens that are no text, such as the end of a message."""
 
     def encode_plain(self, text: str) -> list[int]:
-        """As `encode`, but text that spells a mark stays text: others may have written it."""
+        """As `encode` for a text of others: a spelt mark stays text, and ``?`` stands for a character without a token.
+        Raises `ValueError` where there is none for that either."""
 
 
 class Turn(NamedTuple):
@@ -65,6 +66,8 @@ class Turn(NamedTuple):
     common: int = 0
     """So many tokens, fewer than P, are the same at the beginning of all prompts, in every episode that is ever played:
     the frozen layers compute them once for all of them, those with adapters once for a few together."""
+    ends: tuple[int, ...] = ()
+    """Further allowed tokens that end a reply, as `end` does, ascending."""
 
     @property
     def is_asked(self) -> LegalArray:

@@ -20,7 +20,7 @@ from functions.language.episodes import fault_of
 from functions.language.errors import Unwritable
 from functions.language.games import text_games
 from functions.language.games.text_games import is_text_game
-from functions.language.protocol import LanguageTask, Tokenizer
+from functions.language.protocol import LanguageTask, Vocabulary
 from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, OWN, unknown_task
 from functions.named_code import refuse_standard, require_maker
 from functions.resources.factories import resources_for
@@ -28,7 +28,7 @@ from functions.resources.factories import resources_for
 _NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
 
 
-def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
+def make(task: EnvTask, tokenizer: Vocabulary | None = None) -> LanguageTask:
     """The task with the vocabulary of a base, or with its own.
 
     Raises `BadRequest` for an unknown name, options that the task does not take, a vocabulary that cannot write its
@@ -46,7 +46,7 @@ def make(task: EnvTask, tokenizer: Tokenizer | None = None) -> LanguageTask:
     return made_task
 
 
-def _task_of(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
+def _task_of(task: EnvTask, tokenizer: Vocabulary | None) -> LanguageTask:
     if task.name in BUILT_IN:
         factory = import_module(f"{tasks.__name__}.{task.name.removeprefix(FAMILY)}").make
         built_in: LanguageTask = factory(task, tokenizer, **resources_for(factory))
@@ -60,7 +60,7 @@ def _task_of(task: EnvTask, tokenizer: Tokenizer | None) -> LanguageTask:
         raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
 
 
-def _of_factory(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None) -> LanguageTask:
+def _of_factory(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> LanguageTask:
     """What the factory of another package makes: a language task, or games that are played as one."""
     if _makes(factory, _is_task, "LanguageTask"):
         of_package: LanguageTask = factory(tokenizer, **task.options, **resources_for(factory, task.options))

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from functions.language.errors import Unwritable
 
+UNKNOWN = "?"
+"""Stands for a character that a vocabulary cannot write, where others wrote it."""
+
 
 class Symbols:
     """A tokenizer that knows these texts alone; of those that a text goes on with the longest is taken."""
@@ -21,18 +24,23 @@ class Symbols:
 
     def encode(self, text: str) -> list[int]:
         """The numbers of the symbols; raises `Unwritable` where the text has others."""
+        return self._encoded(text, None)
+
+    def encode_plain(self, text: str) -> list[int]:
+        """See `Vocabulary`; no symbol is a mark."""
+        return self._encoded(text, self._numbers.get(UNKNOWN))
+
+    def _encoded(self, text: str, unknown: int | None) -> list[int]:
+        """With the number that stands for other characters, if any."""
         tokens, first = list[int](), 0
         while first < len(text):
             length = next((n for n in self._lengths if text[first : first + n] in self._numbers), 0)
-            if not length:
+            number = self._numbers[text[first : first + length]] if length else unknown
+            if number is None:
                 raise Unwritable(f"the vocabulary has no symbol for {text[first : first + 20]!r}")
-            tokens.append(self._numbers[text[first : first + length]])
-            first += length
+            tokens.append(number)
+            first += length or 1
         return tokens
-
-    def encode_plain(self, text: str) -> list[int]:
-        """As `encode`: no symbol is a mark."""
-        return self.encode(text)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The symbols one after another."""

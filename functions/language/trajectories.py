@@ -82,6 +82,8 @@ def _joined_turn(spec: EnvSpec, by_rollout: list[dict[str, Array]], number: int)
     parts = [tensors_below(tensors, f"{_turn(number)}/") for tensors in by_rollout]
     if not any(parts):
         return None
+    if not all(parts):
+        raise BadRequest(f"turn {number + 1} is not in all rollouts; all of them need as many turns")
     first = parts[0]
     alike = {_PROMPT, _ROLE, _ALLOWED, _COMMON} & first.keys()
     role, common = int(first[_ROLE][0]), int(first[_COMMON][0]) if _COMMON in first else 0

@@ -26,6 +26,8 @@ _._print_message  # argparse.ArgumentParser
 _.buffer  # sys.stdout
 _._prompter  # botocore.credentials.AssumeRoleProvider
 _.writeable  # numpy.ndarray.flags
+_.encode_special_tokens  # tokenizers.Tokenizer
+_.post_processor
 _.render_mode  # PettingZoo
 _.colors  # OpenSpiel, options of Hanabi
 _.ranks

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.language.experience import Sampled
-from functions.language.protocol import LegalArray, Lesson, Outcome, TokenArray, Tokenizer, Turn
+from functions.language.protocol import LegalArray, Lesson, Outcome, TokenArray, Tokenizer, Turn, Vocabulary
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 # So many games show a teacher's pupil what may be replied.
@@ -57,6 +57,7 @@ class Rules:
     allowed: TokenArray
     length: int = 1
     end: int | None = None
+    ends: tuple[int, ...] = ()
     phrases: tuple[TokenArray, ...] = ()
     """What a teacher replies, any of them, each ``[length]``. Without one he replies any legal token where replies have
     one, and else there are no lessons."""
@@ -65,9 +66,10 @@ class Rules:
 class GameTask:
     """The task; see the module."""
 
-    def __init__(self, tokenizer: Tokenizer, rules: Rules, begin: Callable[[int], Game]) -> None:
+    def __init__(self, tokenizer: Vocabulary, rules: Rules, begin: Callable[[int], Game]) -> None:
         """`begin` begins a game with a seed, a number from 0 to 2³¹ - 1."""
-        self.tokenizer, self._rules, self._begin = tokenizer, rules, begin
+        self.tokenizer: Tokenizer = tokenizer
+        self._rules, self._begin = rules, begin
         self.roles, self.sides, self.turns = rules.roles, rules.sides, rules.turns
         self.context = rules.prompt + rules.length
 
@@ -98,7 +100,7 @@ class GameTask:
                 tokens = game.read()[-rules.prompt :]
                 prompts[row, rules.prompt - len(tokens) :] = tokens
                 legal[row] = game.legal()
-        return Turn(self._role, prompts, rules.allowed, rules.length, rules.end, legal)
+        return Turn(self._role, prompts, rules.allowed, rules.length, rules.end, legal, ends=rules.ends)
 
     def _outcome(self) -> Outcome:
         is_over: NDArray[np.float64] = np.array([game.player is None for game in self._games], np.float64)

@@ -19,13 +19,14 @@ from functions.environments.pettingzoo.factory import build
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.horizon import horizon_of
 from functions.environments.pettingzoo.turns import TurnEnvironment
+from functions.language.games.draws import Draws
 from functions.language.games.game_task import GameTask, Rules
-from functions.language.games.texts import CHARACTERS, FILL, NUMERALS, count_of, readable, without_options
-from functions.language.protocol import LegalArray, TokenArray, Tokenizer
+from functions.language.games.texts import CHARACTERS, FILL, NUMERALS, count_of, without_options
+from functions.language.protocol import LegalArray, TokenArray, Vocabulary
 from functions.language.tasks.prompts import numbers_of, single_tokens
 
 
-def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None) -> GameTask:
+def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> GameTask:
     """The task with the vocabulary of a base, or with one of its own.
 
     Raises `ValueError` for a vocabulary without a token for each numeral, and what `adapter.make` raises of the same
@@ -46,7 +47,13 @@ def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None
     places = np.searchsorted(rules.allowed, numerals[:actions])
     board = Board(tuple(agents), vocabulary, numerals, rules.allowed, places)
     guard.close()
-    return GameTask(vocabulary, rules, lambda seed: PettingZooGame(_guard(inner, factory), board, seed))
+
+    def begin(seed: int) -> PettingZooGame:
+        with Draws(seed):
+            guard = _guard(inner, factory)
+        return PettingZooGame(guard, board, seed)
+
+    return GameTask(vocabulary, rules, begin)
 
 
 def _guard(task: EnvTask, factory: Callable[..., Any]) -> Guard:
@@ -78,7 +85,7 @@ class Board:
     """What all games have in common."""
 
     agents: tuple[Agent, ...]
-    vocabulary: Tokenizer
+    vocabulary: Vocabulary
     numerals: TokenArray
     allowed: TokenArray
     places: NDArray[np.intp]
@@ -90,10 +97,11 @@ class PettingZooGame:
 
     def __init__(self, guard: Guard, board: Board, seed: int) -> None:
         """Begins it; raises `EnvironmentFault`."""
-        self._guard, self._board = guard, board
+        self._guard, self._board, self._draws = guard, board, Draws(seed)
         self._places = {agent.key: place for place, agent in enumerate(board.agents)}
         self.rewards = [0.0] * len(board.agents)
-        self._look(guard.call("reset", seed)[0])
+        with self._draws:
+            self._look(guard.call("reset", seed)[0])
 
     def _look(self, observations: dict[Any, Any]) -> None:
         """Keeps what the player sees whose turn it is."""
@@ -113,7 +121,9 @@ class PettingZooGame:
         """See `Game.read`; raises `EnvironmentFault` for numbers that have no numeral each."""
         game, key = self._guard.environment.game, self._agent.key
         if hasattr(game, "text_of"):
-            return readable(str(game.text_of(key)), self._board.vocabulary)
+            with self._draws:
+                text = str(game.text_of(key))
+            return self._board.vocabulary.encode_plain(text)
         values = self._seen.rows[0]
         if (values % 1 != 0).any() or values.min() < 0 or values.max() >= len(NUMERALS):
             raise self._guard.fault(
@@ -135,12 +145,14 @@ class PettingZooGame:
         number = int(numbers_of(tokens, self._board.numerals)[0])
         action = self._agent.codec.decode(np.array([number]), ())
         # What the others do has no effect, but what they observe is asked for.
-        observations, rewards, *_ = self._guard.call("step", dict.fromkeys(self._guard.environment.agents, action))
-        self._guard.steps += 1
-        for key, reward in rewards.items():
-            self.rewards[self._places[key]] += self._guard.number("step", reward, f"the reward of agent '{key}'")
-        self._look(observations)
+        with self._draws:
+            observations, rewards, *_ = self._guard.call("step", dict.fromkeys(self._guard.environment.agents, action))
+            self._guard.steps += 1
+            for key, reward in rewards.items():
+                self.rewards[self._places[key]] += self._guard.number("step", reward, f"the reward of agent '{key}'")
+            self._look(observations)
 
     def close(self) -> None:
         """See `Game.close`."""
-        self._guard.close()
+        with self._draws:
+            self._guard.close()

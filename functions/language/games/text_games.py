@@ -1,21 +1,20 @@
 """Games of text, as the package textarena has them, as games of tokens.
 
 A game has `reset(num_players, seed)`, `get_observation()`, which returns the number of the player whose turn it is and
-what it reads, `step(text)`, which returns whether the game is over, and `close()`, which returns the rewards by player.
-What a player reads is a text, or a list of messages whose second part is the text. `task.options` are the factory's
-keyword arguments and
+a text or a list of messages, `step(text)`, which returns whether the game is over, and infos, and `close()`, which
+returns the rewards, alone or before infos. Rewards are a dictionary by player or a list of all, or None in a game that
+was cut off. A message is a text, has it as its second part, or is a dictionary with `content`. `task.options` are the
+factory's keyword arguments and
 
 * `players`, by default 2, and `sides`, the players' names from player_0 on, as for networks;
 * `horizon`, the most turns of a game, `prompt`, the most tokens that are read of a text, from its end, and `reply`, the
-  most tokens of a reply, which a new line ends;
+  most tokens of a reply, which a new line or a mark of the vocabulary ends;
 * `phrases`, with ``|`` between them: what a small model learns to say before it plays.
 
-Games draw from Python's own generator of random numbers, so each has a state of its own.
+Each game has states of its own of Python's and numpy's global generators of random numbers.
 """
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,11 @@ import numpy as np
 from functions.environments.base import EnvTask, Unsupported
 from functions.environments.pettingzoo.agents import sides_of
 from functions.environments.pettingzoo.guard import Guard
+from functions.language.games.draws import Draws
+from functions.language.games.game_answers import is_over, message_text, player_number, rewards_by_player
 from functions.language.games.game_task import GameTask, Rules
-from functions.language.games.texts import CHARACTERS, END, FILL, count_of, readable, without_options
-from functions.language.protocol import LegalArray, TokenArray, Tokenizer
+from functions.language.games.texts import CHARACTERS, END, FILL, count_of, ends_of, line_of, without_options
+from functions.language.protocol import LegalArray, TokenArray, Vocabulary
 from functions.language.tasks.prompts import single_tokens
 from functions.resources.factories import resources_for
 
@@ -38,7 +39,7 @@ def is_text_game(kind: type) -> bool:
     return all(hasattr(kind, name) for name in _METHODS)
 
 
-def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None) -> GameTask:
+def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> GameTask:
     """The task with the vocabulary of a base, or with one of its own; raises `ValueError` for options that are missing
     or wrong, `Unsupported` for another interface."""
     vocabulary, options = tokenizer or CHARACTERS, without_options(task, *_OPTIONS).options
@@ -52,14 +53,16 @@ def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None
         turns=count_of(task, "horizon", "the most turns of a game"),
         prompt=count_of(task, "prompt", "the most tokens that are read of a text"),
         fill=int(single_tokens(vocabulary, [FILL])[0]),
-        allowed=np.arange(vocabulary.size, dtype=np.int32),
+        allowed=np.array(vocabulary.tokens, np.int32),
         length=length,
         end=end,
+        ends=tuple(token for token in ends_of(vocabulary) if token != end),
         phrases=_phrases(task, vocabulary, length, end),
     )
 
     def begin(seed: int) -> TextGame:
-        game = factory(**options, **resources_for(factory, options))
+        with Draws(seed):
+            game = factory(**options, **resources_for(factory, options))
         if not is_text_game(type(game)):
             raise Unsupported(f"{task.name} makes a {type(game).__name__}, which lacks one of {', '.join(_METHODS)}")
         return TextGame(Guard(task.name, game), rules, vocabulary, seed)
@@ -67,7 +70,7 @@ def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Tokenizer | None
     return GameTask(vocabulary, rules, begin)
 
 
-def _phrases(task: EnvTask, vocabulary: Tokenizer, length: int, end: int) -> tuple[TokenArray, ...]:
+def _phrases(task: EnvTask, vocabulary: Vocabulary, length: int, end: int) -> tuple[TokenArray, ...]:
     option = task.options.get("phrases", "")
     texts = str(option).split("|") if option else []
     every = [vocabulary.encode(text) for text in texts]
@@ -81,36 +84,22 @@ class TextGame:
 
     player: int | None
 
-    def __init__(self, guard: Guard, rules: Rules, vocabulary: Tokenizer, seed: int) -> None:
+    def __init__(self, guard: Guard, rules: Rules, vocabulary: Vocabulary, seed: int) -> None:
         """Begins it; raises `EnvironmentFault`."""
         self._guard, self._rules, self._vocabulary = guard, rules, vocabulary
-        self._random = random.Random(seed).getstate()
-        self.rewards = [0.0] * len(rules.roles)
-        with self._drawing():
+        self._draws, self.rewards = Draws(seed), [0.0] * len(rules.roles)
+        with self._draws:
             guard.call("reset", num_players=len(rules.roles), seed=seed)
             self._observe()
 
-    @contextmanager
-    def _drawing(self) -> Iterator[None]:
-        """Within it Python's generator draws the numbers of this game."""
-        outside = random.getstate()
-        random.setstate(self._random)
-        try:
-            yield
-        finally:
-            self._random = random.getstate()
-            random.setstate(outside)
-
     def _observe(self) -> None:
-        player, observation = self._guard.call("get_observation")
-        if not isinstance(player, int) or not 0 <= player < len(self._rules.roles):
-            raise self._guard.fault("get_observation", f"it is the turn of player {player!r}, whom there is not")
-        parts = [observation] if isinstance(observation, str) else [message[1] for message in observation]
-        self.player, self._text = player, "\n".join(map(str, parts))
+        answer = self._guard.call("get_observation")
+        self.player, observation = player_number(self._guard, answer, len(self._rules.roles))
+        self._text = message_text(self._guard, observation)
 
     def read(self) -> Sequence[int]:
         """See `Game.read`."""
-        return readable(self._text, self._vocabulary)
+        return self._vocabulary.encode_plain(self._text)
 
     def legal(self) -> LegalArray:
         """See `Game.legal`: any text may be said."""
@@ -118,18 +107,21 @@ class TextGame:
 
     def reply(self, tokens: TokenArray) -> None:
         """See `Game.reply`; raises `EnvironmentFault`."""
-        words = tokens.tolist()
-        words = words[: words.index(self._rules.end)] if self._rules.end in words else words
-        with self._drawing():
-            is_over, _ = self._guard.call("step", self._vocabulary.decode(words))
+        with self._draws:
+            answer = self._guard.call("step", line_of(tokens.tolist(), self._vocabulary))
+            has_ended = is_over(self._guard, answer)
             self._guard.steps += 1
-            if not is_over:
+            if not has_ended:
                 self._observe()
                 return
         self.player = None
 
     def close(self) -> None:
-        """See `Game.close`: a game that was cut off may have no rewards."""
-        rewards, _ = self._guard.call("close")
-        for player, reward in (rewards or {}).items():
-            self.rewards[int(player)] = self._guard.number("close", reward, f"the reward of player {player}")
+        """See `Game.close`; raises `EnvironmentFault`."""
+        with self._draws:
+            answer = self._guard.call("close")
+        rewards = rewards_by_player(self._guard, answer, self._rules.roles)
+        if rewards is not None:
+            self.rewards = rewards
+        elif self.player is None:
+            raise self._guard.fault("close", "returned no rewards of a game that is over; {} says that nobody got any")

@@ -1,11 +1,12 @@
 """What games of other packages are written with: the vocabulary of those without a language model, and options."""
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
 from functions.environments.base import EnvTask
-from functions.language.protocol import Tokenizer
+from functions.language.protocol import Vocabulary
 from functions.language.symbols import Symbols
 
 NUMERALS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -14,11 +15,22 @@ CHARACTERS = Symbols([END, *map(chr, range(ord(" "), ord("~") + 1))])
 """The printable characters, a token each."""
 
 
-def readable(text: str, vocabulary: Tokenizer) -> Sequence[int]:
-    """The tokens of a text; the characters have a question mark for all others."""
-    if vocabulary is CHARACTERS:
-        text = "".join(letter if letter in CHARACTERS.symbols else "?" for letter in text)
-    return vocabulary.encode(text)
+_ENDS: WeakKeyDictionary[Vocabulary, tuple[int, ...]] = WeakKeyDictionary()
+
+
+def ends_of(vocabulary: Vocabulary) -> tuple[int, ...]:
+    """The tokens that end a line, ascending: marks, and tokens that hold a new line."""
+    if vocabulary not in _ENDS:
+        _ENDS[vocabulary] = tuple(
+            token for token in vocabulary.tokens if token in vocabulary.marks or END in vocabulary.decode([token])
+        )
+    return _ENDS[vocabulary]
+
+
+def line_of(tokens: Sequence[int], vocabulary: Vocabulary) -> str:
+    """The text of the tokens up to the first mark or new line."""
+    first = next((place for place, token in enumerate(tokens) if token in vocabulary.marks), len(tokens))
+    return vocabulary.decode(tokens[:first]).partition(END)[0]
 
 
 def count_of(task: EnvTask, option: str, what: str) -> int:

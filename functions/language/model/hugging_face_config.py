@@ -118,8 +118,8 @@ def _require_plain(settings: dict[str, Any], path: Path) -> None:
 def _theta(config: Config, settings: dict[str, Any], path: Path) -> float:
     """How fast positions turn. It may stand in two places, which must agree."""
     bases = {config.rope_theta} if "rope_theta" in settings else set[float]()
-    for name in ("rope_parameters", "rope_scaling"):
-        for key, value in (settings.get(name) or {}).items():
+    for name, table in (("rope_parameters", config.rope_parameters), ("rope_scaling", config.rope_scaling)):
+        for key, value in (table or {}).items():
             if key == "rope_theta" and type(value) in (int, float):
                 bases.add(float(value))
             elif value is not None:

@@ -11,7 +11,7 @@ from functions.errors import MissingExtra
 from functions.language.errors import UnusableBase, Unwritable
 from functions.language.model.tokenizer_document import require_known, require_sound
 from functions.language.protocol import Vocabulary
-from functions.language.symbols import Symbols
+from functions.language.symbols import UNKNOWN, Symbols
 
 
 class _Symbols(msgspec.Struct):
@@ -63,11 +63,21 @@ class TextTokenizer:
 
     def encode_plain(self, text: str) -> list[int]:
         """See `Vocabulary`."""
-        return self._encoded(self._without_marks, text, self._added_texts)
+        try:
+            return self._encoded(self._without_marks, text, self._added_texts)
+        except Unwritable:
+            written = {letter: letter if self._writes(letter) else UNKNOWN for letter in {*text}}
+            return self._encoded(self._without_marks, "".join(written[letter] for letter in text), self._added_texts)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the ids, marks such as the end of a message with it."""
         return str(self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False))
+
+    def _writes(self, letter: str) -> bool:
+        try:
+            return bool(self._encoded(self._without_marks, letter, self._added_texts)) or letter.isspace()
+        except Unwritable:
+            return False
 
     @cached_property
     def _without_marks(self) -> Any:

@@ -76,12 +76,14 @@ def plain_gradient(settings: Settings, parts: list[Replies]) -> tuple[np.ndarray
     weights, base = merged(random_base(), LAYOUT, matrices), {n: t.double() for n, t in random_base().weights.items()}
     loss = torch.zeros((), dtype=torch.float64)
     for part in parts:
-        groups = part.reward.reshape(-1, part.copies)
-        centred = (groups - groups.mean(1, keepdims=True)).ravel()
-        if settings.scale == "std":
-            centred = centred / (groups.std(1, ddof=1).repeat(part.copies) + 1e-4)
-        for row, advantage in enumerate(centred):
-            loss = loss - _gain(settings, part, row, float(advantage), weights, base)
+        for first in range(0, len(part.reward), part.copies):
+            rows = [row for row in range(first, first + part.copies) if part.mask[row].any()]
+            rewards = part.reward[rows]
+            for row in rows:
+                advantage = part.reward[row] - rewards.mean()
+                if settings.scale == "std":
+                    advantage /= (rewards.std(ddof=1) if len(rows) > 1 else 0.0) + 1e-4
+                loss = loss - _gain(settings, part, row, float(advantage), weights, base)
     (gradient,) = torch.autograd.grad(loss, [flat])
     return gradient.numpy(), loss.item()
 
@@ -226,6 +228,25 @@ def test_advantages_are_differences_from_the_group():
     # The deviation of 1, 0, 0 among n - 1 = 2 is the root of (4 + 1 + 1) / 9 / 2.
     expected = np.array([2, -1, -1]) / 3 / (3**-0.5 + 1e-4)
     np.testing.assert_allclose(advantages(rewards, 3, "std"), [*expected, 0, 0, 0])
+
+
+def test_a_reply_is_compared_with_replies_to_the_same_turn_alone():
+    rewards = np.array([1.0, 0.0, 0.5, 1.0, 7.0, 3.0, 4.0, 2.0])
+    asked = np.array([False, True, True, False, False, True, False, False])
+    expected = [0, -0.25, 0.25, 0, 0, 0, 0, 0]
+    np.testing.assert_allclose(advantages(rewards, 4, "none", asked), expected)
+    # Of 0 and 0.5 the deviation is the root of an eighth; a reply that nobody else gave has no other to differ from.
+    np.testing.assert_allclose(advantages(rewards, 4, "std", asked), np.array(expected) / (8**-0.5 + 1e-4))
+
+
+@pytest.mark.parametrize("scale", ["none", "std"])
+def test_where_all_were_asked_advantages_are_those_of_numpys_means_bit_by_bit(scale: Literal["none", "std"]):
+    rewards = generator(0, "rewards").standard_normal(1000) * 1e3
+    groups = rewards.reshape(-1, 8)
+    expected = groups - groups.mean(axis=1, keepdims=True)
+    expected = expected / (groups.std(axis=1, ddof=1, keepdims=True) + 1e-4) if scale == "std" else expected
+    for asked in (None, np.ones(1000, np.bool_)):
+        assert advantages(rewards, 8, scale, asked).tobytes() == expected.tobytes()
 
 
 def test_rewards_that_are_no_groups_or_not_finite_are_refused():

@@ -1,0 +1,162 @@
+"""A language task's attributes, turns and outcomes: any of another kind is one line."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from functions.environments.base import EnvironmentFault
+from functions.errors import BadRequest
+from functions.language.episodes import Episodes, fault_of
+from functions.language.experience import Sampled
+from functions.language.handler import _env_metrics
+from functions.language.playing import Transcript
+from functions.language.protocol import Outcome, Turn
+from functions.language.symbols import Symbols
+from functions.language.trajectories import join, tensors_of
+
+LETTERS = np.array([0, 1, 2], np.int32)
+
+
+class Task:
+    """Its turn and its outcome are given."""
+
+    def __init__(self, turn: Any = None, outcome: Any = None, **attributes: Any) -> None:
+        self.roles, self.sides, self.turns, self.context = ("one",), (), 1, 4
+        self.tokenizer, self.turn, self.outcome = Symbols(["a", "b", "c"]), turn or {}, outcome
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    def reset(self, rng: Any, episodes: int, copies: int = 1) -> Turn:
+        return Turn(
+            **{"role": 0, "prompts": np.zeros((episodes, 1), np.int32), "allowed": LETTERS, "length": 1} | self.turn
+        )
+
+    def reply(self, replies: Any) -> Any:
+        return self.outcome
+
+
+def outcome_of(outcome: Any) -> Any:
+    play = Episodes("task", Task(outcome=outcome))
+    play.reset(np.random.default_rng(0), 2)
+    return play.reply(np.zeros((2, 1), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ({"role": "one"}, "role is 'one', no whole number"),
+        ({"role": None}, "role is None, no whole number"),
+        ({"role": True}, "role is True, no whole number"),
+        ({"role": 1}, "role 1 of 1"),
+        ({"length": 1.5}, "length is 1.5, no whole number"),
+        ({"length": 0}, "0 tokens of a reply"),
+        ({"end": "a"}, "end is 'a', no whole number"),
+        ({"end": 9}, "a token that ends a reply is not among them"),
+        ({"ends": [1]}, "ends is [1], no tuple"),
+        ({"ends": (1, 9)}, "a token that ends a reply is not among them"),
+        ({"allowed": [0, 1]}, "allowed are no array of int32"),
+        ({"prompts": None}, "prompts are no array of int32"),
+        ({"legal": "all"}, "legal is no array of booleans"),
+    ],
+    ids=repr,
+)
+def test_turns_of_another_kind_are_one_line(turn: dict[str, Any], words: str):
+    with pytest.raises(EnvironmentFault, match="task, turn 1, reset: ") as fault:
+        Episodes("task", Task(turn)).reset(np.random.default_rng(0), 2)
+    assert words in str(fault.value) and "\n" not in str(fault.value)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    turn = {
+        "role": np.int64(0),
+        "length": np.int32(1),
+        "end": np.int64(2),
+        "common": np.int64(0),
+        "ends": (np.int64(1),),
+    }
+    given = Episodes("task", Task(turn)).reset(np.random.default_rng(0), 2)
+    assert (type(given.role), type(given.length)) == (int, int)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome(np.full((2, 1), 1e300)), "rewards are no array of 2 x 1 finite numbers"),
+        (Outcome(np.full((2, 1), -1e39)), "rewards are no array of 2 x 1 finite numbers"),
+        (Outcome([[1.0], [0.0]]), "rewards are no array"),
+        (Outcome(np.ones((2, 1)), None), "metrics are NoneType, no arrays by name"),
+        (Outcome(np.ones((2, 1)), [1.0, 2.0]), "metrics are list, no arrays by name"),
+        (Outcome(np.ones((2, 1)), {1: np.ones(2)}), "metrics are dict, no arrays by name"),
+        (Outcome(np.ones((2, 1)), {"won": 1.0}), "metric won is no array of 2 finite numbers"),
+        (Outcome(np.ones((2, 1)), {"won": np.ones(3)}), "metric won is no array of 2 finite numbers"),
+        (Outcome(np.ones((2, 1)), {"won": np.array(["a", "b"])}), "metric won is no array of 2 finite numbers"),
+        (None, "returned NoneType, neither a Turn nor an Outcome"),
+        ((np.ones((2, 1)), {}), "returned tuple, neither a Turn nor an Outcome"),
+    ],
+    ids=repr,
+)
+def test_outcomes_of_another_kind_are_one_line(outcome: Any, words: str):
+    with pytest.raises(EnvironmentFault, match="task, turn 2, reply: ") as fault:
+        outcome_of(outcome)
+    assert words in str(fault.value) and "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int64", "float16", "float32", ">f8"])
+def test_numbers_of_any_type_are_rewards(kind: str):
+    assert outcome_of(Outcome(np.array([[1], [0]], kind))).rewards.tolist() == [[1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"roles": "one"}, "roles is 'one': must be names"),
+        ({"roles": (0, 1)}, "roles is (0, 1): must be names"),
+        ({"roles": None}, "roles is None: must be names"),
+        ({"roles": ("one", "one")}, "agents are not one or more different names"),
+        ({"sides": None}, "sides is None: must be whole numbers"),
+        ({"sides": (0.5,)}, "sides is (0.5,): must be whole numbers"),
+        ({"turns": "2"}, "turns is '2': must be a whole number"),
+        ({"turns": 0}, "turns is 0"),
+        ({"context": None}, "context is None: must be a whole number"),
+        ({"tokenizer": None}, "tokenizer is None: must be one with size"),
+    ],
+    ids=repr,
+)
+def test_attributes_of_another_kind_are_named(attributes: dict[str, Any], words: str):
+    assert words in fault_of(Task(**attributes))
+
+
+def transcript(metrics: dict[str, Any]) -> Transcript:
+    return Transcript((), Outcome(np.ones((2, 1)), metrics))
+
+
+def test_metrics_are_means_over_episodes_and_need_to_be_those_of_all():
+    one, two = {"won": np.array([1.0, 0.0])}, {"won": np.array([1.0, 1.0])}
+    assert _env_metrics("task", [transcript(one), transcript(two)]) == {"won": 0.75}
+    for parts in ([one, {}], [{}, one], [one, {"lost": np.ones(2)}]):
+        with pytest.raises(
+            EnvironmentFault, match=r"task, reply: metric (won|lost) is returned of some episodes alone"
+        ):
+            _env_metrics("task", list(map(transcript, parts)))
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_rollouts_with_other_numbers_of_turns_are_one_line(longer: int):
+    from functions.language.episodes import spec_of
+
+    turn = Task().reset(None, 2)
+    sampled = Sampled.at_random(turn, np.random.default_rng(0))
+    every = {}
+    for rollout in (0, 1):
+        every |= tensors_of(rollout, [(turn, sampled)] * (1 + (rollout == longer)), np.ones((2, 1)))
+    with pytest.raises(BadRequest, match="turn 2 is not in all rollouts"):
+        join(spec_of(Task(turns=2)), every, [0, 1])
+
+
+def test_further_tokens_end_a_reply_as_the_end_does():
+    turn = Turn(0, np.zeros((3, 1), np.int32), LETTERS, 3, end=0, ends=(2,))
+    replies = np.array([[1, 2, 1], [1, 0, 1], [1, 1, 1]], np.int32)
+    sampled = Sampled.of(turn, replies, np.full((3, 3), -1, np.float32))
+    assert sampled.replies.tolist() == [[1, 2, 0], [1, 0, 0], [1, 1, 1]]
+    assert sampled.mask.sum(axis=1).tolist() == [2, 2, 3] and sampled.log_probability.sum() == -7
