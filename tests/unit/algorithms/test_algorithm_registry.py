@@ -172,6 +172,15 @@ def test_an_algorithm_of_sums_has_them_and_a_fold_for_every_stage():
     )
 
 
+@pytest.mark.parametrize("how", [{"frozen": False}, {"forbid_unknown_fields": False}])
+def test_a_configuration_that_can_be_changed_or_takes_any_field_is_named(how):
+    config = msgspec.defstruct(
+        "Loose", [], bases=(MAPPO.config,), tag_field="name", tag=MAPPO.name, **{"frozen": True} | how
+    )
+    says = "its configuration Loose can be changed, or takes fields that it does not have"
+    assert violation(dataclasses.replace(MAPPO, config=config)) == says
+
+
 def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
     code = (
         "import sys, functions.algorithms.registry, marless.testing.algorithms.conformance\n"
@@ -282,6 +291,13 @@ def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
         "the command line: algorithm.widths = (0.5, 0.25) cannot travel to functions; "
         "what can is a number, a text, true or false, or a list of whole numbers"
     )
+
+
+@pytest.mark.parametrize("name", ["iql", "qmix", "isac", "iddpg"])
+def test_a_target_goes_at_most_the_whole_way_in_an_update(name):
+    assert load(None, [f"algorithm.name={name}", "algorithm.tau=1.0"]).algorithm.tau == 1
+    with pytest.raises(ConfigError, match=r"algorithm\.tau"):
+        load(None, [f"algorithm.name={name}", "algorithm.tau=1.5"])
 
 
 @pytest.mark.parametrize("spec", registry.ALGORITHMS.ours(), ids=lambda spec: spec.name)

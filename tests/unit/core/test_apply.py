@@ -19,6 +19,7 @@ from coordinator.drive import driver as loop
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
+from functions.encoding import from_json
 from functions.messages.actor import SampleTask
 from functions.messages.evaluator import EvaluateTask
 from functions.messages.exchange import Failed
@@ -444,3 +445,9 @@ def test_fields_that_were_renamed_keep_their_names_in_the_ledger_and_in_files():
     assert msgspec.to_builtins(item)["kept"] == {"hits": 2}
     record = AttemptRecord(round=0, work="w", function="actor", kind="sample", size=1.0, asked_at=3.0, ended_at=4.0)
     assert msgspec.to_builtins(record) | {"asked": 3.0, "ended": 4.0} == msgspec.to_builtins(record)
+
+
+def test_a_stored_slot_without_counts_waits_for_its_first_attempt():
+    stored = b'{"item":{"function":"actor","memory_mb":1769,"kind":"sample"},"timeout_s":2.5}'
+    slot = from_json(stored, Slot)
+    assert (slot.attempt, slot.failures, slot.waiting, slot.done) == (0, 0, True, None)

@@ -13,6 +13,7 @@ from coordinator.config.schema import ConfigError
 from coordinator.core.opponents import takes_identity
 from functions.algorithms import registry as algorithms
 from functions.algorithms.engine import engine_of
+from functions.algorithms.engines.torch_engine import compute_alike
 from functions.algorithms.minibatches import Minibatch
 from functions.algorithms.new_networks import Part, new_network
 from functions.algorithms.ppo.gradient_sums import Term
@@ -215,6 +216,14 @@ def test_a_batch_without_rows_has_no_outputs_and_a_gradient_of_zeros(network):
     term, gradient = loss_gradient.of(Minibatch(np.arange(0), rows), lambda outputs, log_std, rows: Term(outputs))
     assert term.grad_output.shape == (0, 3)
     assert gradient.size and not gradient.any()
+
+
+def test_torch_computes_with_one_thread_and_deterministic_kernels_whatever_the_process_did():
+    torch.set_num_threads(2)
+    torch.set_deterministic_debug_mode("default")
+    compute_alike()
+    assert torch.get_num_threads() == 1
+    assert torch.get_deterministic_debug_mode() == 2  # "error"
 
 
 @pytest.mark.parametrize("network", ["cnn", "attention"])

@@ -14,6 +14,7 @@ from coordinator.placement.message_size import ENVELOPE_BYTES
 from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
 from functions.actor import handler as actor
+from functions.environments.base import AgentClass, EnvSpec
 from functions.evaluator import handler as evaluator
 from functions.learner import handler as learner
 from functions.messages.exchange import Answer, Done, Request
@@ -25,6 +26,13 @@ HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evalu
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
 EASY = ("sharing.epsilon=10", "sharing.confidence=0.5", "sharing.trial=false", "sharing.distil_steps=1")
 SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.num_envs=8", "stop.rounds=7")
+
+
+def test_a_state_is_in_every_step_and_after_every_episode_of_a_rollout():
+    plain = EnvSpec(("a",), (AgentClass("a", (0,), 3, 2),), 5)
+    seen = msgspec.structs.replace(plain, state_size=7)
+    more = next_placement.rollout_bytes(seen, 20, 4) - next_placement.rollout_bytes(plain, 20, 4)
+    assert more == (20 + 4) * 7 * 4  # float32
 
 
 class Here:

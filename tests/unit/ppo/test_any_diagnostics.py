@@ -179,6 +179,22 @@ def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypat
     assert policy_summaries.LEAST / 2 < len(seen[0]) < rows / 2
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_curvature_takes_each_row_once_if_the_sample_has_room_for_all(beyond, monkeypatch):
+    context, after, _ = scene("one choice", False)
+    rows, taken = int(context.batch.alive[[0, 2]].sum()), []
+
+    class RecordingHessian(policy_summaries.Hessian):
+        def __init__(self, network, flat, inputs, loss_of):
+            taken.append(inputs)
+            super().__init__(network, flat, inputs, loss_of)
+
+    monkeypatch.setattr(policy_summaries, "Hessian", RecordingHessian)
+    monkeypatch.setattr(policy_summaries, "LEAST", rows + beyond)
+    curvature(context, after, 0)
+    assert len(taken[0]) == len(np.unique(taken[0], axis=0)) == rows
+
+
 @ALL
 def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
     context, after, algorithm = scene(kind, remembers)
