@@ -127,9 +127,13 @@ clean: ## remove the virtual environments, caches and builds; runs stay
 	rm -rf .venv $(AUDIT) dist build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# The stamp holds the folder. A copied or moved .venv, and its stamps, belong to the folder in which it was made.
+ifneq ($(shell cat $(STAMPS)/python 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMPS)/python
+endif
 $(STAMPS)/python:
 	@scripts/setup $(PYTHON)
-	@mkdir -p $(STAMPS) && touch $@
+	@mkdir -p $(STAMPS) && pwd -P >$@
 
 # The build back-end is installed like the rest, so that constraints.txt holds for it too.
 $(STAMPS)/use: $(STAMPS)/python pyproject.toml emulator/pyproject.toml constraints.txt hatch_build.py $(KERNELS_SOURCES)

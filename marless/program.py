@@ -24,6 +24,14 @@ def pip_name() -> str:
     return "pip" if _is_on_path(pip) else as_typed(pip)
 
 
+def copied_environment() -> Path | None:
+    """Return the environment of the script that was called, if another environment runs it: the first is a copy of the
+    other."""
+    script = _called("marless")
+    folder = script.resolve().parents[1] if script else Path(sys.prefix)
+    return folder if (folder / "pyvenv.cfg").is_file() and not folder.samefile(sys.prefix) else None
+
+
 def cache_folder() -> Path:
     """Where the program keeps what it can make again (XDG Base Directory Specification)."""
     # Where nobody is at home, `~` is a folder that is not there.

@@ -22,7 +22,7 @@ from infra.local.own_process import age_s
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.output import ERROR, OUTPUT, alone, prepare, say_text
-from marless.program import program_name
+from marless.program import copied_environment, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
@@ -192,6 +192,7 @@ def _run(argv: list[str], options: Namespace) -> int:
         argv = [argv[1], "--help"]
     elif argv[1:] == ["help"]:  # a run of this name is runs/help
         argv = [argv[0], "--help"]
+    _require_own_environment()
     if not argv or argv[0] in ("-h", "--help", "help"):
         say_text(_overview())
         return 0
@@ -210,6 +211,14 @@ def _run(argv: list[str], options: Namespace) -> int:
     _require_current_folder()
     with _importable_folder() if argv[0] in _PLAY else nullcontext():
         return int(module_of(argv[0]).run(options))
+
+
+def _require_own_environment() -> None:
+    if folder := copied_environment():
+        raise UserError(
+            f"{folder} was copied from {sys.prefix} and would run the program there; make it again"
+            " (in a source tree: make install)"
+        )
 
 
 def _require_current_folder() -> None:
