@@ -83,7 +83,10 @@ def _header(start: bytes, name: str) -> BaseHeader:
     try:
         header = from_json(from_json(start, _Start).metadata[METADATA], BaseHeader)
     except (Undecodable, KeyError) as error:
-        raise UnusableBase(f"{name} is no base of this program: its beginning does not say what model it is") from error
+        raise UnusableBase(
+            f"{name} is no base of this program: its beginning does not say what model it is; name a file of marless"
+            " pretrain, a .gguf, or the folder of a model"
+        ) from error
     require_possible(header.shape, name)
     if header.schema != SCHEMA:
         raise UnusableBase(f"{name} is a base of schema {header.schema}, and this version reads {SCHEMA}; make it anew")

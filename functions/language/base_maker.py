@@ -49,6 +49,9 @@ def main() -> int:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{target}: {explain(error)}")
+    except Exception as error:  # of a library that a damaged file surprises
+        what = request.source or (request.task.name if request.task else "")
+        return _failed(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}; the file may be damaged")
     finally:
         part.unlink(missing_ok=True)  # of a full disk it would take what is left
     return 0

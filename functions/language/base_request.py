@@ -3,9 +3,11 @@
 from typing import Annotated
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
-from functions.environments.base import EnvTask
+from functions.environments.base import EnvironmentFault, EnvTask
+from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.errors import BadRequest
 from functions.language.protocol import LanguageTask, Lesson
 from functions.language.symbols import Symbols
@@ -34,9 +36,37 @@ class BaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def lessons_of(task: LanguageTask, name: str, seed: int) -> tuple[Symbols, tuple[Lesson, ...]]:
-    """The vocabulary of a small base, and what it learns from; raises `BadRequest` for a task that has none."""
+    """The vocabulary of a small base, and its lessons. Raises `BadRequest` for a task that has none, and
+    `EnvironmentFault` for wrong ones."""
     symbols = task.tokenizer
-    lessons = task.lessons(generator(seed, "lessons"), _EXAMPLES)
+    try:
+        lessons = task.lessons(generator(seed, "lessons"), _EXAMPLES)
+    except EnvironmentFault:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(f"{name}, lessons: {describe_error_with_location(error)}") from error
+    if not isinstance(lessons, tuple | list):
+        raise EnvironmentFault(f"{name}, lessons: returned {type(lessons).__name__}, not a tuple of Lesson")
     if not lessons or not isinstance(symbols, Symbols):
         raise BadRequest(f"{name} has no lessons for a small base; set base.model to a language model")
-    return symbols, lessons
+    for number, lesson in enumerate(lessons):
+        if problem := _problem(lesson, symbols.size):
+            raise EnvironmentFault(f"{name}, lessons: number {number} {problem}")
+    return symbols, tuple(lessons)
+
+
+def _problem(lesson: Lesson, vocabulary: int) -> str:
+    """Why nothing can be learned from a lesson, or ''."""
+    if not isinstance(lesson, Lesson):
+        return f"is {type(lesson).__name__}, not a Lesson"
+    tokens, prompt = lesson
+    if not isinstance(tokens, np.ndarray) or tokens.dtype != np.int32 or tokens.ndim != 2 or not tokens.size:
+        return "has tokens that are no array of int32 with 2 dimensions"
+    if tokens.min() < 0 or tokens.max() >= vocabulary:
+        return f"has tokens outside of the vocabulary of {vocabulary}"
+    is_whole = isinstance(prompt, int | np.integer) and not isinstance(prompt, bool)
+    return (
+        ""
+        if is_whole and 0 < prompt < tokens.shape[1]
+        else f"has a prompt of {prompt!r:.40} of {tokens.shape[1]} tokens"
+    )

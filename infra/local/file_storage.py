@@ -65,8 +65,11 @@ class FileStorage:
         return path
 
     def adopt(self, key: str, file: Path) -> None:
-        """Stores what is in a file, which nobody may write to again: it is linked, and copied only from another file
-        system, so that runs share its memory. Raises `KeyTaken` and `StorageFault`."""
+        """Stores the bytes of a file that only this program has, and that is never written to again.
+
+        It is linked, so that runs share its memory, and copied only from another file system. Raises `KeyTaken` and
+        `StorageFault`.
+        """
         path = Path(self._path(key))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,8 @@
 """The language model of a run whose agents speak: found, made where it is missing, and stored once for all runs."""
 
 import hashlib
-import subprocess
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
-from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,7 +17,7 @@ from functions.encoding import to_json
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.errors import BadRequest, KeyTaken, MissingExtra
 from functions.language.adapter_layout import AdapterLayout
-from functions.language.base_header import SCHEMA, read_header
+from functions.language.base_header import SCHEMA, LlamaShape, read_header
 from functions.language.base_request import BaseRequest, Training, lessons_of
 from functions.language.errors import UnusableBase
 from functions.language.registry import make
@@ -29,20 +25,29 @@ from functions.messages.message import Ref
 from functions.messages.order import LanguageModel
 from functions.system_errors import explain
 from infra.local.file_storage import FileStorage
+from infra.local.processes.bounded_program import Bounds, TookTooLong, run
 from marless import extras
 from marless.output import note
 from marless.program import cache_folder
 from marless.reports import provenance
+from marless.runs.inputs.model_cache import cached_file, copy_of, may_be_linked, sha256_of
+from marless.signals import end, handle_signals
 
-# Files of a folder that a model is read from.
-_FILES = ("config.json", "tokenizer.json", "*.safetensors")
+# Files of a folder that decide what is read of it.
+_FILES = ("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json", "adapter_*")
+_GGUF = b"GGUF"
+_MAKER = "functions.language.base_maker"
+# Bounds of who makes a base. Numbers of a GGUF file may be a twentieth as long as single ones, of which there are two
+# copies in the end.
+_LEAST_S, _S_OF_MB, _S_OF_STEP = 600.0, 1.0, 1.0
+_LEAST_MB, _MB_OF_MB, _MB_OF_FOLDER, _MB_OF_TASK = 3072, 48, 8, 8192
 USUAL = Training()
 """How the small base of a task is made where nobody says."""
 
 
 def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
-    """Stores the base by its hash; None where agents do not speak. On this machine it is a link to one file, however
-    many runs have it.
+    """Stores the base by its hash; None where agents do not speak. On this machine it is a link to this program's own
+    file, however many runs have it.
 
     Raises `UserError` for a model that cannot be used, and `StorageFault`.
     """
@@ -50,41 +55,82 @@ def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
         return None
     path = model_file(config)
     try:
-        digest = _sha256_of(path)
-        shape, size = read_header(path).shape, path.stat().st_size
-        with safe_open(path, "numpy"):  # it looks whether the file is as long as it says
-            pass
+        digest = sha256_of(path)
+        shape, size = _shape_of(path), path.stat().st_size
         layers = min(config.base.layers, shape.layers)
         AdapterLayout(shape, config.base.rank, layers)
+        key = keys.object_key(f"rounds/model-{digest[:16]}", "base")
+        with suppress(KeyTaken):  # of a run of this name that never began
+            if isinstance(storage, FileStorage) and may_be_linked(path, config.base.model):
+                storage.adopt(key, path)
+            else:
+                storage.put(key, _body(path, digest))
     except UnusableBase as error:
         raise UserError(f"base.model: {error}") from error
-    except SafetensorError as error:
-        raise UserError(f"base.model: {path} is cut short or damaged ({error}); make it anew") from error
     except OSError as error:
         raise UserError(f"base.model: {path}: {explain(error)}") from error
-    key = keys.object_key(f"rounds/model-{digest[:16]}", "base")
-    with suppress(KeyTaken):  # of a run of this name that never began
-        if isinstance(storage, FileStorage):
-            storage.adopt(key, path)
-        else:
-            storage.put(key, path.read_bytes())
     return LanguageModel(base=Ref(key=key, sha256=digest, size=size), rank=config.base.rank, layers=layers)
 
 
+def _shape_of(path: Path) -> LlamaShape:
+    """Of the base in a file; raises `UnusableBase` for none, and for a file that is not as long as it says."""
+    shape = read_header(path).shape
+    try:
+        with safe_open(path, "numpy"):
+            return shape
+    except SafetensorError as error:
+        raise UnusableBase(f"{path} is cut short or damaged ({error}); make it anew") from error
+
+
+def _body(path: Path, digest: str) -> bytes:
+    body = path.read_bytes()
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise UnusableBase(f"{path} changed while it was read; do the same again")
+    return body
+
+
 def model_file(config: RunConfig) -> Path:
-    """The file of the base that the configuration names, or of the small one of its task; raises `UserError`."""
+    """This program's own file of the base that the configuration names, or of the small one of its task; raises
+    `UserError`. Where the cache cannot be written it is the user's."""
     if config.base.model is None:
         return small_base(config.task)
     source = Path(config.base.model)
     if not source.exists():
         raise UserError(f"base.model: there is no file or folder {source}")
     if source.is_file():
-        with suppress(UnusableBase, OSError):
-            read_header(source)
-            return source
+        try:
+            with source.open("rb") as file:
+                is_gguf = file.read(len(_GGUF)) == _GGUF
+            if not is_gguf:
+                _shape_of(source)
+                return _copied(source)
+        except UnusableBase as error:
+            raise UserError(f"base.model: {error}") from error
+        except OSError as error:
+            raise UserError(f"base.model: {source}: {explain(error)}") from error
     extras.require("language", f"base.model={source}")
-    request = BaseRequest(target=str(_cache_file(_digest_of(source))), source=str(source.resolve()))
-    return _file_of(request, f"reads {source}, once for this machine")
+    return _converted(source)
+
+
+def _copied(source: Path) -> Path:
+    try:
+        return copy_of(source)
+    except OSError:  # of the cache; the run gets a copy of its own
+        return source
+
+
+def _converted(source: Path) -> Path:
+    size = sum(path.stat().st_size for path in _files_of(source)) >> 20
+    bounds = Bounds(_LEAST_S + _S_OF_MB * size, _LEAST_MB + (_MB_OF_MB if source.is_file() else _MB_OF_FOLDER) * size)
+    digest = _digest_of(source)
+
+    def make(part: Path) -> None:
+        note(f"reads {source}, once for this machine")
+        _make(BaseRequest(target=str(part), source=str(source.resolve())), bounds)
+        if _digest_of(source) != digest:
+            raise UserError(f"base.model: {source} changed while it was read; do the same again")
+
+    return _cached(digest, make)
 
 
 def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = None) -> Path:
@@ -100,54 +146,55 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     program = (provenance.code_sha256(packages=("functions",)), version("torch"), provenance.machine())
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
-    request = BaseRequest(target=str(target or _cache_file(digest)), task=task, training=training)
-    once = "" if target else ", once for this machine"
-    return _file_of(request, f"makes a small language model for {task.name}{once}")
+    bounds = Bounds(_LEAST_S + _S_OF_STEP * training.steps, _MB_OF_TASK)
 
+    def make_it(part: Path) -> None:
+        note(f"makes a small language model for {task.name}{'' if target else ', once for this machine'}")
+        _make(BaseRequest(target=str(part), task=task, training=training), bounds)
 
-def _cache_file(digest: str) -> Path:
-    return cache_folder() / "models" / f"{digest[:32]}{keys.OBJECT_SUFFIX}"
-
-
-def _file_of(request: BaseRequest, doing: str) -> Path:
-    """The file, made in a process of its own unless it is there."""
-    target = Path(request.target)
-    if target.is_file():
-        return target
-    note(doing)
+    if target is None:
+        return _cached(digest, make_it)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"base.model: {target.parent}: {explain(error)}") from error
-    command = (sys.executable, "-m", "functions.language.base_maker")
-    maker = subprocess.run(command, input=to_json(request), capture_output=True, check=False)
-    lines = maker.stderr.decode("utf-8", "replace").strip().splitlines()
-    if maker.returncode:
-        raise UserError(f"base.model: {lines[-1] if lines else f'its maker ended with {maker.returncode}'}")
+    make_it(target)
     return target
 
 
+def _cached(digest: str, make_it: Callable[[Path], None]) -> Path:
+    try:
+        return cached_file(digest, make_it)
+    except OSError as error:
+        raise UserError(f"base.model: {cache_folder() / 'models'}: {explain(error)}") from error
+
+
+def _make(request: BaseRequest, bounds: Bounds) -> None:
+    """Makes the file in a process of its own, which a signal ends with this call."""
+    what, target = request.source or (request.task.name if request.task else ""), Path(request.target)
+    try:
+        with handle_signals(end):
+            code, errors = run(_MAKER, to_json(request), bounds)
+    except TookTooLong:
+        raise UserError(f"base.model: {what}: it was not made within {bounds.seconds:.0f} s; is it damaged?") from None
+    finally:
+        for part in target.parent.glob(f".{target.name}.*"):  # of a maker that was killed
+            part.unlink()
+    if code:
+        lines = errors.strip().splitlines()
+        last = lines[-1] if lines and code > 0 else f"its maker ended with {code}, within {bounds.memory_mb:,} MB"
+        raise UserError(f"base.model: {last if what in last else f'{what}: {last}'}")
+
+
 def _digest_of(source: Path) -> str:
-    """A hash of what a model is read from."""
-    digest = hashlib.sha256(str(SCHEMA).encode())
+    """A hash of what a model is read from, and of the program that reads it."""
+    digest = hashlib.sha256(f"{SCHEMA} {provenance.code_sha256(packages=('functions',))}".encode())
     for path in _files_of(source):
-        digest.update(path.name.encode() + bytes.fromhex(_sha256_of(path)))
+        digest.update(path.name.encode() + bytes.fromhex(sha256_of(path)))
     return digest.hexdigest()
-
-
-def _sha256_of(path: Path) -> str:
-    """Of a file, which is read once for all runs of a study; raises `OSError`."""
-    stat = path.stat()
-    return _sha256(path, (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
-
-
-@cache
-def _sha256(path: Path, version: tuple[int, ...]) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _files_of(source: Path) -> Iterable[Path]:
     if source.is_file():
         return [source]
-    return sorted(path for pattern in _FILES for path in source.glob(pattern))
+    return sorted({path for pattern in _FILES for path in source.glob(pattern) if path.is_file()})

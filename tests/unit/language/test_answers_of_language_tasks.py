@@ -7,11 +7,12 @@ import pytest
 
 from functions.environments.base import EnvironmentFault
 from functions.errors import BadRequest
+from functions.language.base_request import lessons_of
 from functions.language.episodes import Episodes, fault_of
 from functions.language.experience import Sampled
 from functions.language.handler import _env_metrics
 from functions.language.playing import Transcript
-from functions.language.protocol import Outcome, Turn
+from functions.language.protocol import Lesson, Outcome, Turn
 from functions.language.symbols import Symbols
 from functions.language.trajectories import join, tensors_of
 
@@ -125,6 +126,34 @@ def test_numbers_of_any_type_are_rewards(kind: str):
 )
 def test_attributes_of_another_kind_are_named(attributes: dict[str, Any], words: str):
     assert words in fault_of(Task(**attributes))
+
+
+@pytest.mark.parametrize(
+    ("lessons", "words"),
+    [
+        (None, "returned NoneType, not a tuple of Lesson"),
+        (KeyError("word"), "KeyError: 'word'"),
+        ([(1, 2, 3)], "number 0 is tuple, not a Lesson"),
+        ([Lesson([[0, 1]], 1)], "number 0 has tokens that are no array of int32"),
+        ([Lesson(np.zeros((2, 2), np.int64), 1)], "number 0 has tokens that are no array of int32"),
+        ([Lesson(np.full((2, 2), 3, np.int32), 1)], "number 0 has tokens outside of the vocabulary of 3"),
+        ([Lesson(np.zeros((2, 2), np.int32), 2)], "number 0 has a prompt of 2 of 2 tokens"),
+        ([Lesson(np.zeros((2, 2), np.int32), "1")], "number 0 has a prompt of '1' of 2 tokens"),
+    ],
+    ids=repr,
+)
+def test_lessons_of_another_kind_are_one_line(lessons: Any, words: str):
+    task = Task()
+
+    def taught(rng: Any, examples: int) -> Any:
+        if isinstance(lessons, Exception):
+            raise lessons
+        return lessons
+
+    task.lessons = taught
+    with pytest.raises(EnvironmentFault, match="task, lessons: ") as fault:
+        lessons_of(task, "task", 0)
+    assert words in str(fault.value) and "\n" not in str(fault.value)
 
 
 def transcript(metrics: dict[str, Any]) -> Transcript:

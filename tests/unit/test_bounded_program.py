@@ -1,0 +1,72 @@
+"""Programs within bounds: they end with their starter, at a signal, and at their bounds of time and memory.
+
+The module `code` of Python's own library runs the lines on its standard input.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from infra.local.own_process import has_ended
+from infra.local.processes.bounded_program import Bounds, TookTooLong, run
+from marless.signals import Interrupted, end, handle_signals
+
+SLEEPS = "import pathlib, time; from infra.local.own_process import address;"
+SLEEPS += " pathlib.Path({path!r}).write_text(address()); time.sleep(600)\n"
+
+
+def begun(path: Path) -> str:
+    """The address of the program, once it has written it."""
+    while not (path.exists() and path.read_text()):
+        time.sleep(0.01)
+    return path.read_text()
+
+
+def wait_for_end(address: str) -> None:
+    while not has_ended(address):
+        time.sleep(0.01)
+
+
+def test_a_program_reads_its_input_and_its_lines_and_code_are_returned():
+    code, errors = run("code", b"import sys\nsys.stderr.write('two words')\nsys.exit(3)\n", Bounds(60, 0))
+    assert code == 3 and "two words" in errors
+
+
+def test_a_program_ends_at_its_bound_of_time():
+    with pytest.raises(TookTooLong):
+        run("code", b"import time\ntime.sleep(600)\n", Bounds(0.3, 0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has this bound")
+def test_a_program_has_no_more_memory_than_its_bound():
+    _, errors = run("code", b"many = bytes(1 << 29)\n", Bounds(60, 256))
+    assert "MemoryError" in errors
+    _, errors = run("code", b"many = bytes(1 << 29)\n", Bounds(60, 1024))
+    assert "MemoryError" not in errors
+
+
+def test_a_program_ends_at_a_signal(tmp_path: Path):
+    def send() -> None:
+        begun(tmp_path / "address")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=send, daemon=True).start()
+    with handle_signals(end), pytest.raises(Interrupted):
+        run("code", SLEEPS.format(path=str(tmp_path / "address")).encode(), Bounds(60, 0))
+    wait_for_end(begun(tmp_path / "address"))
+
+
+def test_a_program_ends_with_a_starter_that_is_killed(tmp_path: Path):
+    body = SLEEPS.format(path=str(tmp_path / "address")).encode()
+    program = f"from infra.local.processes.bounded_program import Bounds, run; run('code', {body!r}, Bounds(600, 0))"
+    starter = subprocess.Popen([sys.executable, "-c", program])
+    address = begun(tmp_path / "address")
+    starter.kill()
+    starter.wait()
+    wait_for_end(address)
