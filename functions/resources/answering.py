@@ -11,7 +11,7 @@ from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from functions.keys import answer_key
 from functions.resources.asking import Refusing
 from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
-from functions.resources.kinds.kind import NoAnswer
+from functions.resources.kinds.kind import AskLater, NoAnswer
 from functions.resources.kinds.registry import Kinds
 from functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
 from functions.storage_port import ClaimedBlobs
@@ -42,6 +42,8 @@ def _outcome(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
             return _once(call, blobs)
         answer = _answer(call)
         return Outcome(answer, run_ms=_ms_since(began))
+    except AskLater as error:
+        return Outcome(error=str(error), run_ms=_ms_since(began), attempts=0, pause_s=error.pause_s)
     except (Exception, SystemExit) as error:  # whatever code of others raises is an answer that failed
         show_traceback(error)
         return Outcome(error=_one_line(error), run_ms=_ms_since(began))

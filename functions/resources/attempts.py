@@ -1,16 +1,31 @@
-"""What several attempts at one action come to."""
+"""What several attempts at one action come to, and whether there is another one."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from functions.resources.port import Outcome
 
 
+def tries(attempts: Sequence[Outcome]) -> int:
+    """Return how many of these count. An attempt does not if the resource asked to be left alone."""
+    return sum(not attempt.pause_s for attempt in attempts)
+
+
+def are_over(attempts: Sequence[Outcome], most: int, patience_s: float) -> bool:
+    """Whether no other attempt is made: one was answered, `most` have failed, or the resource asks for a longer pause
+    than `patience_s`."""
+    if pause_s := attempts[-1].pause_s:
+        return pause_s > patience_s
+    return not attempts[-1].error or tries(attempts) >= most
+
+
 def after(attempts: Sequence[Outcome]) -> Outcome:
     """How an action ended after these attempts, one or more, of which all but the last have failed."""
     last = attempts[-1]
-    tried = f" ({len(attempts)} attempts)" if last.error and len(attempts) > 1 else ""
+    count = tries(attempts)
+    tried = f" ({count} attempts)" if last.error and count > 1 else ""
     return replace(
         last,
         error=f"{last.error}{tried}",
@@ -19,3 +34,35 @@ def after(attempts: Sequence[Outcome]) -> Outcome:
         puts=sum(attempt.puts for attempt in attempts),
         gets=sum(attempt.gets for attempt in attempts),
     )
+
+
+class Attempts:
+    """Makes attempts one after the other, for hosts that wait themselves. A resource that asks to be left alone is left
+    alone by all of them."""
+
+    def __init__(self) -> None:
+        # For each resource that asked to be left alone, the end of that time by the monotonic clock, and its refusal.
+        self._pauses: dict[str, tuple[float, Outcome]] = {}
+
+    def outcome(
+        self,
+        name: str,
+        most: int,
+        patience_s: float,
+        attempt: Callable[[Sequence[Outcome]], Outcome],
+        wait: Callable[[float], object] = time.sleep,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> Outcome:
+        """Return how an action ended, of which `attempt` makes one attempt after those that have failed."""
+        attempts: list[Outcome] = []
+        gives_up_at = time.monotonic() + patience_s
+        while not attempts or not (is_stopped() or are_over(attempts, most, gives_up_at - time.monotonic())):
+            opens_at, refusal = self._pauses.get(name, (0.0, Outcome()))
+            if opens_at > gives_up_at:
+                attempts.append(replace(refusal, run_ms=0.0, attempts=0))
+                break
+            wait(max(0.0, opens_at - time.monotonic()))
+            attempts.append(attempt(attempts))
+            if pause_s := attempts[-1].pause_s:
+                self._pauses[name] = time.monotonic() + pause_s, attempts[-1]
+        return after(attempts)

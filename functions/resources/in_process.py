@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.answering import handle
-from functions.resources.attempts import after
+from functions.resources.attempts import Attempts, tries
 from functions.resources.port import Action, ActionCall, Outcome, ResourceFault
 from functions.resources.settings import Resource
 from functions.storage_port import ClaimedBlobs
@@ -23,6 +23,7 @@ class InProcess:
 
     def __init__(self, resources: Mapping[str, Resource], blobs: ClaimedBlobs) -> None:
         self._resources, self._blobs = resources, blobs
+        self._attempts = Attempts()
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `port.Host`."""
@@ -35,9 +36,9 @@ class InProcess:
         return outcomes
 
     def _outcome(self, name: str, resource: Resource, action: Action) -> Outcome:
-        attempts: list[Outcome] = []
-        while not attempts or (attempts[-1].error and len(attempts) < resource.attempts):
-            failed_ms = sum(attempt.run_ms for attempt in attempts)
-            call = ActionCall(name, resource, action, resource.cores[0], len(attempts), failed_ms)
-            attempts.append(_DECODER.decode(handle(to_message_pack(call), self._blobs)))
-        return after(attempts)
+        def attempt(failed: Sequence[Outcome]) -> Outcome:
+            failed_ms = sum(each.run_ms for each in failed)
+            call = ActionCall(name, resource, action, resource.cores[0], tries(failed), failed_ms)
+            return _DECODER.decode(handle(to_message_pack(call), self._blobs))
+
+        return self._attempts.outcome(name, resource.attempts, resource.patience_s, attempt)

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -34,6 +34,10 @@ DIAL_IN_TOKEN = "MARLESS_TOKEN"
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _RATE = re.compile(r"[0-9]+(?:\.[0-9]+)?/(?:s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+# The longest name and label of the domain name system (RFC 1035, 2.3.4).
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
 
 Cores = Annotated[int, Meta(ge=1, le=_MOST_CORES)]
 
@@ -86,6 +90,11 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The most actions that start in a second on average; 0 without a limit."""
         number, _, unit = self.rate.partition("/")
         return float(number) / _SECONDS[unit] if self.rate else 0.0
+
+    @property
+    def patience_s(self) -> float:
+        """The longest that an action waits for a service that asks to be left alone, in seconds: as its attempts do."""
+        return self.attempts * self.timeout_s
 
 
 def token_variable(name: str) -> str:
@@ -159,15 +168,55 @@ def _words(command: str) -> list[str]:
 
 
 def _address_fault(address: str) -> str:
-    """Why a service cannot be asked at an address; '' where it can."""
+    """Return why a service cannot be asked at an address, or '' if it can."""
     try:
         parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-            return "write it as https://host/path"
+        port = parts.port
     except ValueError as error:
         return str(error)
-    secret = f"leave out name and password; a token goes into the variable {token_variable('<name>')}"
-    return secret if "@" in parts.netloc else ""
+    if "@" in parts.netloc:
+        return f"leave out name and password; a token goes into the variable {token_variable('<NAME>')}"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        return "write it as https://host/path"
+    return _host_fault(parts, parts.hostname) or _text_fault(address)
+
+
+def _text_fault(address: str) -> str:
+    """Return why no request can name an address; '' if one can."""
+    if unfit := [sign for sign in address if not "!" <= sign <= "~"]:
+        return f"{unfit[0]!r} cannot stand in an address; write it with a percent sign, such as %20 for a blank"
+    return "a service is not sent what follows '#'; leave it out" if "#" in address else ""
+
+
+def _host_fault(parts: SplitResult, host: str) -> str:
+    """Return why a host cannot be looked up; '' if it can."""
+    from ipaddress import IPv4Address, IPv6Address  # few processes need it
+
+    labels = host.removesuffix(".").split(".")
+    try:
+        if "[" in parts.netloc:
+            IPv6Address(host)
+            return ""
+        if labels[-1].isdigit():
+            IPv4Address(host)
+            return ""
+    except ValueError:
+        return f"{host!r} is no number of a host"
+    if not host.isascii():
+        return f"{host!r} has letters that the domain name system lacks; write the host as {_encoded(host)}"
+    if unfit := [label for label in labels if not _LABEL.fullmatch(label) or len(label) > _LONGEST_LABEL]:
+        return (
+            f"{unfit[0]!r} is no part of a host's name: 1 to {_LONGEST_LABEL} letters, digits and '-' between two dots"
+        )
+    return f"the host has more than {_LONGEST_NAME} letters" if len(host) > _LONGEST_NAME else ""
+
+
+def _encoded(host: str) -> str:
+    """Return the name of a host in ASCII, as far as it has one."""
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return "xn--..."
 
 
 def identity(name: str, resource: Resource) -> str:

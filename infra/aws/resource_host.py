@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
 from functions.encoding import Undecodable, to_json
-from functions.resources.attempts import after
+from functions.resources.attempts import Attempts
 from functions.resources.port import Action, Outcome, ResourceFault
 from infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from infra.aws.clients import Cloud
@@ -37,6 +37,7 @@ class LambdaResources:
     def __init__(self, cloud: Cloud, functions: Mapping[str, AskableFunction]) -> None:
         self._cloud, self._functions = cloud, functions
         self._clients: dict[str, Any] = {}
+        self._attempts = Attempts()
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `port.Host`."""
@@ -56,11 +57,15 @@ class LambdaResources:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _outcome(self, name: str, action: Action, since: float, is_over: Event) -> Outcome:
-        attempts: list[Outcome] = []
-        most = self._functions[name].attempts
-        while not attempts or (attempts[-1].error and len(attempts) < most and not is_over.is_set()):
-            attempts.append(self._attempt(name, action, is_over))
-        outcome = after(attempts)
+        function = self._functions[name]
+        outcome = self._attempts.outcome(
+            name,
+            function.attempts,
+            function.attempts * function.timeout_s,
+            lambda _: self._attempt(name, action, is_over),
+            is_over.wait,
+            is_over.is_set,
+        )
         return replace(outcome, queued_ms=max(0.0, (time.monotonic() - since) * 1000 - outcome.run_ms))
 
     def _attempt(self, name: str, action: Action, is_over: Event) -> Outcome:

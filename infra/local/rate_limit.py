@@ -1,4 +1,4 @@
-"""When the next action of a resource may begin, where its settings limit the rate of their beginnings.
+"""When the next action of a resource may begin, by its rate and by what the resource asks for.
 
 Two of them are never closer than the rate's interval, so that any stretch of w seconds has at most 1 + w * rate
 beginnings, however a service counts them. An interval that passes unused is not saved up for a burst.
@@ -20,4 +20,8 @@ class RateLimit:
 
     def begin(self, now: float) -> None:
         """An action begins."""
-        self._opens_at = now + self._interval_s
+        self._opens_at = max(self._opens_at, now + self._interval_s)
+
+    def pause(self, until: float) -> None:
+        """No action begins before `until`."""
+        self._opens_at = max(self._opens_at, until)

@@ -230,7 +230,7 @@ def test_a_service_that_limits_is_asked_again(call, service):
         ("is_always_busy", "503 Service Unavailable for 0.5 s"),
         ("hangs", "no answer within 0.5 s"),
         ("drips", "no answer within 0.5 s"),
-        ("lies", "its answer ended early"),
+        ("lies", r"127\.0\.0\.1:[0-9]+: its answers ended early for 0.5 s"),
         ("floods", "its answer has more than 16 MiB"),
         ("refuses", "403 Forbidden"),
     ],
@@ -242,8 +242,8 @@ def test_a_service_that_gives_no_answer_is_a_fault_of_one_line(call, service, pa
 
 
 def test_a_service_that_is_not_there_is_a_fault_of_one_line(call):
-    with pytest.raises(ResourceFault, match=r"^resource 'judge': 127\.0\.0\.1:1: Connection refused$"):
-        call([b"question"], http="http://127.0.0.1:1/", attempts=1)
+    with pytest.raises(ResourceFault, match=r"^resource 'judge': 127\.0\.0\.1:1: Connection refused for 0\.5 s$"):
+        call([b"question"], http="http://127.0.0.1:1/", attempts=1, timeout_s=0.5)
 
 
 def test_a_service_is_sent_the_token_of_its_variable_and_the_key_of_a_kept_question(call, service, shell):

@@ -1,58 +1,76 @@
 """A resource that is a service: ``http = "https://judge.example/grade"``. A question is the body of a POST, and the
 answer the body of what comes back, with a status of 200 to 299.
 
-A service that is busy (429, 503) is asked again after a pause, within the time-out: one drawn between nothing and a
-ceiling that doubles (full jitter, AWS Architecture Blog, "Exponential Backoff And Jitter"), but no less than what
-Retry-After says (RFC 9110, 10.2.3). Where answers are kept each question has an ``Idempotency-Key``, by which a service
-knows one that it is asked again because somebody was killed meanwhile (IETF draft "The Idempotency-Key HTTP Header
-Field"); 409 says then that it is still at it. A token in the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as
-``Authorization: Bearer``. Redirections are not followed: the token would follow too.
+A service that is busy, restarts, or loses the connection is asked again within the time-out, after a pause. The pause
+is drawn between nothing and a ceiling that doubles (full jitter, AWS Architecture Blog, "Exponential Backoff And
+Jitter"). A service that names a time in Retry-After is left alone for that time by all who ask it: see `AskLater`.
+A kept connection that the service has closed is replaced at once.
+
+Where answers are kept each question has an ``Idempotency-Key``, by which a service knows a question that is asked again
+because somebody was killed meanwhile (IETF draft "The Idempotency-Key HTTP Header Field"). A status of 409 says then
+that it still works at the answer. A token in the variable MARLESS_RESOURCE_<NAME>_TOKEN is sent as ``Authorization:
+Bearer``. Redirections are not followed: the token would follow too.
 """
 
+import errno
 import os
 import random
+import re
 import select
 import socket
+import ssl
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from urllib.parse import SplitResult, urlsplit
 
-from functions.resources.kinds.kind import NoAnswer
+from functions.resources.kinds.kind import AskLater, NoAnswer
+from functions.resources.kinds.proxies import Proxy, proxy_of
+from functions.resources.kinds.retry_after import retry_after_s
 from functions.resources.port import MOST_BYTES, Action
 from functions.resources.settings import Resource, token_variable
 
 _FIRST_S, _LONGEST_S = 0.1, 10.0
 _CHUNK = 1 << 16
-_LIMITED, _BUSY, _STILL_ASKED = 429, 503, 409
+# Of a service that is busy or restarts, and of the gateways before it (520 to 524 and 529 are no standard).
+_PASSING = frozenset({408, 425, 429, 502, 503, 504, *range(520, 525), 529})
+_STILL_ASKED = 409
+_PASSING_ERRORS = (ConnectionError, IncompleteRead, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_PASSING_CODES = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
+# The error of `http.client` for a proxy that does not connect.
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 # A separate generator: code of others may draw from, or seed, the interpreter's shared one.
 _DRAWS = random.Random()
+
+
+class _Passing(Exception):
+    """A fault that passes. The message names it."""
 
 
 class Service:
     """A service, whose connection is kept."""
 
-    def __init__(self, address: SplitResult, token: str, timeout_s: float) -> None:
-        self._address, self._timeout_s = address, timeout_s
+    def __init__(self, address: SplitResult, token: str, timeout_s: float, proxy: Proxy | None = None) -> None:
+        self._address, self._timeout_s, self._proxy = address, timeout_s, proxy
         self._headers = {"Content-Type": "application/octet-stream"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection: HTTPConnection | None = None
 
     def answer(self, action: Action, cores: int) -> bytes:
-        """What it says to the question; raises `NoAnswer`."""
+        """Return its answer to the question. Raises `NoAnswer`, and `AskLater` if it names a time."""
         deadline, ceiling = time.monotonic() + self._timeout_s, _FIRST_S
-        headers = self._headers | ({"Idempotency-Key": action.key} if action.key else {})
         while True:
-            status, reason, body, least_s = self._post(action.question, headers, deadline)
-            if 200 <= status < 300:
-                return body
-            if status not in (_LIMITED, _BUSY) and not (status == _STILL_ASKED and action.key):
-                raise NoAnswer(f"{status} {reason}".rstrip())
-            pause_s = max(_DRAWS.uniform(0.0, ceiling), least_s)
-            if time.monotonic() + pause_s >= deadline:
-                raise NoAnswer(f"{status} {reason} for {self._timeout_s:g} s")
+            is_kept = self._has_connection()
+            try:
+                return self._post(action, deadline)
+            except _Passing as fault:
+                self.close()
+                # A kept connection that the service has closed meanwhile says nothing about the service.
+                is_closed = is_kept and isinstance(fault.__cause__, ConnectionError)
+                pause_s = 0.0 if is_closed else _DRAWS.uniform(0.0, ceiling)
+                if time.monotonic() + pause_s >= deadline:
+                    raise NoAnswer(f"{fault} for {self._timeout_s:g} s") from fault
             time.sleep(pause_s)
             ceiling = min(_LONGEST_S, 2 * ceiling)
 
@@ -62,39 +80,65 @@ class Service:
             self._connection.close()
             self._connection = None
 
-    def _post(self, question: bytes, headers: Mapping[str, str], deadline: float) -> tuple[int, str, bytes, float]:
-        """The status, its reason, the body, and the least pause before it is asked again, in seconds."""
+    def _post(self, action: Action, deadline: float) -> bytes:
+        """Ask once. Raises `NoAnswer` and `_Passing`."""
         try:
             connection = self._connected(deadline)
-            connection.request("POST", self._path, question, headers)
+            connection.request("POST", self._path, action.question, self._all_headers(action.key))
             self._allow(connection, deadline)
             with connection.getresponse() as response:
                 body = self._body(connection, response, deadline)
                 if response.will_close:
                     self.close()
-                return response.status, response.reason, body, _retry_after_s(response.headers.get("Retry-After", ""))
         except TimeoutError as error:
             self.close()
             raise NoAnswer(f"no answer within {self._timeout_s:g} s") from error
         except (OSError, HTTPException) as error:
             self.close()
-            raise NoAnswer(f"{self._address.netloc}: {_reason(error)}") from error
+            kind = _Passing if _passes(error) else NoAnswer
+            raise kind(f"{self._address.netloc}: {_reason(error)}") from error
         except BaseException:
             self.close()
             raise
+        return self._answer(response, body, action.key)
+
+    def _answer(self, response: HTTPResponse, body: bytes, key: str) -> bytes:
+        """Return the body of an answer; raises `NoAnswer` and `_Passing` for another response."""
+        if 200 <= response.status < 300:
+            return body
+        reason = f"{response.status} {response.reason}".rstrip()
+        if response.status >= 400 and (pause_s := retry_after_s(response.headers)) > 0:
+            raise AskLater(reason, pause_s)
+        if response.status in _PASSING or (response.status == _STILL_ASKED and key):
+            raise _Passing(reason)
+        raise NoAnswer(reason)
+
+    def _all_headers(self, key: str) -> Mapping[str, str]:
+        """Return the headers of a question; a proxy that is asked in clear is sent its own as well."""
+        through = self._proxy.headers if self._proxy and self._address.scheme == "http" else {}
+        return {**self._headers, **through, **({"Idempotency-Key": key} if key else {})}
 
     @property
     def _path(self) -> str:
         path = self._address.path or "/"
-        return f"{path}?{self._address.query}" if self._address.query else path
+        path = f"{path}?{self._address.query}" if self._address.query else path
+        return f"http://{self._address.netloc}{path}" if self._proxy and self._address.scheme == "http" else path
 
-    def _connected(self, deadline: float) -> HTTPConnection:
-        """The connection that was kept, unless the service has closed it, or a new one."""
+    def _has_connection(self) -> bool:
+        """Whether a connection was kept, which the service has not closed as far as is known."""
         if self._connection is not None and _is_over(self._connection.sock):
             self.close()
+        return self._connection is not None
+
+    def _connected(self, deadline: float) -> HTTPConnection:
+        """Return the connection that was kept, or a new one."""
         if self._connection is None:
-            kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
-            self._connection = kind(self._address.hostname or "", self._address.port, timeout=_left_s(deadline))
+            is_secure = self._address.scheme == "https"
+            host, port = self._address.hostname or "", self._address.port
+            first = (self._proxy.host, self._proxy.port) if self._proxy else (host, port)
+            self._connection = (HTTPSConnection if is_secure else HTTPConnection)(*first, timeout=_left_s(deadline))
+            if self._proxy and is_secure:
+                self._connection.set_tunnel(host, port, dict(self._proxy.headers))
             self._connection.connect()
         self._allow(self._connection, deadline)
         return self._connection
@@ -113,18 +157,19 @@ class Service:
                 raise NoAnswer(f"its answer has more than {MOST_BYTES >> 20} MiB")
             self._allow(connection, deadline)
         if response.length:
-            raise NoAnswer("its answer ended early")
+            raise IncompleteRead(bytes(body), response.length)
         return bytes(body)
 
 
 def begin(name: str, resource: Resource) -> Service:
-    """The service that the resource names; raises `NoAnswer` for a token that cannot be sent."""
+    """The service that the resource names; raises `NoAnswer` for a token or a proxy that cannot be used."""
     token = os.environ.get(token_variable(name), "")
     if not (token.isascii() and token.isprintable()):
         raise NoAnswer(
             f"{token_variable(name)} holds what no header can, such as a line break or a letter with an accent"
         )
-    return Service(urlsplit(resource.http), token, resource.timeout_s)
+    address = urlsplit(resource.http)
+    return Service(address, token, resource.timeout_s, proxy_of(address))
 
 
 def _left_s(deadline: float) -> float:
@@ -144,17 +189,18 @@ def _is_over(sock: socket.socket | None) -> bool:
     return bool(poll.poll(0))
 
 
-def _retry_after_s(text: str) -> float:
-    """The pause that a service asks for, as seconds or as a date; 0 where it says none."""
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
+def _passes(error: Exception) -> bool:
+    """Whether an error is one of a service that restarts, or of a connection that was lost."""
+    if isinstance(error, socket.gaierror):
+        return error.errno == socket.EAI_AGAIN
+    if tunnel := _TUNNEL.match(str(error)):
+        return int(tunnel[1]) in _PASSING
+    return isinstance(error, _PASSING_ERRORS) or getattr(error, "errno", None) in _PASSING_CODES
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, IncompleteRead):
+        return "its answers ended early"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

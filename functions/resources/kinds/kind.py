@@ -20,6 +20,14 @@ class Start(NamedTuple):
     errors: int | None = None
 
 
+class AskLater(NoAnswer):
+    """The resource asks to be left alone for `pause_s` seconds, and is then asked again."""
+
+    def __init__(self, message: str, pause_s: float) -> None:
+        super().__init__(f"{message}; it asks to be left alone for {pause_s:,.10g} s")
+        self.pause_s = pause_s
+
+
 class Kind(Protocol):
     """A resource that was begun in this process. It serves one action at a time, and is kept for the next."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from functions.messages.usage import ActionTime
+from functions.resources.attempts import are_over, tries
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
 from infra.local.lane import Lane
@@ -58,8 +59,13 @@ class Question:
 
     @property
     def is_over(self) -> bool:
-        """Whether no other attempt is made: one was answered, or all have failed, or nobody waits any more."""
-        return not self.attempts[-1].error or len(self.attempts) >= self.resource.attempts or self.tell is None
+        """Whether no other attempt is made, see `attempts.are_over`, or nobody waits any more."""
+        return self.tell is None or are_over(self.attempts, self.resource.attempts, self.patience_s())
+
+    def patience_s(self) -> float:
+        """The seconds for which it may still wait for a resource that asks to be left alone."""
+        now = time.monotonic()
+        return (self.begun_at or now) + self.resource.patience_s - now
 
     def all_attempts(self) -> list[Outcome]:
         """Those that have ended, for whomever."""
@@ -67,7 +73,7 @@ class Question:
 
     def tries(self) -> int:
         """How often it was asked so far."""
-        return len(self.attempts) + self.is_served
+        return tries(self.attempts) + self.is_served
 
     def run_ms(self) -> float:
         """Milliseconds that it was served so far."""

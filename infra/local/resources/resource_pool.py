@@ -3,13 +3,17 @@
 import math
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from math import inf
 from pathlib import Path
 
-from functions.encoding import to_message_pack
-from functions.resources.port import ActionCall
+import msgspec
+
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.resources.attempts import tries
+from functions.resources.port import ActionCall, Outcome
 from functions.resources.settings import Resource, token_variable
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity
@@ -36,6 +40,16 @@ class PendingAction(Pending):
     question: Question | None = None
 
 
+class _Refusal(msgspec.Struct):
+    """The part of an `Outcome` that says whether the resource asks to be left alone."""
+
+    error: str = ""
+    pause_s: float = 0.0
+
+
+_REFUSALS = MessagePackDecoder[_Refusal](_Refusal)
+
+
 class ActionLane(Lane):
     """The actions of one run."""
 
@@ -46,9 +60,7 @@ class ActionLane(Lane):
         id = f"action/{next(self._ids)}/{question.name}"
         task = self._task(_FUNCTION, id, None, 0)
         timeout_s, now = _timeout_s(question.resource), time.monotonic()
-        self._add(
-            PendingAction(task, self, _FUNCTION, id, len(question.attempts), b"", timeout_s, now, question=question)
-        )
+        self._add(PendingAction(task, self, _FUNCTION, id, question.tries(), b"", timeout_s, now, question=question))
         return id
 
     def cancel(self, question: Question) -> None:
@@ -70,6 +82,8 @@ class ResourcePool(TaskPool):
         self._least, most = (min(each, self._machine) for each in resource.cores)
         self._resource = resource
         self._rate = RateLimit(resource.per_s)
+        # The last one of the resource, which asked to be left alone.
+        self._refusal: Outcome | None = None
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
@@ -80,6 +94,11 @@ class ResourcePool(TaskPool):
         super().__init__(capacity, _MODULES, logs, most, memory_mb, cores, outlives_s, token_variable(name))
         cores.is_counted = cores.is_counted or self._elastic is not None
         self.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
+
+    def refusal(self, patience_s: float) -> Outcome | None:
+        """Return the outcome of an action that would have to wait for more than `patience_s` until the resource may be
+        asked, None if it may wait."""
+        return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
 
     def learn(self, cores: int, seconds: float) -> None:
         """An action took so long on so many cores."""
@@ -113,9 +132,9 @@ class ResourcePool(TaskPool):
     def _open_slots(self) -> int:
         """How many actions may begin now."""
         free = self.slots - sum(worker.task is not None for worker in self.workers)
-        if not self._resource.rate:
-            return free
-        return 0 if self._rate.wait_s(time.monotonic()) else min(free, 1)
+        if self._rate.wait_s(time.monotonic()):
+            return 0
+        return min(free, 1) if self._resource.rate else free
 
     def _waiting(self) -> int:
         return sum(len(lane.pending_tasks()) for lane in self.lanes)
@@ -133,13 +152,22 @@ class ResourcePool(TaskPool):
         busy_slots = {other.slot for other in self.workers if other.task is not None and other is not worker}
         worker.slot = next(slot for slot in count() if slot not in busy_slots)
         question = pending.question
-        failed, failed_ms = len(question.all_attempts()), question.run_ms()
+        failed, failed_ms = tries(question.all_attempts()), question.run_ms()
         question.begin(worker.slot, cores, pending.queued_ms)
         return to_message_pack(ActionCall(question.name, self._resource, question.action, cores, failed, failed_ms))
 
     def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
         """What an action kept busy beyond its least does not say how much the next one needs."""
         super()._release(worker, pending, cores if self._elastic is None else float(self._least), besides_s)
+
+    def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
+        """See `TaskPool`; begins no other action if the resource asks to be left alone."""
+        with suppress(Undecodable):
+            refusal = _REFUSALS.decode(body)
+            if refusal.pause_s:
+                self._refusal = Outcome(error=refusal.error, attempts=0, pause_s=refusal.pause_s)
+                self._rate.pause(time.monotonic() + refusal.pause_s)
+        super()._end(worker, pending, message, body)
 
     def _restart_clock(self, worker: Worker) -> None:
         worker.clock.start(worker.clock.allowed_s)

@@ -147,14 +147,19 @@ class ResourcePools:
         self._selector.close()
 
     def _begin(self, question: Question) -> None:
-        """Queues an attempt; raises `OSError`."""
-        _, lane = self._lane_of(question)
+        """Queues an attempt, unless the resource asks to be left alone for too long; raises `OSError`."""
+        pool, lane = self._lane_of(question)
+        if (refusal := pool.refusal(question.patience_s())) is not None:
+            question.end(after([*question.all_attempts(), refusal]))
+            return
         question.attempt_id = lane.ask(question)
         self._questions[question.attempt_id] = question
 
     def _attempt_ended(self, question: Question, report: Report) -> None:
         outcome = _outcome(report)
         question.attempt_ended(outcome)
+        if outcome.pause_s:
+            self._refuse_waiting(self._lane_of(question)[0])
         if not question.is_over:
             self._begin(question)
             return
@@ -163,6 +168,15 @@ class ResourcePools:
         if outcome.error and question.tell is None:
             self._remember_failed(question)
         question.end(after(question.all_attempts()))
+
+    def _refuse_waiting(self, pool: ResourcePool) -> None:
+        """End the questions that wait for a resource which asks to be left alone, if that takes too long for them."""
+        for question in [one for one in self._questions.values() if not one.is_served]:
+            its_pool, lane = self._lane_of(question)
+            if its_pool is pool and pool.refusal(question.patience_s()) is not None:
+                lane.cancel(question)
+                del self._questions[question.attempt_id]
+                self._begin(question)
 
     def _remember_failed(self, question: Question) -> None:
         """Nobody is told of the question's attempts, which are paid by who asks it next."""

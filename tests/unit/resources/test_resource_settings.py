@@ -57,6 +57,24 @@ def test_a_resource_is_read_as_it_is_typed():
             "resources.judge: until = 'a\\nb' has a line break; name the beginning of one line",
         ),
         (["resources.judge.serve=grade"], "resources.judge: serve = 'grade' names no function: write package.module:"),
+        (
+            ["resources.judge.http=https://jüdge.example/"],
+            "resources.judge: http: 'jüdge.example' has letters that the",
+        ),
+        (
+            ["resources.judge.http=https://a..b/"],
+            "resources.judge: http: '' is no part of a host's name: 1 to 63 letters",
+        ),
+        (
+            [f"resources.judge.http=https://{'a' * 64}.b/"],
+            f"resources.judge: http: '{'a' * 64}' is no part of a host's",
+        ),
+        (["resources.judge.http=https://judge.example/a b"], "resources.judge: http: ' ' cannot stand in an address;"),
+        (["resources.judge.http=https://judge.example/\u200b"], "resources.judge: http: '\\u200b' cannot stand in an"),
+        (["resources.judge.http=https://judge.example:70000/"], "resources.judge: http: Port out of range 0-65535"),
+        (["resources.judge.http=https://1.2.3.400/"], "resources.judge: http: '1.2.3.400' is no number of a host"),
+        (["resources.judge.http=https://[::g]/"], "resources.judge: http: '::g' "),
+        (["resources.judge.http=https://a/#b"], "resources.judge: http: a service is not sent what follows '#'; leave"),
         (["resources.judge.http=judge.example"], "resources.judge: http: write it as https://host/path"),
         (
             ["resources.judge.http=https://me:secret@judge.example/"],
@@ -84,6 +102,20 @@ def test_a_resource_is_read_as_it_is_typed():
 )
 def test_what_cannot_be_is_one_line_that_names_the_key(overrides, says):
     assert refusal(*overrides).startswith(says)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://judge/",
+        "https://judge.example.:8443/a%20b?c=d",
+        "http://[::1]:80",
+        "http://127.0.0.1/",
+        "http://my_judge/",
+    ],
+)
+def test_an_address_that_can_be_asked_is_taken(address):
+    assert Resource(http=address).http == address
 
 
 def test_a_file_with_resources_reads_back_as_itself():

@@ -1,0 +1,298 @@
+"""Services as resources: what passes is waited for, whatever else is wrong costs an attempt, and proxies are used."""
+
+import socket
+import time
+from email.message import Message
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from urllib.parse import urlsplit
+
+import pytest
+from faulty_service import FaultyService, grade
+from loopback import serving
+from resource_hosts import asking, in_process, in_processes
+
+from functions.resources.action_meter import ActionMeter
+from functions.resources.kinds.http import begin
+from functions.resources.kinds.kind import AskLater, NoAnswer
+from functions.resources.kinds.proxies import proxy_of
+from functions.resources.kinds.retry_after import retry_after_s
+from functions.resources.port import Action, ResourceFault
+from functions.resources.settings import Resource
+
+HOSTS = {"in process": in_process, "in processes": in_processes}
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+class Scripted(ThreadingHTTPServer):
+    """Does what `steps` say with its requests, one after the other, and "ok" after them; notes when each came."""
+
+    daemon_threads = True
+
+    def __init__(self, *steps, port=0):
+        super().__init__(("127.0.0.1", port), ScriptedHandler)
+        self.steps, self.times, self.paths, self.sent, self.lock = list(steps), [], [], [], Lock()
+        self.stopping = Event()
+        self.address = f"http://127.0.0.1:{self.server_port}/"
+
+    def handle_error(self, request, client_address):
+        """A client has closed the connection."""
+
+
+class ScriptedHandler(BaseHTTPRequestHandler):
+    """A step is a status with headers; "drop" closes the connection, and "late" answers after a moment."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.times.append(time.monotonic())
+            self.server.paths.append(self.path)
+            self.server.sent.append(dict(self.headers))
+            step = self.server.steps.pop(0) if self.server.steps else (200, {})
+        if step == "drop":
+            self.close_connection = True
+            return
+        if step == "late":
+            time.sleep(0.3)
+        status, headers = step if isinstance(step, tuple) else (200, {})
+        self.send_response(status)
+        for name, value in {"Content-Length": "2", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def do_CONNECT(self):
+        self.server.paths.append(self.path)
+        self.server.sent.append(dict(self.headers))
+        self.send_error(self.server.steps.pop(0) if self.server.steps else 403)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(shell):
+    shell.unset(*PROXIES, *map(str.upper, PROXIES))
+
+
+def answers(service, count=1, **settings):
+    """What a slot of its own hears to so many questions."""
+    kind = begin("judge", Resource(http=service.address, **settings))
+    try:
+        return [kind.answer(Action(b"q"), 1) for _ in range(count)]
+    finally:
+        kind.close()
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504, 520, 524, 529])
+def test_what_passes_is_waited_for_in_one_attempt(status):
+    with serving(Scripted((status, {}), "drop", (status, {}))) as service:
+        assert answers(service) == [b"ok"]
+        assert len(service.times) == 4
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 500, 501, 301])
+def test_what_does_not_pass_ends_the_attempt_at_once(status):
+    with serving(Scripted((status, {}))) as service:
+        with pytest.raises(NoAnswer, match=rf"^{status} "):
+            answers(service)
+        assert len(service.times) == 1
+
+
+def test_a_service_that_is_being_restarted_is_waited_for():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    heard = []
+    kind = begin("judge", Resource(http=f"http://127.0.0.1:{port}/"))
+    asker = Thread(target=lambda: heard.append(kind.answer(Action(b"q"), 1)))
+    asker.start()
+    time.sleep(0.2)
+    with serving(Scripted(port=port)):
+        asker.join(20)
+    kind.close()
+    assert heard == [b"ok"]
+
+
+def test_a_kept_connection_that_the_service_closes_is_replaced_at_once():
+    with serving(Scripted((200, {}), "drop", (200, {}), "drop")) as service:
+        assert answers(service, count=3, attempts=1) == [b"ok"] * 3
+        assert len(service.times) == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("2", 2), ("1.5", 1.5), (" 2 ", 2), (".5", 0.5), ("3.", 3), ("0", 0), ("-1", 0), ("soon", 0), ("", 0),
+        ("1e3", 0),
+        ("inf", 0), ("nan", 0), ("0x10", 0), ("1,5", 0), ("+2", 0), ("9" * 400, float("inf")),
+        ("Sun, 06 Nov 1994 08:49:40 GMT", 3), ("Sun, 06 Nov 1994 08:49:40 -0000", 3),
+        ("Sun, 06 Nov 1994 09:49:40 +0100", 3),
+        ("Sunday, 06-Nov-94 08:49:40 GMT", 3), ("Sun Nov  6 08:49:40 1994", 3), ("Sun, 06 Nov 1994 08:49:30 GMT", 0),
+        ("Mon, 01 Jan 1900 00:00:00 +2300", 0), ("Fri, 06 Nov 1994 99:99:99 GMT", 0),
+    ],
+)  # fmt: skip
+def test_a_time_to_come_again_is_read_in_every_form(said, seconds, shell):
+    """Dates count from the service's clock, whatever the zone and the clock here."""
+    shell.export(TZ="America/New_York")
+    time.tzset()
+    headers = Message()
+    headers["Retry-After"], headers["Date"] = said, "Sun, 06 Nov 1994 08:49:37 GMT"
+    assert retry_after_s(headers) == seconds
+    shell.unset("TZ")
+    time.tzset()
+
+
+def test_a_date_of_a_service_without_a_clock_counts_from_ours():
+    headers = Message()
+    headers["Retry-After"] = formatdate(time.time() + 3600, usegmt=True)
+    assert 3500 < retry_after_s(headers) <= 3600
+
+
+@pytest.mark.parametrize("status", [403, 429, 500, 503])
+def test_a_slot_whose_service_names_a_time_asks_no_more(status):
+    with serving(Scripted((status, {"Retry-After": "7.5"}))) as service:
+        with pytest.raises(AskLater, match=rf"^{status} .*; it asks to be left alone for 7\.5 s$") as later:
+            answers(service)
+        assert (later.value.pause_s, len(service.times)) == (7.5, 1)
+
+
+def call(host, service, tmp_path, questions, **settings):
+    """The answers of a task, and how many questions it paid."""
+    resources, meter = {"judge": Resource(http=service.address, **settings)}, ActionMeter()
+    with HOSTS[host](resources, tmp_path / "objects") as served:
+        heard = asking(resources, tmp_path / "objects", served, meter=meter).call("judge", questions)
+    return heard, meter.use["judge"].count
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_service_that_names_a_time_is_left_alone_by_all_slots(host, tmp_path):
+    """The other slot's question is answered late, so that the pool knows the time before it asks again."""
+    with serving(Scripted((429, {"Retry-After": "1"}), "late")) as service:
+        questions = [b"%d" % number for number in range(6)]
+        assert call(host, service, tmp_path, questions, slots=2) == ([b"ok"] * 6, 6)
+    in_flight = 2 if host == "in processes" else 1
+    assert min(service.times[in_flight:]) >= service.times[0] + 1.0
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("said", ["3600", "9" * 400, formatdate(time.time() + 1e9)])
+def test_a_time_beyond_the_attempts_is_a_fault_at_once_and_nothing_else_is_asked(host, said, tmp_path):
+    with serving(Scripted(*[(429, {"Retry-After": said})] * 50)) as service:
+        with pytest.raises(
+            ResourceFault, match=r"^resource 'judge': 429 Too Many Requests; it asks to be left alone for"
+        ):
+            call(host, service, tmp_path, [b"a", b"b", b"c"], attempts=2, timeout_s=5.0)
+        assert len(service.times) == 1
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_time_beyond_one_attempt_is_waited_for(host, tmp_path):
+    with serving(Scripted((429, {"Retry-After": "0.6"}))) as service:
+        assert call(host, service, tmp_path, [b"a"], attempts=3, timeout_s=0.5) == ([b"ok"], 1)
+        assert len(service.times) == 2 and service.times[1] - service.times[0] >= 0.6
+
+
+def all_are_graded(seed, host, tmp_path, questions, keep):
+    """Every question has its own grade and is paid once, whatever the service does; returns the service."""
+    asked = [b"question %d" % number for number in range(questions)]
+    with serving(FaultyService(seed)) as service:
+        heard, paid = call(host, service, tmp_path, asked, slots=4, attempts=2, keep=keep)
+    assert heard == [grade(question) for question in asked]
+    assert paid == questions
+    assert set(service.answered) == set(asked)
+    return service
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_service_with_random_faults_loses_no_question(host, tmp_path):
+    service = all_are_graded(56, host, tmp_path, 24, keep=True)
+    assert sum(service.faults.values()) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_services_with_random_faults_lose_no_question(seed, tmp_path):
+    all_are_graded(seed, "in processes" if seed % 4 else "in process", tmp_path, 60, keep=bool(seed % 2))
+
+
+def test_a_service_is_asked_through_the_proxy_of_the_environment(shell):
+    with serving(Scripted()) as proxy:
+        shell.export(HTTP_PROXY=f"http://me:p%40ss@127.0.0.1:{proxy.server_port}")
+        kind = begin("judge", Resource(http="http://judge.invalid:81/grade?a=b", timeout_s=5.0))
+        assert [kind.answer(Action(b"q"), 1) for _ in range(2)] == [b"ok"] * 2
+        kind.close()
+    assert proxy.paths == ["http://judge.invalid:81/grade?a=b"] * 2
+    assert [(each["Host"], each["Proxy-Authorization"]) for each in proxy.sent] == [
+        ("judge.invalid:81", "Basic bWU6cEBzcw==")  # me:p@ss
+    ] * 2
+
+
+def test_a_secure_service_is_reached_through_a_tunnel_whose_errors_tell_no_password(shell):
+    with serving(Scripted(503, 407)) as proxy:
+        shell.export(https_proxy=f"me:secret@127.0.0.1:{proxy.server_port}", MARLESS_RESOURCE_JUDGE_TOKEN="token")
+        kind = begin("judge", Resource(http="https://judge.invalid/grade", timeout_s=5.0))
+        with pytest.raises(NoAnswer) as error:
+            kind.answer(Action(b"q"), 1)
+        kind.close()
+    assert str(error.value).startswith("judge.invalid: OSError: Tunnel connection failed: 407 ")
+    assert "secret" not in str(error.value)
+    assert proxy.paths == ["judge.invalid:443"] * 2
+    assert {each["Proxy-Authorization"] for each in proxy.sent} == {"Basic bWU6c2VjcmV0"}  # me:secret
+    assert not any("Authorization" in each for each in proxy.sent)
+
+
+@pytest.mark.parametrize(
+    ("address", "no_proxy", "is_direct"),
+    [
+        ("http://localhost/", "", True),
+        ("http://127.0.0.7:80/", "", True),
+        ("http://[::1]/", "", True),
+        ("http://judge.example/", "", False),
+        ("http://judge.example/", "judge.example", True),
+        ("http://judge.example/", "other.example, .example", True),
+        ("http://judge.example/", "*.example", True),
+        ("http://judge.example/", "*", True),
+        ("http://JUDGE.example:81/", "judge.example:81", True),
+        ("http://judge.example:82/", "judge.example:81", False),
+        ("http://myjudge.example/", "judge.example", False),
+        ("http://10.1.2.3/", "10.0.0.0/8", True),
+        ("http://11.1.2.3/", "10.0.0.0/8", False),
+        ("http://[fd00::1]/", "fd00::/8", True),
+    ],
+)
+def test_a_service_of_this_machine_or_in_no_proxy_is_asked_directly(address, no_proxy, is_direct, shell):
+    shell.export(http_proxy="http://proxy.example", NO_PROXY=no_proxy)
+    assert (proxy_of(urlsplit(address)) is None) == is_direct
+
+
+def test_a_proxy_for_all_is_used_where_none_is_named(shell):
+    shell.export(all_proxy="all.example:1080", https_proxy="http://secure.example:3128/")
+    assert proxy_of(urlsplit("http://judge.example/"))[:2] == ("all.example", 1080)
+    assert proxy_of(urlsplit("https://judge.example/"))[:2] == ("secure.example", 3128)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "says"),
+    [
+        (
+            "socks5://me:secret@proxy.example:1080",
+            "http_proxy names a proxy that is not asked by http://; add the service",
+        ),
+        ("https://me:secret@proxy.example", "http_proxy names a proxy that is not asked by http://; add the service"),
+        (
+            "http://me:secret@proxy.example:port",
+            "http_proxy is no address of a proxy, such as http://proxy.example:3128",
+        ),
+        ("http://me:secret@", "http_proxy is no address of a proxy, such as http://proxy.example:3128"),
+        ("http://[secret", "http_proxy is no address of a proxy, such as http://proxy.example:3128"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_named_without_its_password(proxy, says, shell):
+    shell.export(http_proxy=proxy)
+    with pytest.raises(NoAnswer, match=f"^{says}") as error:
+        begin("judge", Resource(http="http://judge.example/"))
+    assert "secret" not in str(error.value)
