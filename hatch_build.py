@@ -4,6 +4,7 @@ import platform
 import sys
 import sysconfig
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -13,19 +14,25 @@ class KernelHook(BuildHookInterface):
     """A wheel with kernels is one for this kind of machine, of any version of Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Adds the libraries, and the machine to the wheel's name; without a compiler there is a warning instead."""
+        """Add the libraries and their records to the wheel, and the machine to its name. Warn if one is missing."""
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:
             from infra.packaging.kernel_build import build
         finally:
             sys.path.remove(str(root))
-        libraries, fault = build()
+        # Only an editable installation needs them next to the sources, which may be read-only.
+        self.folder = TemporaryDirectory()
+        files, fault = build() if version == "editable" else build(Path(self.folder.name))
         if fault:
             self.app.display_warning(f"no kernels for algorithm.engine=native: {fault}")
-        if libraries:
+        if files and version != "editable":
             # A Python for both kinds of Mac compiles for the one at hand.
             name = sysconfig.get_platform().replace("universal2", platform.machine())
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{name.replace('-', '_').replace('.', '_')}"
-            build_data["artifacts"] += [str(library.relative_to(root)) for library in libraries]
+            build_data["force_include"] |= {str(file): f"functions/native/{file.name}" for file in files}
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the folder with the libraries, which the wheel now has."""
+        self.folder.cleanup()

@@ -1,12 +1,10 @@
 """The kernels of the deployed functions, cross-compiled on whatever machine deploys."""
 
 import re
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from functions.native.variants import SOURCE
 from infra.packaging import kernel_build
 from infra.packaging.plugins import PackageFault, pip
 
@@ -17,8 +15,6 @@ def build(machine: str, folder: Path) -> list[Path]:
     """The libraries for Linux on `machine`, compiled in the new `folder` by one version of the compiler: the same ones
     on every machine that deploys. Raises `PackageFault`."""
     folder.mkdir()
-    for file in SOURCE.parent.glob("*.[ch]"):
-        shutil.copyfile(file, folder / file.name)
     # glibc of that version is older than any Lambda function's.
     command = [*_zig(folder / "compiler"), "cc", "-target", f"{machine}-linux-gnu.2.17"]
     libraries, fault = kernel_build.build(folder, machine, command)

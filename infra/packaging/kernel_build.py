@@ -49,12 +49,15 @@ def compiler() -> list[str]:
 
 
 def build(
-    folder: Path = SOURCE.parent, machine: str = platform.machine(), command: Sequence[str] = ()
+    folder: Path = SOURCE.parent,
+    machine: str = platform.machine(),
+    command: Sequence[str] = (),
+    source: Path = SOURCE,
 ) -> tuple[list[Path], str]:
-    """Compile the sources in `folder` for the machine, by the command or a compiler that is here.
+    """Compile the source for the machine, by the command or a compiler that is here.
 
-    Return the files that it wrote there: each library and its record. Then why a library is missing, in one line, or
-    nothing. If the compiler lacks one instruction set, the libraries for the others are written.
+    Return the files that it wrote to `folder`: each library and its record. Then return why a library is missing, in
+    one line, or nothing. If the compiler lacks one instruction set, the libraries for the others are written.
     """
     try:
         command = command or compiler()
@@ -69,7 +72,7 @@ def build(
     for variant in variants:
         library = folder / library_name(variant)
         try:
-            _compile(command, [*command_flags, *_instructions(command, variant)], folder / SOURCE.name, library)
+            _compile(command, [*command_flags, *_instructions(command, variant)], source, library)
         except CompilerFault as error:
             faults.append(_one_line(str(error)))
         except OSError as error:

@@ -2,12 +2,17 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
+from zipfile import ZipFile
 
 import pytest
+from c_programs import needs_compiler
 from fresh_environments import FreshEnvironment
 
+from functions.native.libraries import load
+from functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 from infra.deployment import template
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_build import ENTRIES, PINS, ROOT
@@ -99,6 +104,18 @@ def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed
     here = {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()}
     assert known["files"] == here
     installed(f"marless train {SETTINGS} --backend inline --run inline")
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_wheel_holds_kernels_and_their_records(wheels, tmp_path):
+    (wheel,) = wheels.glob("marless-*.whl")
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith((".so", ".sha256"))]
+        archive.extractall(tmp_path, names)
+    libraries = sorted(tmp_path.rglob("*.so"))
+    assert [path.name for path in libraries] == sorted(map(library_name, VARIANTS[platform.machine()]))
+    assert any(load(path, sources_digest(SOURCE.parent)) for path in libraries)
 
 
 @pytest.mark.conformance

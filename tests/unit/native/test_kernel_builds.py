@@ -163,12 +163,13 @@ def test_an_empty_variable_names_no_compiler(shell, cc):
 @needs_compiler
 @pytest.mark.skipif(len(VARIANTS.get(platform.machine(), ())) < 2, reason="there is one instruction set")
 def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(tmp_path):
-    (tmp_path / SOURCE.name).write_text("int nothing;")
+    source = tmp_path / SOURCE.name
+    source.write_text("int nothing;")
     lacking, known = VARIANTS[platform.machine()]
     old = tmp_path / "old"
     old.write_text(f'#!/bin/sh\ncase "$*" in *{lacking}*) echo "no {lacking}" >&2; exit 1;; esac\nexec cc "$@"\n')
     old.chmod(0o755)
-    files, fault = kernel_build.build(tmp_path, command=[str(old)])
+    files, fault = kernel_build.build(tmp_path, command=[str(old)], source=source)
     assert files[0].name == library_name(known) and fault == f"{old} -march={lacking} failed: no {lacking}"
 
 
@@ -214,8 +215,9 @@ def test_a_source_that_cannot_be_compiled_leaves_the_library_that_is_there(tmp_p
     _copy_source(tmp_path)
     name = library_name(VARIANTS[platform.machine()][0])
     (tmp_path / name).write_bytes(b"earlier")
-    (tmp_path / SOURCE.name).write_text("no C")
-    libraries, fault = kernel_build.build(tmp_path)
+    source = tmp_path / SOURCE.name
+    source.write_text("no C")
+    libraries, fault = kernel_build.build(tmp_path, source=source)
     assert not libraries and "failed" in fault and (tmp_path / name).read_bytes() == b"earlier"
 
 

@@ -107,8 +107,9 @@ def test_a_library_with_other_answers_is_refused_and_its_compiler_is_named(tmp_p
     """This one has all functions, and none does anything."""
     answers = {"sources": "SOURCES", "runs_here": "1", "compiler": '(long)"version 7"'}
     functions = [f"long {name}(void) {{ return {answers.get(name, '0')}; }}\n" for name in KERNELS]
-    (tmp_path / SOURCE.name).write_text("#pragma GCC visibility push(default)\n" + "".join(functions))
-    files, fault = kernel_build.build(tmp_path, command=wrapper(tmp_path / "hasty", "-w"))
+    source = tmp_path / SOURCE.name
+    source.write_text("#pragma GCC visibility push(default)\n" + "".join(functions))
+    files, fault = kernel_build.build(tmp_path, command=wrapper(tmp_path / "hasty", "-w"), source=source)
     assert not fault
     with pytest.raises(LibraryFault) as error:
         load(files[0], 0)
