@@ -5,7 +5,8 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,12 +22,19 @@ from functions.environments.base import EnvTask
 from functions.environments.task_names import ENVIRONMENTS
 from functions.plug_in_registry import plug_ins
 from functions.resources.settings import Resource
+from functions.text import source_code
+from marless.program import cache_folder
 from marless.reports import gpus
+from marless.reports.atomic_files import replace
 from marless.reports.user_modules import code_of, hash_of_files
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
+# The parts of them that weights, decisions and bills follow from. Command lines, pages and exports are not among them.
+COMPUTING = (*PACKAGES[:3], *(f"marless/{room}" for room in ("backends", "cloud", "runs", "studies")))
 ROOT = Path(__file__).resolve().parents[2]
 
+# A change of this rule changes the hash, too.
+_RULE = Path(source_code.__file__)
 # Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.
 _PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
 _FEATURES = ("flags", "Features")
@@ -76,13 +84,39 @@ class CodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 @cache
-def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = PACKAGES) -> str:
-    """A hash over every source and price file of the program, or of these packages of it, names included.
+def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = COMPUTING) -> str:
+    """Return the hash of a program: of the files of these packages, names included, without comments and docstrings.
 
-    Taken once: a process runs the code that it loaded, whatever is edited since.
+    Taken once: a process runs the code that it loaded, whatever is edited since. The user's cache keeps it for these
+    very files.
     """
+    files = _sources(root, packages)
+    source = hash_of_files(root, files) + hash_of_files(_RULE.parent, [_RULE])
+    name = hashlib.sha256(" ".join([str(root), *packages]).encode(errors="surrogateescape")).hexdigest()
+    cache_file = cache_folder() / f"code-{name[:16]}"
+    with suppress(OSError, ValueError):
+        source_before, code = cache_file.read_text("ascii").split()
+        if source_before == source and _SHA256.fullmatch(code):
+            return code
+    digest = hashlib.sha256()
+    for path in files:
+        part = source_code.computing_part(path.name, path.read_bytes())
+        digest.update(f"{path.relative_to(root)}\0{len(part)}\0".encode() + part)
+    with suppress(OSError):
+        cache_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace(cache_file, f"{source} {digest.hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def source_sha256() -> str:
+    """Return the hash of all source files of this program, as they are."""
+    return hash_of_files(ROOT, _sources(ROOT, PACKAGES))
+
+
+def _sources(root: Path, packages: Iterable[str]) -> list[Path]:
     files = (path for package in packages for path in sorted((root / package).rglob("*")))
-    return hash_of_files(root, (path for path in files if path.suffix in (".py", ".toml", ".c", ".h")))
+    return [path for path in files if path.suffix in source_code.SUFFIXES]
 
 
 def environment_fingerprint(

@@ -25,7 +25,7 @@ from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import cache_folder
 from marless.reports import statistics
 from marless.reports.atomic_files import replace
-from marless.reports.provenance import code_sha256
+from marless.reports.provenance import source_sha256
 from marless.reports.statistics import FinalReturn
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
 from marless.runs.stored_run import look
@@ -62,7 +62,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Index(msgspec.Struct, frozen=True):
-    code_sha256: str
+    source_sha256: str
     runs: dict[str, _Known]
 
 
@@ -82,7 +82,7 @@ def rows(folders: Iterable[RunFolder]) -> list[Row]:
 
 def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     """The rows of runs in one folder, by its index, which is written where it was not right."""
-    code = code_sha256()
+    code = source_sha256()
     index = _index_of(parent)
     before = _read(index, code)
     now: dict[str, _Known] = {}
@@ -138,7 +138,7 @@ def _read(path: Path, code: str) -> dict[str, _Known]:
         index = read_json(path, _Index)
     except UnreadableFile:
         return {}
-    return index.runs if index.code_sha256 == code else {}
+    return index.runs if index.source_sha256 == code else {}
 
 
 def _status(path: Path) -> _Status:

@@ -55,7 +55,7 @@ def test_an_earlier_run_is_read(marless, unpack, run):
     assert [row["run"] for row in map(json.loads, marless("runs", "--json").out)] == [run]
 
 
-@pytest.mark.parametrize("run", ["finished", "judged", "league"])
+@pytest.mark.parametrize("run", [pytest.param("finished", marks=needs_kernels), "judged", "league"])
 def test_the_policies_of_an_earlier_run_are_played_and_exported(marless, unpack, run):
     unpack(run)
     played = marless("evaluate", run, "--episodes", "4", "--trust", "--workers", "1", "--json")

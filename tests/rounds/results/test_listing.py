@@ -72,7 +72,7 @@ def test_a_row_is_that_of_the_ledger_whatever_the_index_says(marless):
     assert rows["a"] == 3 and rows["b"] is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"\xff\xfe{[", b'{"code_sha256": "another", "runs": {}}', None])
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe{[", b'{"source_sha256": "another", "runs": {}}', None])
 def test_an_index_that_cannot_be_read_is_none(marless, damage):
     before = marless("runs").out
     (index,) = Path("cache/marless").iterdir()

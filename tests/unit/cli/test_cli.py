@@ -25,7 +25,7 @@ from marless import extras
 from marless.backends.badge import badge
 from marless.cli.app import COMMANDS, main
 from marless.cli.arguments import split
-from marless.reports.provenance import changes, environment_fingerprint
+from marless.reports.provenance import changes, environment_fingerprint, parts
 from marless.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
 from marless.runs.folder import RunFolder
 from marless.runs.view import progress, seconds_left
@@ -141,6 +141,10 @@ def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, s
         RunFolder.create("notes", "")
 
 
+def differences(before, after):
+    return [str(change) for change in changes(parts("", before), parts("", after))]
+
+
 def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, shell):
     shell.import_from(tmp_path)
     package = tmp_path / "my_package"
@@ -149,10 +153,10 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, sh
     task, ours = EnvTask(name="pettingzoo:my_package.module:make"), EnvTask(name="mpe/simple_spread")
     before = environment_fingerprint(task, "ippo")
     assert before == environment_fingerprint(task, "ippo") and before.environment.startswith("my_package ")
-    assert changes(before, environment_fingerprint(task, "ippo")) == ""
+    assert differences(before, environment_fingerprint(task, "ippo")) == []
     (package / "helper.py").write_text("")
     after = environment_fingerprint(task, "ippo")
-    assert changes(before, after) == f"environment was {before.environment} and is {after.environment}"
+    assert differences(before, after) == [f"environment was {before.environment} and is {after.environment}"]
     assert environment_fingerprint(ours, "ippo").environment is None
 
 
@@ -168,9 +172,8 @@ def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, shel
     before = environment_fingerprint(task, "mine")
     assert before.algorithm.startswith("an_algorithm ")
     (tmp_path / "an_algorithm.py").write_text("SPEC = None")
-    assert changes(before, environment_fingerprint(task, "mine")).startswith(
-        f"algorithm was {before.algorithm} and is "
-    )
+    (change,) = differences(before, environment_fingerprint(task, "mine"))
+    assert change.startswith(f"algorithm was {before.algorithm} and is ")
     assert environment_fingerprint(task, "vdn").algorithm is None
 
 
@@ -178,7 +181,7 @@ def test_a_fingerprint_has_the_version_of_torch_where_it_computes():
     task = EnvTask(name="mpe/simple_spread")
     plain, other = (environment_fingerprint(task, "vdn", engine) for engine in ("numpy", "torch"))
     assert plain.torch is None and other.torch == version("torch")
-    assert changes(plain, other) == f"torch was None and is {other.torch}"
+    assert differences(plain, other) == [f"torch was None and is {other.torch}"]
 
 
 def test_the_file_and_the_settings_come_in_any_order():

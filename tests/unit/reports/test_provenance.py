@@ -119,3 +119,48 @@ def test_a_package_s_hash_changes_with_its_own_files_alone(tmp_path):
         (tmp_path / path).write_text("")
         hashes.append(provenance.code_sha256.__wrapped__(tmp_path, ("functions",)))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.fixture
+def code_of(tmp_path, shell):
+    """The hash of a small program in a new process, whose user has a cache; `write` changes a file of it."""
+    shell.export(XDG_CACHE_HOME=str(tmp_path / "cache"))
+
+    def write(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return provenance.code_sha256.__wrapped__(tmp_path)
+
+    return write
+
+
+def test_a_program_is_another_one_only_where_it_computes_something_else(code_of):
+    first = code_of("functions/model.py", '"""Doc."""\n\nSIZE = 1\n')
+    assert code_of("functions/model.py", '"""Another docstring."""\n\n# and a comment\nSIZE = 1\n') == first
+    assert code_of("marless/cli/help.py", "TEXT = 1\n") == code_of("marless/page/page.py", "TEXT = 2\n") == first
+    assert code_of("functions/model.py", "SIZE = 2\n") != first
+    assert code_of("functions/model.py", "SIZE = 1\n") == first
+
+
+@pytest.mark.parametrize("path", [
+    "functions/native/kernels.c", "coordinator/pricing/prices/a.toml", "infra/local/storage.py",
+    "marless/runs/session.py", "marless/backends/local.py", "marless/cloud/sizes.py", "marless/studies/shares.py",
+])  # fmt: skip
+def test_every_part_that_computes_counts_with_its_name(code_of, path):
+    hashes = [code_of("functions/model.py", ""), code_of(path, ""), code_of(path, "A = 1\n"), code_of(path, "A = 2\n")]
+    assert len({*hashes}) == 4
+
+
+@pytest.mark.parametrize("damage", ["", "no hash", f"{'0' * 64} {'1' * 64}", "\xff" * 300, None])
+def test_what_the_cache_says_of_other_files_or_of_none_is_not_believed(code_of, tmp_path, damage):
+    first = code_of("functions/model.py", "SIZE = 1\n")
+    (kept,) = (tmp_path / "cache/marless").iterdir()
+    kept.unlink() if damage is None else kept.write_text(damage)
+    assert code_of("functions/model.py", "SIZE = 1\n") == first
+    assert kept.read_text().split()[-1] == first
+
+
+def test_a_program_has_a_hash_where_nothing_can_be_kept(code_of, tmp_path):
+    (tmp_path / "cache").touch()
+    assert code_of("functions/model.py", "A = 1\n") == code_of("functions/model.py", "A = 1  # one\n")
