@@ -43,7 +43,7 @@ def _outcome(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
         answer = _answer(call)
         return Outcome(answer, run_ms=_ms_since(began))
     except AskLater as error:
-        return Outcome(error=str(error), run_ms=_ms_since(began), attempts=0, pause_s=error.pause_s)
+        return Outcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=error.pause_s)
     except (Exception, SystemExit) as error:  # whatever code of others raises is an answer that failed
         show_traceback(error)
         return Outcome(error=_one_line(error), run_ms=_ms_since(began))

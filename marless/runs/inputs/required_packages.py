@@ -75,8 +75,21 @@ def _require_resource(name: str, resource: Resource) -> None:
         place = shutil.which(words[0], path=_GAMES)
         advice = f"; name it {place}" if place else ""
         raise UserError(f"resources.{name}.command: {words[0]!r} is not installed, or not on the PATH{advice}")
+    if resource.http:
+        _require_service(name, resource)
     if resource.sandbox != "none":
         _require_sandbox(name, resource)
+
+
+def _require_service(name: str, resource: Resource) -> None:
+    """Look at the token and the proxy of a service, which is not asked."""
+    from functions.resources.kinds.http import begin
+    from functions.resources.kinds.kind import NoAnswer
+
+    try:
+        begin(name, resource)
+    except NoAnswer as error:
+        raise UserError(f"resources.{name}.http: {error}") from error
 
 
 def _require_sandbox(name: str, resource: Resource) -> None:

@@ -47,6 +47,13 @@ def test_without_bubblewrap_a_run_says_what_installs_it(train, shell, tmp_path):
     assert "apt-get install bubblewrap" in said.err[0]
 
 
+def test_a_proxy_that_cannot_be_used_is_named_before_anything_begins(train, shell):
+    shell.export(http_proxy="socks5://me:secret@proxy.example")
+    said = train("resources.judge.http=http://judge.example/")
+    assert (said.code, len(said.err)) == (2, 1) and "secret" not in said.err[0]
+    assert "resources.judge.http: http_proxy names a proxy that is not asked by http://" in said.err[0]
+
+
 @needs_stockfish
 def test_an_engine_among_the_games_of_debian_is_named(train, shell, tmp_path):
     if not STOCKFISH.startswith("/usr/games/"):

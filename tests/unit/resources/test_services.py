@@ -160,6 +160,21 @@ def test_a_slot_whose_service_names_a_time_asks_no_more(status):
         assert (later.value.pause_s, len(service.times)) == (7.5, 1)
 
 
+def test_the_reason_of_a_service_is_cut_and_kept_in_one_line(tmp_path):
+    class Unkind(ScriptedHandler):
+        def do_POST(self):
+            self.wfile.write(
+                b"HTTP/1.1 429 A\x0b\x0c" + b"A" * 1000 + b"\r\nRetry-After: 9999\r\nContent-Length: 0\r\n\r\n"
+            )
+            self.close_connection = True
+
+    with serving(Scripted()) as service:
+        service.RequestHandlerClass = Unkind
+        with pytest.raises(ResourceFault) as fault:
+            call("in process", service, tmp_path, [b"q"])
+    assert "\n" not in str(fault.value) and len(str(fault.value)) < 500
+
+
 def call(host, service, tmp_path, questions, **settings):
     """The answers of a task, and how many questions it paid."""
     resources, meter = {"judge": Resource(http=service.address, **settings)}, ActionMeter()
