@@ -29,6 +29,14 @@ def replace(path: Path, body: bytes, durable: bool = False) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def cache(path: Path, body: bytes) -> None:
+    """Replace a file below the user's cache folder; do nothing where it cannot be written, or the user has no home."""
+    if path.is_absolute():
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace(path, body)
+
+
 def write_for_user(path: Path, body: bytes) -> None:
     """Replaces a file that the user named; raises `UserError` where it cannot be written."""
     try:

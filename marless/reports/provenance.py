@@ -24,8 +24,7 @@ from functions.plug_in_registry import plug_ins
 from functions.resources.settings import Resource
 from functions.text import source_code
 from marless.program import cache_folder
-from marless.reports import gpus
-from marless.reports.atomic_files import replace
+from marless.reports import atomic_files, gpus
 from marless.reports.user_modules import code_of, hash_of_files
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
@@ -102,9 +101,7 @@ def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = COMPUTING) -> str
     for path in files:
         part = source_code.computing_part(path.name, path.read_bytes())
         digest.update(f"{path.relative_to(root)}\0{len(part)}\0".encode() + part)
-    with suppress(OSError):
-        cache_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace(cache_file, f"{source} {digest.hexdigest()}\n".encode())
+    atomic_files.cache(cache_file, f"{source} {digest.hexdigest()}\n".encode())
     return digest.hexdigest()
 
 

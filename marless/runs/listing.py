@@ -8,7 +8,6 @@ written the next list takes longer.
 
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from functions.encoding import to_json
 from functions.errors import StorageFault
 from infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import cache_folder
-from marless.reports import statistics
-from marless.reports.atomic_files import replace
+from marless.reports import atomic_files, statistics
 from marless.reports.provenance import source_sha256
 from marless.reports.statistics import FinalReturn
 from marless.runs.folder import CONFIG, IDENTITY, RunFolder, sha256
@@ -100,9 +98,7 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
             now[folder.path.name] = known_row
     if now != {name: before[name] for name in now if name in before}:
         there = {name: known_row for name, known_row in before.items() if (parent / name).is_dir()}
-        with suppress(OSError):
-            index.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace(index, to_json(_Index(code, there | now)))
+        atomic_files.cache(index, to_json(_Index(code, there | now)))
     return rows_beside
 
 

@@ -164,3 +164,10 @@ def test_what_the_cache_says_of_other_files_or_of_none_is_not_believed(code_of, 
 def test_a_program_has_a_hash_where_nothing_can_be_kept(code_of, tmp_path):
     (tmp_path / "cache").touch()
     assert code_of("functions/model.py", "A = 1\n") == code_of("functions/model.py", "A = 1  # one\n")
+
+
+def test_the_cache_of_a_user_without_a_home_is_not_in_the_folder(code_of, tmp_path, shell):
+    shell.cd(tmp_path)
+    shell.export(XDG_CACHE_HOME="~/.cache")
+    code_of("functions/model.py", "A = 1\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["functions"]
