@@ -174,6 +174,18 @@ def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     return Layer(f"task {task.name}", settings) if settings else None
 
 
+# V-trace ends where no lag does with a lag of 1, and fails with larger ones (docs/results/lag.md).
+_MOST_TRACED_LAG = 1
+
+
+def _correction(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """Return the layer with decoupled PPO for data that is more than a round old."""
+    has_correction = hasattr(config.algorithm, "correction")
+    if "algorithm.correction" in fixed_keys or not has_correction or config.pipeline.lag <= _MOST_TRACED_LAG:
+        return None
+    return Layer("pipeline.lag above 1", {"algorithm.correction": "decoupled"})
+
+
 # Where the environments of a task are stepped one by one, each of the two evaluations that end a run plays at most a
 # quarter as many episodes as the run samples, so that both are at most a third of all; but no fewer than the slowest
 # families play, below which an interval says little.
@@ -216,5 +228,6 @@ DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _exact_physics,
     _packed_learners,
     _annealing,
+    _correction,
     _ending_evaluations,
 )

@@ -114,7 +114,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     ] = "bootstrap"
     correction: Annotated[
         CorrectionName,
-        Meta(description="how data of earlier rounds is learned from: V-trace, decoupled PPO, or as if it were new"),
+        Meta(
+            description="correction for data of earlier rounds: V-trace, decoupled PPO (the default with a pipeline.lag"
+            " above 1), or none"
+        ),
     ] = "vtrace"
 
     @property

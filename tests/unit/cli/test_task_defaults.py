@@ -210,3 +210,21 @@ def test_a_short_run_that_goes_on_for_longer_keeps_its_evaluations():
     document = msgspec.to_builtins(config)
     document["stop"] = {"rounds": 400}
     assert convert(document, "a resume").evaluation == config.evaluation
+
+
+@pytest.mark.parametrize(("lag", "correction"), [(0, "vtrace"), (1, "vtrace"), (2, "decoupled"), (4, "decoupled")])
+@pytest.mark.parametrize("name", ["ippo", "mappo", "happo"])
+def test_data_that_is_more_than_a_round_old_is_corrected_by_decoupled_ppo(name, lag, correction):
+    settings = (f"algorithm.name={name}", f"pipeline.lag={lag}")
+    assert load(None, settings).algorithm.correction == correction
+    for named in ("vtrace", "none"):
+        assert load(None, (*settings, f"algorithm.correction={named}")).algorithm.correction == named
+
+
+def test_a_stored_run_with_a_lag_keeps_its_correction():
+    stored = msgspec.to_builtins(load(None, ("pipeline.lag=2", "algorithm.correction=vtrace")))
+    assert convert(stored, "config.toml").algorithm.correction == "vtrace"
+
+
+def test_an_algorithm_without_a_correction_is_given_none():
+    assert not hasattr(load(None, ("algorithm.name=qmix", "pipeline.lag=2")).algorithm, "correction")
