@@ -62,7 +62,7 @@ class LambdaInvoker:
         self._reports: SimpleQueue[Report] = SimpleQueue()
         self._idle = Semaphore(0)
         self._threads = 0
-        self._closed = Event()
+        self._withdrawn, self._closed = Event(), Event()
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """Starts the attempt or queues it in FIFO order; `body` is JSON.
@@ -86,12 +86,17 @@ class LambdaInvoker:
         except Empty:
             return reports
 
+    def withdraw(self) -> None:
+        """Report queued and throttled calls as withdrawn, because the run is to stop; those in progress go on."""
+        self._withdrawn.set()
+
     def close(self) -> None:
         """Drops queued and running calls and returns at once; idempotent.
 
         Lambda cannot stop a running function: it runs to its end or its time-out, is billed, and may still store
         objects, which is harmless because keys are written once.
         """
+        self._withdrawn.set()
         self._closed.set()
         for _ in range(self._threads):
             self._calls.put(None)
@@ -111,14 +116,18 @@ class LambdaInvoker:
         try:
             return retry(
                 lambda: self._ask(call),
-                lambda error: turned_away(error) and not self._closed.is_set(),
+                lambda error: turned_away(error) and not self._withdrawn.is_set(),
                 until(time.monotonic() + max(call.timeout_s, self._patience_s)),
-                self._closed.wait,
+                self._withdrawn.wait,
             )
         except (ClientError, BotoCoreError) as error:
+            if turned_away(error) and self._withdrawn.is_set():
+                return _report(call, InvocationResult("withdrawn"))
             return _report_without_answer(call, error)
 
     def _ask(self, call: _Call) -> Report:
+        if self._withdrawn.is_set():
+            return _report(call, InvocationResult("withdrawn"))
         began = time.monotonic()
         reply = invoke(self._client, call.name, call.body, LogType="Tail")
         payload = reply["Payload"].read()

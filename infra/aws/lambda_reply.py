@@ -45,7 +45,7 @@ _REPORTED_ERROR = b'{"errorType"'
 class InvocationResult:
     """How an invocation ended; fields as in `functions.messages.report.Report`."""
 
-    outcome: Literal["answered", "timeout", "crash", "throttled"]
+    outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
     body: bytes = b""
     detail: str = ""
 

@@ -207,7 +207,7 @@ class Lane:
         self._add(pending)
 
     def withdraw(self) -> None:
-        """Reports those that wait, which never begin."""
+        """Reports as withdrawn the tasks that no worker has begun."""
         self.reports += [pending.report("withdrawn") for pending in self._pending.values()]
         self.waiting = Waiting(self._pool.capacity)
         self._pending.clear()

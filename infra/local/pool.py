@@ -44,9 +44,6 @@ class Pool(TaskPool):
         """Lines for the user about the workers since the last call; of processes of this machine there are none."""
         return []
 
-    def withdraw(self) -> None:
-        """The runs are to stop: reports tasks that nobody can begin; a process of this machine begins any."""
-
     def has_room(self) -> bool:
         """Whether another lane finds a worker that it may share."""
         return True

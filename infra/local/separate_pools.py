@@ -65,11 +65,6 @@ class SeparatePools:
         """Every lane has one process, however many there are."""
         return 1
 
-    def withdraw(self) -> None:
-        """See `Pool`."""
-        for lane in self._open:
-            lane.own.withdraw()
-
     def has_room(self) -> bool:
         """See `Pool`."""
         return True

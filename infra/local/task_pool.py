@@ -228,7 +228,7 @@ class TaskPool:
         working = [worker.task for worker in self._workers if worker.task is not None]
         if any(pending.alone for pending in working):
             return True
-        self._alone = [pending for pending in self._alone if self._lanes.get(pending.lane.name) is pending.lane]
+        self._alone = [pending for pending in self._alone if pending in pending.lane.pending_tasks()]
         if self._alone and not working:
             pending = self._alone.pop(0)
             task, serves = pending.task, (pending.lane.name, pending.task.group)

@@ -83,13 +83,6 @@ class DialInPool(Pool):
         lines, self._news = self._news, []
         return lines
 
-    def withdraw(self) -> None:
-        """Tasks that wait for a worker are none in flight while nobody is connected."""
-        if not self.connected:
-            self._alone.clear()
-            for lane in self.lanes:
-                lane.withdraw()
-
     def limit_cores(self) -> None:
         """Resources have this machine's cores, and tasks have none of them."""
 

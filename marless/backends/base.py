@@ -56,8 +56,6 @@ class Connection:
     # How many workers there are at present, where they come and go, and lines about them since the last call.
     width: Callable[[], int] | None = None
     news: Callable[[], list[str]] = list
-    # The run is to stop: reports tasks that wait for workers while there is none.
-    withdraw: Callable[[], None] = lambda: None
     # Whether processors that round otherwise than this one may serve the run.
     any_processor: bool = False
     # Returns once storage has ended what it does beside the run.
@@ -77,6 +75,12 @@ class Connection:
         if prewarm is not None:
             for name in (function,) if function else PLACED:
                 prewarm(name)
+
+    def withdraw(self) -> None:
+        """Report the attempts as withdrawn that no worker has begun, because the run is to stop."""
+        withdraw: Callable[[], None] | None = getattr(self.invoker, "withdraw", None)
+        if withdraw is not None:
+            withdraw()
 
     def close(self) -> None:
         """Ends the functions, or forgets them, lets storage settle, then closes the ledger."""

@@ -2,6 +2,7 @@
 all of a run. Slow, and a task that hangs or crashes takes the run with it; bytes are those of the back-end `local`."""
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -30,7 +31,7 @@ _PROCESS = RLock()
 
 
 class InlineInvoker:
-    """Runs a function at the moment it is invoked, with one numerical thread, as workers have it.
+    """Runs one function in each call of `wait`, with one numerical thread, as workers have it.
 
     Runs in several threads take turns, task by task. Time-outs are not enforced. What a function raises beyond its own
     promises ends the run with its traceback.
@@ -39,15 +40,17 @@ class InlineInvoker:
     def __init__(self, blobs: ClaimedBlobs) -> None:
         self._blobs = blobs
         self._host: Host | None = None
-        self._reports: list[Report] = []
+        # Function, id, number of the attempt, request.
+        self._queue: deque[tuple[str, str, int, bytes]] = deque()
+        self._withdrawn: list[Report] = []
         self._threads: ThreadpoolController | None = None
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """See `Invoker`."""
-        with _PROCESS:
-            self._reports.append(self._run(function, id, attempt, body))
+        self._queue.append((function, id, attempt, body))
 
-    def _run(self, function: str, id: str, attempt: int, body: bytes) -> Report:
+    def run(self, function: str, id: str, attempt: int, body: bytes) -> Report:
+        """The report of a function that runs now."""
         began = time.perf_counter()
         handle = import_module(FUNCTION_MODULES[function]).handle
         import_end = time.perf_counter()
@@ -82,13 +85,22 @@ class InlineInvoker:
         return RESOURCES.hosted(self._host)
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """See `Invoker`."""
-        reports, self._reports = self._reports, []
-        return reports
+        """Runs the attempt that was asked for first, and returns its report; those of withdrawn ones come before."""
+        if self._withdrawn or not self._queue:
+            reports, self._withdrawn = self._withdrawn, []
+            return reports
+        with _PROCESS:
+            return [self.run(*self._queue.popleft())]
+
+    def withdraw(self) -> None:
+        """See `Connection.withdraw`."""
+        for function, id, attempt, _ in self._queue:
+            self._withdrawn.append(Report(id=id, attempt=attempt, function=function, outcome="withdrawn"))
+        self._queue.clear()
 
     def close(self) -> None:
         """See `Invoker`."""
-        self._reports.clear()
+        self._queue.clear()
 
 
 class InlineBackend(LocalBackend):

@@ -75,7 +75,7 @@ class ListeningBackend(LocalBackend):
 
         run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
         connection = _connection(folder, run, max(1, run.connected), read_only)
-        return replace(connection, width=lambda: max(1, run.connected), news=run.own.news, withdraw=run.own.withdraw)
+        return replace(connection, width=lambda: max(1, run.connected), news=run.own.news)
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:

@@ -63,7 +63,8 @@ class SideBySide:
                     self._view.tell(line)
                 self._view.look(self._campaign)
                 if self._stopping.received:
-                    self._pool.withdraw()
+                    for work in self._at_work.values():
+                        work.lane.withdraw()
                 if not any(work.ready for work in self._at_work.values()):
                     self._pool.wait(_PATIENCE_S)
             self._close(self._being_logged.values(), run_log.PATIENCE_S)

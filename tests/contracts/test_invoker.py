@@ -30,6 +30,14 @@ def test_more_tasks_than_can_run_at_once_are_each_reported_once(invoker):
     assert {id: said(report) for id, report in reports.items()} == {f"{n}": n for n in range(20)}
 
 
+def test_a_stop_withdraws_the_tasks_that_no_worker_has_begun(invoker):
+    for number in range(10):
+        begin(invoker, f"{number}", "sleep", 0.5)
+    invoker.withdraw()
+    outcomes = [report.outcome for report in collect(invoker, 10).values()]
+    assert outcomes.count("answered") <= 2 and outcomes.count("answered") + outcomes.count("withdrawn") == 10
+
+
 @pytest.mark.slow
 def test_bodies_of_megabytes_pass_both_ways_at_once(invoker):
     text = os.urandom(3_000_000).hex()

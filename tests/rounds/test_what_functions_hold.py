@@ -37,13 +37,14 @@ class Measured(InlineInvoker):
         self.peaks = {}
         self._before = tracemalloc.get_traced_memory()[0]
 
-    def invoke(self, function, id, *arguments):
+    def run(self, function, id, *arguments):
         tracemalloc.reset_peak()
-        super().invoke(function, id, *arguments)
+        report = super().run(function, id, *arguments)
         # An actor that describes the task plays no rollout.
         if not id.endswith("/describe"):
             peak = tracemalloc.get_traced_memory()[1] - self._before
             self.peaks[function] = max(peak, self.peaks.get(function, 0))
+        return report
 
 
 def measured(folder, settings):

@@ -98,8 +98,10 @@ def train(
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()
-        while not leave(driver.state) and driver.step(asking()):
-            pass
+        is_asking = True
+        while not leave(driver.state) and driver.step(is_asking := is_asking and asking()):
+            if not is_asking:
+                backend.withdraw()
         state = driver.state
         dollars = budget.dollars(plan, state.meter)
         return Trained(state, read(metrics), _weights(state, backend.storage), dollars)
