@@ -40,6 +40,15 @@ def object_key(output: str, kind: str) -> str:
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 
+def is_made_by(task: str, kind: str, key: str) -> bool:
+    """Whether the task with this id can have made an object of that kind under this key; a task of whole rounds adds
+    how many they are."""
+    output = f"rounds/{task.partition('/')[2]}"
+    rounds = key.removeprefix(output).removesuffix(object_key("", kind)).removeprefix("-")
+    names = (output, f"{output}-{rounds}") if rounds.isdecimal() else (output,)
+    return kind.isidentifier() and key in (object_key(name, kind) for name in names)
+
+
 def answer_key(question: str) -> str:
     """The key of a resource's answer to a question, which is given by its hash."""
     return f"{ANSWERS}{question}"

@@ -55,14 +55,23 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
     done, kind = header.done, last_object(request)
     if done is None or kind is None:
         raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
-    if not isinstance(done.reply, _REPLIES[type(request)]):
-        raise CorruptObject(f"{last.key} holds the answer to another kind of task")
-    if isinstance(done.reply, EvaluateReply) and len(done.reply.returns) != getattr(request, "episodes", 0):
-        raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
-    objects = {**done.objects, kind: last}
-    if any(ref.key != keys.object_key(request.address.output, name) for name, ref in objects.items()):
-        raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
+    if problem := unlike(request, done.reply, objects := {**done.objects, kind: last}):
+        raise CorruptObject(f"the answer in {last.key} {problem}")
     return Done(id=request.address.id, attempt=request.attempt, objects=objects, reply=done.reply, usage=usage)
+
+
+def unlike(request: Request, reply: Reply, objects: Mapping[str, Ref]) -> str:
+    """How an answer differs from all that the request can have, such as ``names ...``; '' where it does not."""
+    if not isinstance(reply, _REPLIES[type(request)]):
+        return "is that to another kind of task"
+    if isinstance(reply, EvaluateReply) and len(reply.returns) != getattr(request, "episodes", 0):
+        return "does not hold a return of each episode that was asked for"
+    kinds = {*request.writes(), *([REPLY] if request.report_to else [])}
+    if any(ref.key != keys.object_key(request.address.output, kind) for kind, ref in objects.items()):
+        return "names an object that its task did not make"
+    # Policies are stored where a stage trains them.
+    optional = {REPLY, "policies"} if isinstance(request, LearnTask) else {REPLY}
+    return "" if kinds - optional <= objects.keys() <= kinds else "does not name the objects that its task makes"
 
 
 def require_task(request: Request, header: TaskHeader, key: str) -> None:

@@ -10,6 +10,7 @@ from coordinator.action_tally import AskedActions
 from coordinator.core.round_graph import Attempt
 from coordinator.core.state import Status
 from coordinator.pricing.bill import Meter
+from functions import keys
 from functions.encoding import JsonDecoder, Undecodable
 from functions.messages.exchange import Answer, Done
 from functions.messages.report import Report
@@ -42,9 +43,13 @@ def decode_answer(report: Report) -> tuple[Report, Answer | None]:
     if report.outcome != "answered":
         return report, None
     try:
-        return report, _ANSWERS.decode(report.body, "its answer")
+        answer = _ANSWERS.decode(report.body, "its answer")
     except Undecodable as error:
         return replace(report, outcome="crash", detail=str(error)), None
+    objects = answer.objects if isinstance(answer, Done) else {}
+    if not all(keys.is_made_by(report.id, kind, ref.key) for kind, ref in objects.items()):
+        return replace(report, outcome="crash", detail="its answer names an object that its task did not make"), None
+    return report, answer
 
 
 def actions_of(attempt: Ended, resources: Collection[str]) -> AskedActions:

@@ -170,7 +170,7 @@ class Lane:
         `timeout_s` counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
         time-out. Raises `KeyError` for a function without a module.
         """
-        request = _request(body)
+        request = request_of(body)
         rollouts = len(request.sampling.rollouts) if isinstance(request, SampleTask) else 0
         task = self._task(function, id, request, rollouts)
         reads = request.reads_from_storage() if request else ()
@@ -292,7 +292,7 @@ def _mean(before: float | None, newest: float) -> float:
     return newest if before is None else before + _NEWEST * (newest - before)
 
 
-def _request(body: bytes) -> Request | None:
+def request_of(body: bytes) -> Request | None:
     """None for one that cannot be read."""
     try:
         return _REQUESTS.decode(body)

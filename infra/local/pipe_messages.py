@@ -1,24 +1,33 @@
 """Frames: the messages between the pool and its worker processes over pipes, which connections may lengthen.
 
-A frame is two lengths, a typed header in MessagePack and opaque bytes.
+A frame is two lengths, a typed header in MessagePack and opaque bytes. The header has a checksum of both, because
+networks and memory of other machines may change a bit.
 """
 
 import os
 import struct
+import zlib
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from functions.encoding import Undecodable, to_message_pack
+from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 
 _LENGTHS = struct.Struct("<IQ")
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
 # A body of more bytes than this is put together as it arrives: what announces it need not send it.
 _MOST_PLACED = 1 << 26
-# A message is held in memory.
-_MOST_BYTES = 1 << 32
+# A header is short, and a message is held in memory.
+_MOST_HEADER, _MOST_BYTES = 1 << 20, 1 << 30
+MOST_OBJECT = _MOST_BYTES - _MOST_HEADER
+"""Bytes of an object that a frame can hold."""
+
+
+class Damaged(Undecodable):
+    """A frame is not as it was sent, or holds what its sender cannot have said; the message goes on from its name."""
 
 
 # A task may write a frame of its own into the pipe: what no worker can have measured is refused.
@@ -26,7 +35,13 @@ Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Megabytes = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
-class Call(msgspec.Struct, frozen=True, tag="call"):
+class _Message(msgspec.Struct, frozen=True, kw_only=True):
+    """`checksum`: of the header without it, and of the frame's bytes."""
+
+    checksum: int = 0
+
+
+class Call(_Message, frozen=True, tag="call"):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
     those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`. A task
     that stores `ahead` does not wait until the pool has stored its objects."""
@@ -39,13 +54,13 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     ahead: bool = False
 
 
-class Offer(msgspec.Struct, frozen=True, tag="offer"):
+class Offer(_Message, frozen=True, tag="offer"):
     """To a worker that does not reach the run's storage: its next task reads the object, the frame's bytes."""
 
     key: str
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
+class Ready(_Message, frozen=True, tag="ready"):
     """From the worker: the import of `module` took `init_ms`; a task that waited for it starts now."""
 
     module: str
@@ -53,7 +68,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     token: int = 0
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
+class Ended(_Message, frozen=True, tag="ended"):
     """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
 
     `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present. `foreign`: the
@@ -70,7 +85,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     token: int = 0
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask"):
+class Ask(_Message, frozen=True, tag="ask"):
     """From the worker: its task asks `resource` the question in the frame's bytes, and waits for the answer.
 
     `number`: larger than those of all questions that the worker has asked before. `key`: where the answer is kept; ''
@@ -83,13 +98,13 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
     token: int = 0
 
 
-class Restart(msgspec.Struct, frozen=True, tag="restart"):
+class Restart(_Message, frozen=True, tag="restart"):
     """From the worker of a resource: its action has only waited so far, for another process at the same question."""
 
     token: int = 0
 
 
-class Told(msgspec.Struct, frozen=True, tag="told"):
+class Told(_Message, frozen=True, tag="told"):
     """To the worker: its question `number` has come to the encoded `functions.resources.port.Outcome` in the frame's
     bytes. The `token` is that of the task that asked."""
 
@@ -97,7 +112,7 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
     token: int
 
 
-class Get(msgspec.Struct, frozen=True, tag="get"):
+class Get(_Message, frozen=True, tag="get"):
     """From a worker that does not reach the run's storage: its task wants the object, which has `size` bytes if that is
     given. `number` is as in `Ask`."""
 
@@ -107,7 +122,7 @@ class Get(msgspec.Struct, frozen=True, tag="get"):
     token: int = 0
 
 
-class Put(msgspec.Struct, frozen=True, tag="put"):
+class Put(_Message, frozen=True, tag="put"):
     """From such a worker: its task stores the frame's bytes, and waits for an answer unless it stores `ahead`."""
 
     key: str
@@ -116,7 +131,7 @@ class Put(msgspec.Struct, frozen=True, tag="put"):
     ahead: bool = False
 
 
-class Stored(msgspec.Struct, frozen=True, tag="stored"):
+class Stored(_Message, frozen=True, tag="stored"):
     """To such a worker: the object that its task wants is the frame's bytes, or was stored; else storage has raised the
     `error` of this name, with the `detail`."""
 
@@ -129,10 +144,28 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
 Message = Call | Offer | Told | Stored | Ready | Ended | Ask | Restart | Get | Put
 
 
+_M = TypeVar("_M", bound=_Message)
+
+
 def frame(header: Message, body: bytes = b"") -> bytes:
     """The bytes to write."""
-    header_bytes = to_message_pack(header)
+    header_bytes = to_message_pack(replace(header, checksum=_checksum(header, body)))
     return b"".join((_LENGTHS.pack(len(header_bytes), len(body)), header_bytes, body))
+
+
+def checked_header(decoder: MessagePackDecoder[_M], header: bytes, body: bytes) -> _M:
+    """The header of a frame; raises `Damaged`."""
+    try:
+        decoded = decoder.decode(header)
+    except Undecodable as error:
+        raise Damaged("sent a message that cannot be read") from error
+    if decoded.checksum != _checksum(decoded, body):
+        raise Damaged("sent a message that has changed on its way")
+    return decoded
+
+
+def _checksum(header: _Message, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(to_message_pack(replace(header, checksum=0))))
 
 
 class Inbox:
@@ -170,7 +203,7 @@ class Inbox:
         buffer = self._buffer
         while len(buffer) >= _LENGTHS.size:
             header, body = _LENGTHS.unpack_from(buffer)
-            if header + body > _MOST_BYTES:
+            if header > _MOST_HEADER or header + body > _MOST_BYTES:
                 raise Undecodable(f"a frame of {header + body:,} bytes is longer than any message")
             middle = _LENGTHS.size + header
             end = middle + body

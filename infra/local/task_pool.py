@@ -11,7 +11,7 @@ from functions.system_errors import explain
 from infra.local.core_account import CoreAccount, soon
 from infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
-from infra.local.pipe_messages import Ask, Call, Ended, Get, Put, Ready, Restart, frame
+from infra.local.pipe_messages import Ask, Call, Damaged, Ended, Get, Put, Ready, Restart, checked_header, frame
 from infra.local.processes.process_starters import Starter, local_starter, worker_environment
 from infra.local.worker_processes import Worker, Workers
 
@@ -325,7 +325,7 @@ class TaskPool:
         try:
             while worker.inbox.fill():
                 for header, body in worker.inbox.frames():
-                    self._hear(worker, _decoder.decode(header), body)
+                    self._hear(worker, checked_header(_decoder, header, body), body)
                     if worker not in self._workers:  # it was full, or spoilt
                         self.dispatch()
                         return
@@ -333,8 +333,10 @@ class TaskPool:
                     worker.clock.extend(_TRANSFER_S)
         except BlockingIOError:
             self.dispatch()
-        except Undecodable:  # a task wrote into the pipe, so no later frame is reliable
-            self._bury(worker, "crash", reason="it wrote into the pipe of its worker's answers")
+        except Undecodable as error:  # no later frame is reliable
+            is_machine = isinstance(error, Damaged) and worker.place != ""
+            reason = f"{worker.place} {error}" if is_machine else "it wrote into the pipe of its worker's answers"
+            self._bury(worker, "crash", is_machine, reason)
         else:
             self._bury(worker, "crash", ended_by_itself=worker.has_exited())
 
@@ -343,6 +345,8 @@ class TaskPool:
         if message.token != worker.token:
             raise Undecodable("a task wrote this")
         if isinstance(message, Ready):
+            if message.module not in self.modules.values():
+                raise Undecodable("nobody asked for this module")
             self._start_s = message.init_ms / 1000
             worker.ready(message, pending.task.module if pending else None)
         elif isinstance(message, Ask):
@@ -420,14 +424,14 @@ class TaskPool:
     def _bury(
         self, worker: Worker, outcome: Literal["timeout", "crash"], ended_by_itself: bool = False, reason: str = ""
     ) -> None:
-        """`ended_by_itself`: nobody here has ended it; `reason`: why it is ended here."""
+        """`ended_by_itself`: this pool did not end it, or its machine is at fault. `reason`: why the pool ends it."""
         duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
         unbilled = self._unbilled(worker)
         if (pending := worker.task) is not None:
             # The lane pays for the start of the worker's successor.
             self._release(worker, pending, worker.processor.mean(), self._start_s)
         end = self._workers.remove(worker)
-        if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, end)):
+        if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, reason or end)):
             why = f"no answer within {worker.clock.allowed_s:g} s" if outcome == "timeout" else reason or end
             detail = f"{why}; {worker.log.last_words()}"
             report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail, **unbilled)

@@ -30,7 +30,7 @@ from infra.local.pipe_messages import Call, Ended, Inbox, Offer, Ready, frame
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
 from infra.local.processes.remote_objects import RemoteObjects
-from infra.local.resources.upcalls import Answer, Upcalls
+from infra.local.resources.upcalls import Answer, Upcalls, heard
 
 Handler = Callable[[bytes, Blobs], bytes]
 
@@ -97,7 +97,7 @@ class Worker:
         decoder = MessagePackDecoder[Call | Offer | Answer](Call | Offer | Answer)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
-                match decoder.decode(header):  # a task may end before what it asked
+                match heard(decoder, header, body):  # a task may end before what it asked
                     case Offer(key):
                         self._offers[key] = body
                     case Call() as call:

@@ -15,6 +15,9 @@ PRINTED: Final = 2
 EXIT: Final = 3
 """To the driver, the last: how the worker has ended."""
 
+BEAT: Final = 4
+"""To both, without bytes: the sender is alive."""
+
 LARGEST = 1 << 20
 """Bytes of a chunk."""
 _HEAD = struct.Struct("<BI")
@@ -47,6 +50,6 @@ def exit_code(body: bytes) -> int | None:
 async def read_chunk(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     """The next chunk; raises `EOFError` at the end, and `Undecodable` for what none can be."""
     kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-    if kind not in (DATA, PRINTED, EXIT) or size > LARGEST:
+    if kind not in (DATA, PRINTED, EXIT, BEAT) or size > LARGEST:
         raise Undecodable(f"a chunk of kind {kind} and {size:,} bytes is none of ours")
     return kind, await reader.readexactly(size)

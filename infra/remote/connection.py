@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from functions.encoding import Undecodable
-from infra.remote.chunks import DATA, EXIT, chunk, exit_code, read_chunk
+from infra.remote.chunks import DATA, EXIT, chunk, exit_code
 from infra.remote.descriptors import read_some, write_all
 from infra.remote.handshake import Introduction, Stream
+from infra.remote.pulse import Pulse
 
 
 class Ends(NamedTuple):
@@ -21,13 +22,13 @@ class Ends(NamedTuple):
 
 class WorkerConnection:
     """Lies idle until a pool `begins` to use it; then what the pool writes goes to the worker, and what the worker
-    says to the pool, until one of them ends it.
+    says to the pool, until one of them ends it, or the worker's machine is silent.
 
     Its loop's thread does that; `begin` is called there.
     """
 
-    def __init__(self, stream: Stream, introduction: Introduction) -> None:
-        self._stream, self.introduction = stream, introduction
+    def __init__(self, stream: Stream, introduction: Introduction, pulse: Pulse) -> None:
+        self._stream, self.introduction, self.pulse = stream, introduction, pulse
         self._ends: asyncio.Future[Ends] = asyncio.get_running_loop().create_future()
         self.closed = False
         """Whether nothing can be asked any more; set before the pool's pipes are closed, as is `exit_code`."""
@@ -42,7 +43,7 @@ class WorkerConnection:
 
     async def serve(self) -> None:
         """Returns when it has ended; raises `Undecodable` for what no worker says."""
-        parts = [asyncio.ensure_future(part) for part in (self._send(), self._receive())]
+        parts = [asyncio.ensure_future(part) for part in (self._send(), self._receive(), self.pulse.beat())]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -65,7 +66,7 @@ class WorkerConnection:
 
     async def _receive(self) -> None:
         while True:
-            kind, body = await read_chunk(self._stream.reader)
+            kind, body = await self.pulse.read()
             if not self._ends.done():
                 raise Undecodable("it spoke before it was asked")
             if kind == EXIT:

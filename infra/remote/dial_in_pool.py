@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Literal
+from weakref import WeakKeyDictionary
 
 from functions.encoding import Undecodable
 from functions.errors import CorruptObject, NoSuchObject, StorageFault
@@ -21,9 +23,11 @@ from infra.local.pool import Pool
 from infra.local.processes.remote_objects import answer_with, is_stored
 from infra.local.separate_pools import SeparatePools
 from infra.local.single_run_pool import OwnPool, logs_beside
-from infra.local.worker_handle import connection_lost
 from infra.local.worker_processes import Worker
+from infra.remote.census import note
+from infra.remote.delivery import Delivery
 from infra.remote.listener import DialInStarter, Listener
+from infra.remote.pulse import BEAT_S, SILENT_BEATS
 
 # Workers of many machines may be on their way: so long it is no news that none is there.
 _LONELY_S = 2.0
@@ -35,6 +39,8 @@ _OBJECT_S = 10.0
 _OFFERED = 4 << 20
 # Seconds that a byte takes on its way to a worker: 1 Gbit/s, which is also about what the driver's thread serves.
 _LOAD_S_PER_BYTE = 1e-8
+# So long it takes until an agent that is late with a beat is lost.
+_DOUBT_S = BEAT_S * SILENT_BEATS
 # A task whose machine was lost so often is taken for the cause.
 _LOST = 3
 
@@ -58,8 +64,9 @@ class DialInPool(Pool):
         starter = DialInStarter(listener, self._hosts)
         super().__init__(Capacity(1, inf, _LOAD_S_PER_BYTE), modules, logs, cores=CoreAccount(cores()), starter=starter)
         self.any_processor = listener.any_processor
-        self._news = list[str]()
+        self._news, self._noted = list[str](), Counter[str]()
         self._storages: dict[bytes, FileStorage] = {}
+        self._deliveries = WeakKeyDictionary[Worker, Delivery]()
         self._woken, self._wake = os.pipe()
         for descriptor in (self._woken, self._wake):
             os.set_blocking(descriptor, False)
@@ -104,6 +111,7 @@ class DialInPool(Pool):
         if not self.closed:
             self._listener.forget(self._wake)
             super().close()
+            note(self.logs, Counter())
             os.close(self._woken)
             os.close(self._wake)
 
@@ -124,6 +132,7 @@ class DialInPool(Pool):
             with suppress(CorruptObject, NoSuchObject, StorageFault):  # the task hears of it when it asks
                 offers.append(frame(Offer(ref.key), self._storage(pending.lane).get(ref.key, ref.size)))
                 worker.remember({ref.sha256: ref.size})
+        self._deliveries[worker] = Delivery(self._storage(pending.lane), pending)
         return b"".join((*offers, frame(call, self._body(worker, pending))))
 
     def _storage(self, lane: Lane) -> FileStorage:
@@ -143,9 +152,11 @@ class DialInPool(Pool):
         return {name: agent.slots for name, agent in self._listener.agents().items()}
 
     def _free_slots(self) -> Mapping[str, int]:
-        """Of the agents that may begin a task."""
+        """Of the agents that may begin a task. Agents of last choice are among them only if no other agent is free."""
         at_work = Counter(worker.agent for worker in self._workers if worker.task is not None)
-        return {name: free for name, slots in self._agents().items() if (free := slots - at_work[name]) > 0}
+        free = {name: free for name, slots in self._agents().items() if (free := slots - at_work[name]) > 0}
+        agents = self._listener.agents()
+        return {name: count for name, count in free.items() if not agents[name].is_last_choice} or free
 
     def _hosts(self) -> list[str]:
         """The agents where a process may start, those first that have the fewest for each free slot."""
@@ -163,15 +174,26 @@ class DialInPool(Pool):
         pending = worker.task
         if pending is None:
             raise Undecodable("it has no task, and so no objects")
-        storage = self._storage(pending.lane)
+        delivery = self._deliveries[worker]
         worker.clock.extend(_OBJECT_S)
+        if isinstance(message, Put):
+            delivery.require_own(message.key)
         if isinstance(message, Put) and message.ahead:
-            pending.has_unstored |= not is_stored(storage, message, body)
+            pending.has_unstored |= not is_stored(delivery, message, body)
         else:
-            self._workers.send(worker, answer_with(storage, message, body))
+            self._workers.send(worker, answer_with(delivery, message, body))
 
     def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
-        if message.error or not (pending.has_unstored and pending.stores_ahead):
+        is_again = not message.error and pending.has_unstored and pending.stores_ahead
+        delivery = self._deliveries[worker]
+        if message.error or is_again:
+            delivery.drop()
+        else:
+            delivery.check(body)
+        del self._deliveries[worker]
+        if agent := self._listener.agents().get(worker.agent):
+            agent.is_last_choice = False
+        if not is_again:
             super()._end(worker, pending, message, body)
             return
         # It is done again, and waits for its objects: it alone knows what follows where one is there or cannot be.
@@ -188,6 +210,9 @@ class DialInPool(Pool):
             self._count()
             self.dispatch()
         self._news += self._listener.lines()
+        if (slots := self._listener.slots_by_host()) != self._noted and not self.closed:
+            self._noted = slots
+            note(self.logs, slots)
         self._tell_of_waiting()
 
     def _count(self) -> None:
@@ -212,9 +237,21 @@ class DialInPool(Pool):
             self._is_told = True
             self._news.append(f"no worker is connected to {self._listener.address}; the run waits for one")
 
+    def _bury(
+        self, worker: Worker, outcome: Literal["timeout", "crash"], ended_by_itself: bool = False, reason: str = ""
+    ) -> None:
+        if agent := self._listener.agents().get(worker.agent):
+            if outcome == "timeout" and agent.is_in_doubt():  # soon it is either lost, or heard again
+                worker.clock.extend(_DOUBT_S)
+                return
+            agent.is_last_choice |= outcome == "timeout" or reason != ""
+        if delivery := self._deliveries.pop(worker, None):
+            delivery.drop()
+        super()._bury(worker, outcome, ended_by_itself, reason)
+
     def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
-        """A machine that is lost is no fault of its task, unless task after task of that work loses one."""
-        if not worker.place or end != connection_lost(worker.place):
+        """A machine that is lost or at fault is no fault of its task, unless task after task of that work loses one."""
+        if not worker.place or end.startswith(("exit status", "killed by")):
             return super()._tries_again(worker, pending, end)
         # Nor does its lane pay for the start of another process, as it does for that of one which it has ended.
         self._shares.correct(pending.lane.name, -self._start_s * dominant_share(pending.task, self.capacity))

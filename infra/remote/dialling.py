@@ -12,10 +12,29 @@ from infra.remote.faults import DialInError
 from infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
 
 _BUFFER = 1 << 20
+# What else goes wrong with a name may pass, such as a server of names that is not there yet.
+_FINAL = (socket.EAI_NONAME, socket.EAI_FAMILY, socket.EAI_SERVICE, socket.EAI_SOCKTYPE, socket.EAI_BADFLAGS)
 
 
 class Away(Exception):
     """Nobody takes the worker for now; the message says why."""
+
+
+def refusal(address: Address, error: OSError) -> Away | DialInError:
+    """What the system's error at a connection to the address means."""
+    match error:
+        case socket.gaierror() if error.errno in _FINAL:
+            return DialInError(f"there is no host {address.host}: {explain(error, '')}")
+        case ssl.SSLCertVerificationError():
+            why = error.verify_message.strip().removesuffix(".")
+            return DialInError(f"no encrypted connection to {address}, whose certificate is refused: {why}")
+        case ssl.SSLError():
+            return DialInError(f"no encrypted connection to {address}: {error.reason or error}")
+        case socket.gaierror():
+            why = explain(error, "")
+        case _:
+            why = os.strerror(error.errno) if error.errno else "no answer"
+    return Away(f"no driver answers at {address} ({why}); dials until one does")
 
 
 class Dialler:
@@ -45,15 +64,10 @@ class Dialler:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 reader, writer = await asyncio.open_connection(host, self.address.port, ssl=self._tls, limit=_BUFFER)
-        except socket.gaierror as error:
-            raise DialInError(f"there is no host {host}: {explain(error, '')}") from None
-        except ssl.SSLError as error:
-            raise DialInError(f"no encrypted connection to {self.address}: {error.reason or error}") from None
         except (EOFError, ConnectionResetError, ConnectionAbortedError):
             raise self._hung_up() from None
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else "no answer"
-            raise Away(f"no driver answers at {self.address} ({why}); dials until one does") from None
+            raise refusal(self.address, error) from None
         watch_peer(writer.get_extra_info("socket"))
         writer.transport.set_write_buffer_limits(_BUFFER)
         return Stream(reader, writer)

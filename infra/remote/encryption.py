@@ -20,6 +20,14 @@ def of_driver(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
+def fault_of_peer(error: ssl.SSLError | None) -> str:
+    """Why the encryption of a worker's connection failed. The `error` is None if the worker left."""
+    words = ((error and error.reason) or "it has left").lower().replace("_", " ")
+    if error is None or "certificate" in words or "unknown ca" in words:
+        return f"it does not take this driver's certificate ({words.rpartition('alert ')[2]}); it says why itself"
+    return f"it does not encrypt as this driver does ({words})"
+
+
 def of_worker(authority: Path) -> ssl.SSLContext:
     """The worker trusts a driver whose certificate this authority has signed, for its host; raises `DialInError`."""
     try:

@@ -93,18 +93,23 @@ class Stream:
         """Raises `EOFError` at the end, `OSError`, and `Undecodable` for another message, or one that is too long."""
         (size,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
         if size > _MOST_BYTES:
-            raise Undecodable(f"its first words have {size:,} bytes")
+            raise Undecodable(f"its first words have more than {_MOST_BYTES:,} bytes")
         return MessagePackDecoder[_M](kind).decode(await self.reader.readexactly(size))
 
 
-async def admit(stream: Stream, token: bytes, badge: Badge, any_processor: bool) -> Introduction:
-    """The driver's part. Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`,
-    `Undecodable`."""
+async def greet(stream: Stream) -> Greeting:
+    """What a worker says first. Raises `EOFError`, `OSError`, `Undecodable`."""
     if await stream.reader.readexactly(len(_PROTOCOL)) != _PROTOCOL:
         raise Undecodable("it is no worker")
     greeting = await stream.receive(Greeting)
     if len(greeting.nonce) != _NONCE_BYTES:
         raise Undecodable("it is no worker of this version")
+    return greeting
+
+
+async def admit(stream: Stream, greeting: Greeting, token: bytes, badge: Badge, any_processor: bool) -> Introduction:
+    """The driver's part from there on. Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`,
+    `Undecodable`."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     nonces = greeting.nonce + nonce
     await stream.send(Challenge(nonce, _proof(token, _DRIVER, nonces)))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
@@ -13,21 +13,27 @@ from functions.encoding import Undecodable
 from functions.system_errors import explain
 from infra.local.processes.process_starters import Pipes
 from infra.remote.addresses import Address, listening_socket, watch_peer
+from infra.remote.census import Census
 from infra.remote.connection import Ends, RemoteChild, WorkerConnection
 from infra.remote.descriptors import widen
+from infra.remote.encryption import fault_of_peer
 from infra.remote.faults import DialInError
-from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit
+from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit, greet
+from infra.remote.pulse import BEAT_S, Pulse
+from infra.remote.strangers import Strangers
 
-# So many connections may be at their first words.
-_STRANGERS = 64
 _BUFFER = 1 << 20
+# So many different lines are said of what strangers do.
+_MOST_TOLD_ONCE = 50
 
 
 class Listener:
     """Takes in workers that hold the `token` and whose badge is that of the driver, and keeps them for pools.
 
     With `tls` connections are encrypted. With `any_processor` a worker's processor may be another one. A peer has
-    `patience_s` to say who it is. Raises `DialInError` when it cannot listen at the address. Its thread reads and
+    `patience_s` to say who it is; beats come each `beat_s`.
+
+    Raises `DialInError` when it cannot listen at the address. Its thread reads and
     writes connections; every public method may be called from any other thread.
     """
 
@@ -39,20 +45,21 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         any_processor: bool = False,
         patience_s: float = PATIENCE_S,
+        beat_s: float = BEAT_S,
     ) -> None:
         self._socket = listening_socket(address)
         self.address = Address(address.host, self._socket.getsockname()[1])
         self._token, self._badge, self._tls, self.any_processor = token, badge, tls, any_processor
-        self._patience_s = patience_s
+        self._patience_s, self._beat_s = patience_s, beat_s
         # By agent, and those without connections are left out; replaced as a whole, because other threads read it.
         self._agents: Mapping[str, Agent] = {}
         self._lines = deque[str]()
-        # What was said of strangers, each once: who scans ports fills no log.
-        self._refusals = set[str]()
+        self._told_once = set[str]()
+        self._census = Census()
         self._wakes: tuple[int, ...] = ()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
-        self._strangers = asyncio.Semaphore(_STRANGERS)
+        self._strangers = Strangers(patience_s)
         ready = Event()
         self._thread = Thread(target=lambda: asyncio.run(self._listen(ready)), name="listener", daemon=True)
         self._thread.start()
@@ -87,7 +94,14 @@ class Listener:
 
     def lines(self) -> list[str]:
         """What there is to tell since the last call."""
-        return [self._lines.popleft() for _ in range(len(self._lines))]
+        return [*self._census.news(self.slots_by_host()), *(self._lines.popleft() for _ in range(len(self._lines)))]
+
+    def slots_by_host(self) -> Counter[str]:
+        """How many tasks each machine serves at once."""
+        slots = Counter[str]()
+        for agent in self._agents.values():
+            slots[agent.host] += agent.slots
+        return slots
 
     def tell(self, line: str) -> None:
         """Adds a line of those who have the workers started to what there is to tell."""
@@ -114,30 +128,25 @@ class Listener:
 
     async def _accept(self, guests: "set[asyncio.Task[None]]") -> None:
         while True:
-            await self._strangers.acquire()  # others wait to be accepted
             try:
                 connection, peer = await self._loop.sock_accept(self._socket)
             except OSError as error:  # no descriptors are left
-                self._tell(f"cannot take in workers: {explain(error, '')}")
-                self._strangers.release()
+                self._tell_once(f"cannot take in workers: {explain(error, '')}")
                 await asyncio.sleep(1.0)
                 continue
-            guest = asyncio.create_task(self._receive(connection, str(peer[0])))
+            await self._strangers.make_room()
+            guest = asyncio.create_task(self._receive(connection, str(peer[0]).removeprefix("::ffff:")))
             guests.add(guest)
             guest.add_done_callback(guests.discard)
 
     async def _receive(self, connection: socket.socket, peer: str) -> None:
-        try:
-            admitted = await self._admitted(connection, peer)
-        finally:
-            self._strangers.release()
-        if admitted is None:
+        if (admitted := await self._admitted(connection, peer)) is None:
             return
         stream, introduction = admitted
-        worker = WorkerConnection(stream, introduction)
-        agent = self._agents.get(introduction.agent) or Agent(introduction.slots)
+        worker = WorkerConnection(stream, introduction, Pulse(stream, self._beat_s))
+        agent = self._agents.get(introduction.agent) or Agent(introduction.host, introduction.slots)
         self._agents = {**self._agents, introduction.agent: agent}
-        agent.connections += 1
+        agent.pulses = (*agent.pulses, worker.pulse)
         agent.idle.append(worker)
         self._wake()
         try:
@@ -147,8 +156,8 @@ class Listener:
         finally:
             with suppress(ValueError):  # a pool has it
                 agent.idle.remove(worker)
-            agent.connections -= 1
-            if not agent.connections:
+            agent.pulses = tuple(pulse for pulse in agent.pulses if pulse is not worker.pulse)
+            if not agent.pulses:
                 self._agents = {name: each for name, each in self._agents.items() if each is not agent}
             self._wake()
 
@@ -156,16 +165,22 @@ class Listener:
         """The first words; None for a peer that is no worker of this driver."""
         writer: asyncio.StreamWriter | None = None
         try:
-            async with asyncio.timeout(self._patience_s):
-                stream = await self._stream(connection)
-                writer = stream.writer
-                return stream, await admit(stream, self._token, self._badge, self.any_processor)
+            async with asyncio.timeout(None) as timeout:
+                with self._strangers.enter(peer, timeout) as stranger:
+                    stream = await self._stream(connection)
+                    writer = stream.writer
+                    greeting = await greet(stream)
+                    stranger.begins()
+                    return stream, await admit(stream, greeting, self._token, self._badge, self.any_processor)
         except TimeoutError:
-            self._refuse(peer, f"it did not say within {self._patience_s:g} s who it is")
+            self._refuse(peer, "it did not say in time who it is")
         except (DialInError, Undecodable) as error:
             self._refuse(peer, str(error))
+        except ssl.SSLError as error:
+            self._refuse(peer, fault_of_peer(error))
         except (EOFError, OSError):
-            self._refuse(peer, "it has left before it had said who it is")
+            left = "it has left before it had said who it is"
+            self._refuse(peer, left if writer or self._tls is None else fault_of_peer(None))
         if writer is None:
             connection.close()
         else:
@@ -181,9 +196,14 @@ class Listener:
         return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, self._loop))
 
     def _refuse(self, peer: str, reason: str) -> None:
-        if (line := f"refused a worker of {peer}: {reason}") not in self._refusals:
-            self._refusals.add(line)
-            self._tell(line)
+        self._tell_once(f"refused a worker of {peer}: {reason}")
+
+    def _tell_once(self, line: str) -> None:
+        """Who scans ports fills no log."""
+        if line not in self._told_once and len(self._told_once) < _MOST_TOLD_ONCE:
+            self._told_once.add(line)
+            is_last = len(self._told_once) == _MOST_TOLD_ONCE
+            self._tell(f"{line} (and says no more of this kind)" if is_last else line)
 
     def _tell(self, line: str) -> None:
         self._lines.append(line)
@@ -196,11 +216,19 @@ class Listener:
 
 
 class Agent:
-    """An agent with connections: how many `slots` it has, and which of its connections no pool uses."""
+    """An agent with connections: its machine, how many `slots` it has, and which of its connections no pool uses."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots, self.connections = slots, 0
+    def __init__(self, host: str, slots: int) -> None:
+        self.host, self.slots = host, slots
+        self.pulses: tuple[Pulse, ...] = ()
+        """Of all its connections; replaced as a whole, because other threads read it."""
         self.idle = deque[WorkerConnection]()
+        self.is_last_choice = False
+        """Whether its last task timed out or gave a wrong answer."""
+
+    def is_in_doubt(self) -> bool:
+        """Whether it is late with a beat."""
+        return any(pulse.is_in_doubt for pulse in self.pulses)
 
 
 class DialInStarter:

@@ -8,9 +8,11 @@ from typing import Self
 
 from functions.encoding import Undecodable
 from infra.local.processes.process_starters import Starter, start_with_pipes
-from infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk, read_chunk
+from infra.local.resources.upcalls import DAMAGED
+from infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk
 from infra.remote.descriptors import read_some, widen, write_all
 from infra.remote.handshake import Stream
+from infra.remote.pulse import Pulse
 
 # So long a process that has closed its pipes may take to end by itself.
 _ENDING_S, _LOOK_S = 0.1, 0.01
@@ -41,12 +43,11 @@ class ServedProcess:
         if not self._has_ended:
             self._process.child.end()
 
-    async def serve(self, stream: Stream, first: bytes) -> None:
+    async def serve(self, stream: Stream, pulse: Pulse, first: bytes) -> None:
         """Passes on what driver and process say, first these bytes to the process; returns when one of them has
         ended. The driver hears how the process has."""
         parts = [
-            asyncio.ensure_future(part)
-            for part in (self._hear(stream, first), self._speak(stream), self._print(stream))
+            asyncio.ensure_future(part) for part in (self._hear(pulse, first), self._speak(stream), self._print(stream))
         ]
         hearing, speaking, printing = parts
         try:
@@ -58,12 +59,12 @@ class ServedProcess:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
 
-    async def _hear(self, stream: Stream, data: bytes) -> None:
+    async def _hear(self, pulse: Pulse, data: bytes) -> None:
         """Ends with the connection alone: a process that hears no more may still have something to say."""
         with suppress(BrokenPipeError):
             await write_all(self._process.requests, data)
         while True:
-            kind, data = await read_chunk(stream.reader)
+            kind, data = await pulse.read()
             if kind != DATA:
                 raise Undecodable("a driver sends data alone")
             with suppress(BrokenPipeError):
@@ -91,5 +92,5 @@ class ServedProcess:
         with suppress(BlockingIOError):  # programs that it has started may still hold the pipe
             while data := os.read(self._log, LARGEST):
                 stream.writer.write(chunk(PRINTED, data))
-        stream.writer.write(exit_chunk(None if alive else code))
+        stream.writer.write(exit_chunk(None if alive or code == DAMAGED else code))
         await stream.writer.drain()

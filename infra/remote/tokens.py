@@ -1,6 +1,7 @@
 """The token that a driver and its workers share."""
 
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,9 @@ from functions.system_errors import explain
 from infra.remote.faults import DialInError
 
 VARIABLE = DIAL_IN_TOKEN
-_LEAST_BYTES = 16
+_LEAST_LETTERS, _LEAST_BITS = 16, 56
+# The bits of a word from a list of 8,192.
+_WORD, _WORD_BITS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}"), 13
 
 
 def token_file(environment: Mapping[str, str]) -> Path:
@@ -20,11 +23,22 @@ def token_file(environment: Mapping[str, str]) -> Path:
 
 
 def token_in(text: str, source: str) -> bytes:
-    """Raises `DialInError` for a text that can be guessed."""
-    token = text.strip().encode()
-    if len(token) < _LEAST_BYTES:
-        raise DialInError(f"the token in {source} has fewer than {_LEAST_BYTES} characters")
-    return token
+    """Raises `DialInError` for a text that can be guessed. A stranger who connects hears a proof, and may try words
+    against it without asking again."""
+    text = text.strip().removeprefix("\ufeff")  # as some editors begin a file
+    if len(text) < _LEAST_LETTERS:
+        raise DialInError(f"the token in {source} has fewer than {_LEAST_LETTERS} characters")
+    if _bits(text) < _LEAST_BITS:
+        raise DialInError(f"the token in {source} can be guessed; `marless train --listen` writes one that cannot")
+    return text.encode()
+
+
+def _bits(text: str) -> float:
+    """How many bits there are to guess at least, where letters that stand together are a word of a dictionary."""
+    rest = _WORD.sub("", text)
+    digits, letters = ([character for character in rest if kind(character)] for kind in (str.isdecimal, str.isalpha))
+    alone = sum(bits * min(len(some), 4 * len(set(some))) for bits, some in ((3.3, digits), (4.7, letters)))
+    return alone + _WORD_BITS * len(set(_WORD.findall(text)))
 
 
 def read_token(path: Path) -> bytes:

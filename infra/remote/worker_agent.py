@@ -16,9 +16,10 @@ from functions.encoding import Undecodable
 from functions.function_specs import FUNCTIONS
 from infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
 from infra.remote.addresses import Address
-from infra.remote.chunks import read_chunk
 from infra.remote.dialling import Away, Dialler
+from infra.remote.faults import DialInError
 from infra.remote.handshake import Badge, Introduction, Stream
+from infra.remote.pulse import BEAT_S, Pulse
 from infra.remote.served_process import ServedProcess
 
 MODULES: Mapping[str, str] = {spec.name: spec.module for spec in FUNCTIONS}
@@ -60,20 +61,22 @@ class WorkerAgent:
         patience_s: float = inf,
         tls: ssl.SSLContext | None = None,
         modules: Mapping[str, str] = MODULES,
+        beat_s: float = BEAT_S,
     ) -> None:
         introduction = Introduction(socket.gethostname(), secrets.token_hex(8), badge, slots)
         self._address, self._slots = address, slots
         self._dialler = Dialler(address, token, introduction, tls)
-        self._say, self._patience_s, self._modules = say, patience_s, modules
+        self._say, self._patience_s, self._modules, self._beat_s = say, patience_s, modules, beat_s
         self._starter: Forker | Spawner
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event
         self._is_stopped = False
-        self._connected, self._last_line = 0, ""
+        self._connected, self._last_line, self._has_served = 0, "", False
         self._away_since = time.monotonic()
 
-    def run(self) -> None:
-        """Returns when the driver has been away for too long, or after `stop`; raises `DialInError`."""
+    def run(self) -> bool:
+        """Returns when the driver has been away for too long, or after `stop`; False if no driver was ever there.
+        Raises `DialInError`."""
         with tempfile.TemporaryDirectory(prefix="marless-worker-") as folder:
             log = Path(folder) / "zygote.log"
             self._starter = local_starter(worker_environment(1), self._modules.values(), log)
@@ -82,6 +85,7 @@ class WorkerAgent:
                 asyncio.run(self._serve_all())
             finally:
                 self._starter.close()
+        return self._has_served or self._is_stopped
 
     def stop(self) -> None:
         """Ends `run` soon; may be called in a signal's handler."""
@@ -121,8 +125,10 @@ class WorkerAgent:
         while True:
             try:
                 stream = await self._dialler.dial()
-            except Away as error:
-                self._tell(str(error))
+            except (Away, DialInError) as error:
+                if isinstance(error, DialInError) and not self._has_served:
+                    raise
+                self._tell(str(error))  # it passes: the driver has taken this worker before
                 if not self._is_patient():
                     return
                 await asyncio.sleep(pause_s)
@@ -130,6 +136,7 @@ class WorkerAgent:
                 continue
             pause_s = _FIRST_PAUSE_S
             self._connected += 1
+            self._has_served = True
             self._tell(f"serves the driver at {self._address}")
             is_used = asyncio.Event()
             tasks.create_task(self._serve(stream, is_used))
@@ -140,18 +147,27 @@ class WorkerAgent:
 
     async def _serve(self, stream: Stream, is_used: asyncio.Event) -> None:
         """Returns when the process or the connection has ended, and the other one with it."""
+        pulse = Pulse(stream, self._beat_s)
+        parts = [asyncio.ensure_future(part) for part in (self._serve_process(stream, pulse, is_used), pulse.beat())]
         try:
-            _, body = await read_chunk(stream.reader)
-            is_used.set()
-            with ServedProcess(self._starter) as process:
-                await process.serve(stream, body)
-        except (EOFError, OSError, Undecodable):  # the driver has gone, or has no use for the process
-            return
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for part in parts:
+                part.cancel()
+            for result in await asyncio.gather(*parts, return_exceptions=True):
+                if isinstance(result, Exception):
+                    self._tell(f"lost a process: {result}")
             is_used.set()
             self._connected -= 1
             self._away_since = time.monotonic()
             stream.writer.close()
+
+    async def _serve_process(self, stream: Stream, pulse: Pulse, is_used: asyncio.Event) -> None:
+        with suppress(EOFError, OSError, Undecodable):  # the driver has gone, or has no use for the process
+            _, body = await pulse.read()
+            is_used.set()
+            with ServedProcess(self._starter) as process:
+                await process.serve(stream, pulse, body)
 
     def _tell(self, line: str) -> None:
         """Once, until there is other news."""

@@ -1,11 +1,15 @@
 """Workers of other machines dial in: who is taken, what a peer can do, and what becomes of tasks."""
 
 import asyncio
+import errno
 import http.server
+import os
+import socket
 import struct
 import threading
 import time
-from contextlib import closing, contextmanager
+import types
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,17 +20,22 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec.structs import replace
+from relay import Relay
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
 from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
-from infra.remote.addresses import Address, address_of
+from infra.remote.addresses import Address, address_of, listening_socket
+from infra.remote.census import noted
+from infra.remote.connection import Ends, RemoteChild, WorkerConnection
 from infra.remote.dial_in_pool import DialInPool, DialInRun, SeparateDialInPools
 from infra.remote.dialling import Away, Dialler
+from infra.remote.dialling import refusal as refusal_of
 from infra.remote.faults import DialInError
-from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction
+from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction, Stream, apply
 from infra.remote.listener import Listener
+from infra.remote.pulse import Pulse
 from infra.remote.worker_agent import WorkerAgent
 
 TOKEN, BADGE = b"0123456789abcdef", Badge("marless 1", "any")
@@ -41,10 +50,10 @@ def listening(**options):
 
 
 @contextmanager
-def serving(listener, slots=1, token=TOKEN, badge=BADGE):
-    """An agent in this process; the lines that it has said."""
-    lines = []
-    agent = WorkerAgent(listener.address, slots, token, badge, lines.append, modules=MODULES)
+def serving(listener, slots=1, token=TOKEN, badge=BADGE, port=None, beat_s=5.0):
+    """An agent in this process, which dials that port; the lines that it has said."""
+    lines, address = [], listener.address._replace(port=port or listener.address.port)
+    agent = WorkerAgent(address, slots, token, badge, lines.append, modules=MODULES, beat_s=beat_s)
     thread = threading.Thread(target=agent.run)
     thread.start()
     try:
@@ -191,21 +200,159 @@ def test_first_words_of_more_than_a_page_end_the_connection():
 
     with listening() as listener:
         assert asyncio.run(announce(listener))
-        told(listener, "4,097 bytes")
+        told(listener, "more than 4,096 bytes")
 
 
 def test_peers_that_take_their_time_are_hung_up_on_and_keep_no_worker_out_for_longer():
     async def dawdle(listener):
-        streams = [await connected(listener) for _ in range(70)]  # more than are listened to at once
+        streams = [await connected(listener) for _ in range(150)]  # more than there are places
         streams[0].writer.write(b"m")
         for stream in streams:
             assert await says_nothing_more(stream)
 
     with listening(patience_s=0.5) as listener:
         asyncio.run(dawdle(listener))
-        told(listener, "within 0.5 s")
+        told(listener, "in time")
         with serving(listener):
             idle(listener, 1)
+
+
+@pytest.mark.parametrize("greets", [False, True])
+def test_more_strangers_than_there_are_places_keep_no_worker_out(greets):
+    async def stand_about(listener, over):
+        streams = [await connected(listener) for _ in range(300)]
+        for stream in streams if greets else ():
+            with suppress(ConnectionError):  # another stranger has its place
+                stream.writer.write(b"marless dial-in 1\n")
+                await stream.send(Greeting(b"n" * 32))
+        while not over.is_set():
+            await asyncio.sleep(0.01)
+
+    over = threading.Event()
+    with listening() as listener:
+        crowd = threading.Thread(target=lambda: asyncio.run(stand_about(listener, over)))
+        crowd.start()
+        try:
+            with serving(listener):
+                idle(listener, 1)
+        finally:
+            over.set()
+            crowd.join()
+
+
+def test_what_is_said_of_strangers_has_an_end():
+    async def come(listener, program):
+        stream = await connected(listener)
+        with pytest.raises(DialInError):
+            await apply(stream, TOKEN, Introduction("somewhere", "agent", Badge(program, "any")))
+        stream.writer.close()
+
+    async def come_all(listener):
+        for number in range(70):
+            await come(listener, f"marless {number + 2}")
+
+    with listening() as listener:
+        asyncio.run(come_all(listener))
+        lines, until = listener.lines(), time.monotonic() + 10
+        while not any("no more of this kind" in line for line in lines):
+            assert time.monotonic() < until
+            lines += listener.lines()
+        assert len(lines + listener.lines()) == 50
+
+
+@pytest.mark.parametrize("ways", [{"up"}, {"down"}, {"up", "down"}])
+def test_a_machine_that_is_silent_behind_a_relay_is_lost_while_its_process_computes(ways, run):
+    with listening(beat_s=0.1) as listener:
+        relay = Relay(listener.address.port)
+        with serving(listener, port=relay.port, beat_s=0.1):
+            idle(listener, 1)
+            invoker = run(listener)
+            begin(invoker, "run/1/sample", "hold", timeout_s=1000.0)  # without the interpreter's lock for a minute
+            while not any(worker.task for worker in invoker.own.workers):
+                invoker.wait(0.01)
+            invoker.wait(1.0)
+            assert invoker.own.connected == 1  # the agent's beats come all the same
+            relay.frozen = ways
+            until = time.monotonic() + 20
+            while invoker.own.connected:
+                assert time.monotonic() < until and not invoker.wait(0.05)
+            [pending] = next(iter(invoker.own.lanes)).pending_tasks()
+            assert "was lost; its task is served elsewhere" in pending.remarks[0]
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_bit_that_changes_on_the_way_costs_its_task_no_attempt(way, run):
+    text = "x" * 300_000
+    with listening() as listener:
+        relay = Relay(listener.address.port)
+        relay.flips[way] = 100_000
+        with serving(listener, port=relay.port):
+            idle(listener, 1)
+            invoker = run(listener)
+            begin(invoker, "run/1/sample", "echo", text)
+            report = collect(invoker, 1)["run/1/sample"]
+        assert said(report) == text
+        assert "served elsewhere" in report.remarks[0] and not relay.flips
+
+
+def test_a_slot_that_is_refused_once_leaves_an_agent_that_serves(run):
+    with listening() as listener:
+        relay = Relay(listener.address.port)
+        with serving(listener, port=relay.port) as lines:
+            idle(listener, 1)
+            relay.flips["down"] = 40  # of the driver's proof, when the agent dials again
+            invoker = run(listener)
+            for number in range(2):
+                begin(invoker, f"run/{number}/sample", "exit", 3)
+                collect(invoker, 1)
+            begin(invoker, "run/2/sample", "echo", "said")
+            assert said(collect(invoker, 1)["run/2/sample"]) == "said"
+        assert any("cannot serve" in line or "no driver of marless" in line for line in lines)
+
+
+def test_machines_that_join_and_leave_are_named(run):
+    with listening() as listener:
+        invoker = run(listener)
+        with serving(listener, slots=2):
+            idle(listener, 2)
+            assert any("joined with 2 slots" in line for line in invoker.own.news() + listener.lines())
+            assert listener.slots_by_host().total() == 2
+            while not noted(invoker.own.logs):
+                invoker.wait(0.01)
+            assert noted(invoker.own.logs) == listener.slots_by_host()
+        invoker.close()
+        assert not noted(invoker.own.logs)
+
+
+def test_nothing_is_asked_of_a_connection_that_has_ended():
+    async def end_and_begin():
+        server_end, client_end = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=server_end)
+        stream = Stream(reader, writer)
+        connection = WorkerConnection(stream, Introduction("gone", "agent", BADGE), Pulse(stream))
+        child = RemoteChild(connection)
+        serving_it = asyncio.create_task(connection.serve())
+        await asyncio.sleep(0)
+        assert child.alive()
+        client_end.close()
+        await serving_it
+        assert not child.alive() and child.end() is None
+        pipes = [os.pipe() for _ in range(3)]
+        connection.begin(Ends(*(writing for _, writing in pipes)))
+        assert [os.read(reading, 1) for reading, _ in pipes] == [b""] * 3  # it has closed its ends
+        for reading, _ in pipes:
+            os.close(reading)
+
+    asyncio.run(end_and_begin())
+
+
+def test_a_connection_that_has_ended_is_not_taken_although_it_is_still_among_the_idle(run):
+    with listening() as listener, serving(listener):
+        idle(listener, 1)
+        [agent] = listener.agents().values()
+        ended = types.SimpleNamespace(closed=True)
+        agent.idle.appendleft(ended)
+        assert said(ask(run(listener), "echo", "said")) == "said"
 
 
 def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
@@ -282,7 +429,7 @@ def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
         assert news == [f"no worker is connected to {listener.address}; the run waits for one"]
         with serving(listener):
             assert said(collect(invoker, 1)["run/1/sample"]) == "said"
-        assert invoker.own.news() == ["a worker is connected; the run goes on"]
+        assert "a worker is connected; the run goes on" in invoker.own.news()
 
 
 def test_slots_are_those_that_are_connected(run):
@@ -382,7 +529,9 @@ def test_an_agent_that_encrypts_otherwise_than_its_driver_says_so(tmp_path):
     stranger = certificate(tmp_path / "other")[0]
     with listening(tls=encryption.of_driver(*paths)) as listener:
         assert "--tls-ca" in turned_away(listener)
-        assert "no encrypted connection" in refusal(listener, tls=encryption.of_worker(stranger))
+        line = refusal(listener, tls=encryption.of_worker(stranger))
+        assert "no encrypted connection" in line and "self-signed certificate" in line
+        assert "does not take this driver's certificate" in told(listener, "certificate")
     with listening() as listener:
         assert "does not encrypt" in turned_away(listener, tls=encryption.of_worker(paths[0]))
 
@@ -392,7 +541,9 @@ def test_an_address_in_use_is_one_line():
         Listener(listener.address, TOKEN, BADGE)
 
 
-@pytest.mark.parametrize("text", ["", "7777", "node", "node:", "node:70000", "node:1:2", "a b:1", "[::1:7777"])
+@pytest.mark.parametrize(
+    "text", ["", "7777", "node", "node:", "node:70000", "node:1:2", "a b:1", "[::1:7777", "a..b:1", f"{'n' * 70}:1"]
+)
 def test_a_text_that_is_no_address_is_one_line(text):
     with pytest.raises(DialInError, match="is not HOST:PORT"):
         address_of(text)
@@ -401,12 +552,48 @@ def test_a_text_that_is_no_address_is_one_line(text):
 def test_an_address_of_the_newer_protocol_is_read_and_written_in_brackets():
     assert address_of("[::1]:7777") == Address("::1", 7777)
     assert str(Address("::1", 7777)) == "[::1]:7777"
+    assert str(address_of("[fe80::1%eth0]:7777")) == "[fe80::1%eth0]:7777"
 
 
-def test_a_host_that_nobody_knows_is_one_line():
-    agent = WorkerAgent(Address("no-such-host.invalid", 7777), 1, TOKEN, BADGE, print, modules=MODULES)
-    with pytest.raises(DialInError, match=r"no host no-such-host\.invalid"):
-        agent.run()
+def test_a_port_beyond_the_last_is_named():
+    with pytest.raises(DialInError, match="the last port is 65535"):
+        address_of("0.0.0.0:80000")
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"), [("", {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("::1", {"::1"})]
+)
+def test_where_no_host_is_named_both_protocols_reach_the_driver(host, reached):
+    if not socket.has_dualstack_ipv6():
+        reached = reached - {"::1"} if "127.0.0.1" in reached else pytest.skip("no IPv6 here")
+    with closing(listening_socket(Address(host, 0))) as listener:
+        port = listener.getsockname()[1]
+        answered = set()
+        for target in ("127.0.0.1", "::1"):
+            with suppress(OSError), socket.create_connection((target, port), timeout=5):
+                answered.add(target)
+    assert answered == reached
+
+
+def test_a_name_with_addresses_of_both_protocols_means_the_older_one():
+    families = {entry[0] for entry in socket.getaddrinfo("localhost", 1)}
+    with closing(listening_socket(Address("localhost", 0))) as listener:
+        assert listener.family == (socket.AF_INET if socket.AF_INET in families else socket.AF_INET6)
+
+
+@pytest.mark.parametrize(
+    ("error", "final", "words"),
+    [
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), False, "Temporary failure"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), True, "there is no host node7"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), False, "refused"),
+        (TimeoutError(), False, "no answer"),
+    ],
+)
+def test_what_may_pass_ends_no_worker(error, final, words):
+    fault = refusal_of(Address("node7", 7777), error)
+    assert isinstance(fault, DialInError if final else Away)
+    assert words in str(fault)
 
 
 def test_a_web_server_is_no_driver():
@@ -443,7 +630,7 @@ def test_a_worker_whose_driver_stays_away_loses_its_patience():
     with listening() as listener:
         address = listener.address
     lines = []
-    WorkerAgent(address, 2, TOKEN, BADGE, lines.append, patience_s=0.3, modules=MODULES).run()
+    assert not WorkerAgent(address, 2, TOKEN, BADGE, lines.append, patience_s=0.3, modules=MODULES).run()
     assert len(lines) == 1
     assert "no driver answers" in lines[0]
 

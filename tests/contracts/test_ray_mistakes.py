@@ -155,7 +155,7 @@ def test_each_command_says_in_one_line_that_ray_is_not_installed_or_too_old_or_h
 )
 def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, line, ray, marless, shell):
     ray()
-    shell.export(MARLESS_TOKEN="0123456789abcdef")
+    shell.export(MARLESS_TOKEN="a token that both sides hold")
     said = marless(*argv, *options)
     assert said.code == USER_ERROR
     assert said.err[-1].startswith(f"marless: {line}")

@@ -158,7 +158,7 @@ def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
     ],
 )
 def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, line, shell):
-    shell.export(MARLESS_TOKEN="0123456789abcdef")
+    shell.export(MARLESS_TOKEN="a token that both sides hold")
     said = marless("train", *SMALL, "--run", "never", *argv)
     assert said.code == USER_ERROR
     assert line in said.err[-1]

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from functions.codec import verify
 from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.messages.message import Ref
 from functions.storage_port import Blobs
 from functions.system_errors import explain
 from infra.local.file_storage import FileStorage
-from infra.local.pipe_messages import Get, Put, Stored, frame
+from infra.local.pipe_messages import MOST_OBJECT, Get, Put, Stored, frame
 from infra.local.resources.upcalls import NoTask, Upcalls
 
 _ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObject, StorageFault, ValueError)}
@@ -31,6 +33,7 @@ class RemoteObjects:
 
     def put(self, key: str, body: bytes) -> None:
         """See `Blobs`."""
+        _refuse_too_large(key, len(body))
         if self._ahead:
             with _no_task(key):
                 self._upcalls.tell(lambda number, token: frame(Put(key, number, token, ahead=True), body))
@@ -43,8 +46,9 @@ class RemoteObjects:
         try:
             return copies.file(name, sha256, size)
         except NoSuchObject:
+            body = verify(Ref(key=key, sha256=sha256, size=size), self.get(key, size))
             with suppress(KeyTaken):  # by another process meanwhile
-                copies.put(name, self.get(key, size))
+                copies.put(name, body)
         return copies.file(name, sha256, size)
 
     def _exchange(self, key: str, question: Callable[[int, int], bytes]) -> bytes:
@@ -62,6 +66,12 @@ def _no_task(key: str) -> Iterator[None]:
         yield
     except NoTask as error:
         raise StorageFault(f"object {key!r}: {error}") from None
+
+
+def _refuse_too_large(key: str, size: int) -> None:
+    """Raises `StorageFault` for an object that no frame can hold."""
+    if size > MOST_OBJECT:
+        raise StorageFault(f"object {key!r} has {size:,} bytes; a connection takes {MOST_OBJECT:,}")
 
 
 def is_stored(storage: Blobs, message: Put, body: bytes) -> bool:
@@ -89,7 +99,9 @@ def answer_with(storage: Blobs, message: Get | Put, body: bytes) -> bytes:
     """The frame that answers a question for an object, from the storage of the run whose task asks."""
     try:
         if isinstance(message, Get):
-            return frame(Stored(message.number, message.token), storage.get(message.key, message.size))
+            body = storage.get(message.key, message.size)
+            _refuse_too_large(message.key, len(body))
+            return frame(Stored(message.number, message.token), body)
         storage.put(message.key, body)
     except tuple(_ERRORS.values()) as error:
         detail = str(error.args[0]) if error.args else ""

@@ -8,9 +8,11 @@ from threading import Lock
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.port import Action, Outcome, ResourceFault
-from infra.local.pipe_messages import Ask, Call, Inbox, Offer, Restart, Stored, Told, frame
+from infra.local.pipe_messages import Ask, Call, Damaged, Inbox, Offer, Restart, Stored, Told, checked_header, frame
 
 Answer = Told | Stored
+DAMAGED = os.EX_PROTOCOL
+"""The exit status of a process that received a damaged message."""
 _OUTCOMES = MessagePackDecoder[Outcome](Outcome)
 
 
@@ -90,8 +92,16 @@ class Upcalls:
         if not self._inbox.fill():
             raise ConnectionResetError("the pool of this worker is gone")
         for header, body in self._inbox.frames():
-            if isinstance(message := self._decoder.decode(header), Told | Stored):
+            if isinstance(message := heard(self._decoder, header, body), Told | Stored):
                 yield message, body
+
+
+def heard(decoder: MessagePackDecoder[Call | Offer | Answer], header: bytes, body: bytes) -> Call | Offer | Answer:
+    """The message of the pool. A damaged one ends the process, and the task begins again elsewhere."""
+    try:
+        return checked_header(decoder, header, body)
+    except Damaged:
+        os._exit(DAMAGED)
 
 
 def answer_frame(number: int, token: int, outcome: Outcome) -> bytes:

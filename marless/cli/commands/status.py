@@ -1,6 +1,7 @@
 """marless status: prints the progress of a run from its ledger, without disturbing the run."""
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -55,6 +56,7 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
         ("bill", _bill(dollars, stop.dollars) + _lost_attempts_text(state)),
         *(("task", as_typed_here(problem)) for problem in _problems(state)),
         *(("code", change.text) for change in stored_run.identity.changes),
+        *_workers(folder, status),
         ("folder", str(folder.path)),
         *(("problem", problem) for problem in (stored_run.problem, stored_run.lost) if problem),
     ]
@@ -122,6 +124,15 @@ def _next(state: State) -> list[tuple[str, str]]:
             f"{counted(state.controller.rollouts, 'rollout')}, placement {placement_text(state.round_placement)}",
         ),
     ]
+
+
+def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
+    """The machines that have dialled in at the run's driver."""
+    from infra.remote.census import in_words, noted
+
+    slots = noted(folder.path / "workers") if status == "running" else Counter[str]()
+    hosts = ", ".join(f"{host} {count:,}" for host, count in sorted(slots.items()))
+    return [("workers", f"{in_words(slots)}: {hosts}")] if slots else []
 
 
 def _bill(dollars: Decimal, cap: float | None) -> str:

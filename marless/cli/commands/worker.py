@@ -4,7 +4,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
+from coordinator.errors import FINISHED, UNFINISHED
 from infra.local.own_process import cores
 from infra.remote.addresses import address_of
 from infra.remote.worker_agent import WorkerAgent
@@ -56,8 +56,7 @@ def run(options: Namespace) -> int:
         token = dial_in.token(options.token_file, make=False)
         agent = WorkerAgent(address, options.slots, token, badge(), note, options.patience, tls)
         with handle_signals(lambda number, frame: agent.stop()):
-            agent.run()
-    return FINISHED
+            return FINISHED if agent.run() else UNFINISHED
 
 
 def _seconds(text: str) -> float:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from infra.remote.chunks import DATA, chunk, read_chunk
+from infra.remote.chunks import BEAT, DATA, chunk, read_chunk
 from infra.remote.handshake import Introduction, Stream, apply
 
 
@@ -64,7 +64,8 @@ class Impostor:
     async def _serve(self):
         stream = await connected(self._listener)
         await apply(stream, self._token, Introduction("impostor", "agent", self._badge))
-        await read_chunk(stream.reader)
+        while (await read_chunk(stream.reader))[0] == BEAT:
+            continue
         stream.writer.write(self._answer if self._raw else chunk(DATA, self._answer))
         await stream.writer.drain()
         if self._stays:

@@ -301,7 +301,8 @@ def test_policies_that_lack_a_group_are_refused_in_one_line():
 
 
 def header(**fields):
-    done = Done(id=TASK.address.id, attempt=0, **{"objects": {}, "reply": InitialiseReply(), **fields})
+    made = {"policies": Ref(key=POLICIES, sha256="", size=1)}
+    done = Done(id=TASK.address.id, attempt=0, **{"objects": made, "reply": InitialiseReply(), **fields})
     return TaskHeader(task=TASK.address.id, done=done)
 
 
@@ -312,6 +313,8 @@ def test_a_stored_answer_is_of_the_kind_that_was_asked_for():
     assert stored_answer(TASK, header(), LAST, Usage()).reply == InitialiseReply()
     with pytest.raises(CorruptObject, match="another kind of task"):
         stored_answer(TASK, header(reply=SampleReply(env_steps=10**9)), LAST, Usage())
+    with pytest.raises(CorruptObject, match="does not name the objects"):
+        stored_answer(TASK, header(objects={}), LAST, Usage())
 
 
 @pytest.mark.parametrize("key", ["state", "../elsewhere", "rounds/000001/initialise.policies.safetensors"])

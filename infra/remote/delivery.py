@@ -1,0 +1,80 @@
+"""Compares the objects and the answer of a task on another machine with its request: bits may change there, and on the
+way."""
+
+from contextlib import suppress
+
+from functions import codec, keys
+from functions.encoding import JsonDecoder, Undecodable
+from functions.errors import CorruptObject, NoSuchObject
+from functions.messages.exchange import Answer, Done
+from functions.messages.message import Ref
+from functions.stored_answers import REPLY, unlike
+from infra.local.file_storage import FileStorage
+from infra.local.lane import Pending, request_of
+from infra.local.pipe_messages import Damaged
+
+_ANSWERS = JsonDecoder[Answer](Answer)
+
+
+class Delivery:
+    """The objects of one attempt, as `functions.storage_port.Blobs`. They stay if the attempt's answer names them as
+    they are. Otherwise the pool drops them."""
+
+    def __init__(self, storage: FileStorage, pending: Pending) -> None:
+        self._storage, self._id, self._attempt, self._reads = storage, pending.id, pending.attempt, pending.reads
+        self._request = request_of(pending.body)
+        self._stored: dict[str, Ref] = {}
+
+    def get(self, key: str, size: int | None = None) -> bytes:
+        """See `Blobs`."""
+        return self._storage.get(key, size)
+
+    def require_own(self, key: str) -> None:
+        """Raises `Damaged` for the key of an object that the task does not make."""
+        if self._request is not None:
+            kinds, output = (*self._request.writes(), keys.ACTIONS, REPLY), self._request.address.output
+            if key not in {keys.object_key(output, kind) for kind in kinds}:
+                raise Damaged("stored an object that its task does not make")
+
+    def put(self, key: str, body: bytes) -> None:
+        """See `Blobs`."""
+        self._storage.put(key, body)
+        self._stored[key] = codec.reference(key, body)
+
+    def drop(self) -> None:
+        """Removes what it has stored."""
+        self._storage.delete(self._stored)
+        self._stored.clear()
+
+    def check(self, body: bytes) -> None:
+        """Raises `Damaged` where this cannot be the answer of its task, whose objects are stored as the answer says."""
+        if self._request is None:  # it is for others to say what is wrong with it
+            return
+        try:
+            answer = _ANSWERS.decode(body)
+        except Undecodable:
+            raise Damaged("answered with what is no answer") from None
+        if (answer.id, answer.attempt) != (self._id, self._attempt):
+            raise Damaged("answered another task")
+        if isinstance(answer, Done):
+            if problem := unlike(self._request, answer.reply, answer.objects):
+                raise Damaged(f"gave an answer that {problem}")
+            self._compare(answer)
+        elif answer.kind == "corrupt_object" and all(map(self._is_intact, self._reads)):
+            raise Damaged("cannot read an object that is intact here")
+
+    def _compare(self, answer: Done) -> None:
+        """Raises `Damaged` unless the objects are as the answer says."""
+        if not answer.inlined.keys() <= {ref.key for ref in answer.objects.values()}:
+            raise Damaged("gave an answer with an object that its task does not make")
+        for ref in answer.objects.values():
+            inlined = answer.inlined.get(ref.key)
+            here = self._stored.get(ref.key) if inlined is None else codec.reference(ref.key, inlined)
+            if ref != here and (here or not self._is_intact(ref)):  # an earlier attempt may have stored it
+                raise Damaged("gave an answer that names an object otherwise than it is")
+
+    def _is_intact(self, ref: Ref) -> bool:
+        with suppress(CorruptObject, NoSuchObject):
+            codec.fetch(self._storage, ref)
+            return True
+        return False

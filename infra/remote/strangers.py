@@ -1,0 +1,58 @@
+"""The connections at a driver's door that have not proved yet who they are; none of them may keep workers out."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# So many may be there at once. One that comes to a full door takes the place of another, but not at once.
+_PLACES, _PAUSE_S = 128, 0.005
+# So soon a peer has to have begun.
+_FIRST_WORDS_S = 3.0
+
+
+class Stranger:
+    """A peer of this address that is at its first words; its turn ends with the `timeout`."""
+
+    def __init__(self, address: str, timeout: asyncio.Timeout, until: float) -> None:
+        self.address, self.timeout, self._until = address, timeout, until
+        self.has_begun = False
+
+    def begins(self) -> None:
+        """It has said what a worker says first, and has the rest of its time."""
+        self.has_begun = True
+        if not self.timeout.expired():
+            self.timeout.reschedule(self._until)
+
+
+class Strangers:
+    """Those at the door. Each has `patience_s`, most of it only once it has begun to speak."""
+
+    def __init__(self, patience_s: float, places: int = _PLACES) -> None:
+        self._patience_s, self._places = patience_s, places
+        self._here: list[Stranger] = []
+
+    @contextmanager
+    def enter(self, address: str, timeout: asyncio.Timeout) -> Iterator[Stranger]:
+        """Within the block the peer has a place; the `timeout` is that of the task at the block."""
+        now = asyncio.get_running_loop().time()
+        timeout.reschedule(now + min(self._patience_s, _FIRST_WORDS_S))
+        stranger = Stranger(address, timeout, now + self._patience_s)
+        self._here.append(stranger)
+        try:
+            yield stranger
+        finally:
+            if stranger in self._here:
+                self._here.remove(stranger)
+
+    async def make_room(self) -> None:
+        """Where no place is free, ends the turn of one of the address that has most: of the first that has not begun to
+        speak, or else of the first. Waits a little, so that who dials without end cannot keep the driver busy."""
+        if len(self._here) < self._places:
+            return
+        places = Counter(stranger.address for stranger in self._here)
+        longest = min(self._here, key=lambda stranger: (-places[stranger.address], stranger.has_begun))
+        self._here.remove(longest)
+        if not longest.timeout.expired():
+            longest.timeout.reschedule(0)
+        await asyncio.sleep(_PAUSE_S)

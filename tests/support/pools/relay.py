@@ -1,0 +1,39 @@
+"""A relay between a driver and its workers that keeps connections open, as a tunnel does, whatever becomes of bytes."""
+
+import socket
+import threading
+from contextlib import suppress
+
+
+class Relay:
+    """Passes on what comes to its `port`; nothing "up" to the driver or "down" from it while that is `frozen`. Of a
+    connection's bytes that one is changed, once, whose number `flips` has for the way."""
+
+    def __init__(self, target_port):
+        self._target, self.frozen, self.flips = target_port, set(), {}
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            here, _ = self._listener.accept()
+            there = socket.create_connection(("127.0.0.1", self._target))
+            for ends in ((here, there, "up"), (there, here, "down")):
+                threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source, target, way):
+        passed = 0
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if way in self.frozen:
+                    continue
+                place = self.flips.get(way, -1) - passed
+                passed += len(data)
+                if 0 <= place < len(data):
+                    del self.flips[way]
+                    data = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
