@@ -91,12 +91,12 @@ class Episodes:
     def _checked_outcome(self, outcome: Outcome) -> Outcome:
         shape = (self._episodes, self._roles)
         if not _is_finite(outcome.rewards, shape):
-            raise self._fault("reply", f"rewards are no array of {shape[0]} x {shape[1]} finite numbers")
+            raise self._fault("reply", f"rewards are no array of {shape[0]} x {shape[1]} finite numbers below 3.5e38")
         if not isinstance(outcome.metrics, Mapping) or not all(isinstance(name, str) for name in outcome.metrics):
             raise self._fault("reply", f"metrics are {type(outcome.metrics).__name__}, no arrays by name")
         for name, values in outcome.metrics.items():
             if not _is_finite(values, shape[:1]):
-                raise self._fault("reply", f"metric {name} is no array of {shape[0]} finite numbers")
+                raise self._fault("reply", f"metric {name} is no array of {shape[0]} finite numbers below 3.5e38")
         return outcome
 
     def _fault(self, method: str, what: str) -> EnvironmentFault:

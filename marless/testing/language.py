@@ -103,7 +103,8 @@ def _legal(turn: Turn) -> Array:
 def _shapes(turns: Iterable[Turn]) -> list[tuple[object, ...]]:
     return [
         (
-            *(turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.legal is None, turn.allowed.tobytes()),
+            *(turn.role, turn.prompts.shape[1], turn.length, turn.end, turn.ends, turn.legal is None),
+            turn.allowed.tobytes(),
             turn.prompts[0, : turn.common].tobytes(),
         )
         for turn in turns

@@ -16,6 +16,7 @@ from functions.language.base_header import LlamaShape, require_possible
 from functions.language.errors import UnusableBase
 from functions.language.model.hugging_face_config import CONFIG, shape_of
 from functions.language.model.llama import EMBEDDING, HEAD, require_tensors
+from functions.language.model.tokenizer_document import ids_of
 
 TOKENIZER = "tokenizer.json"
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -30,6 +31,14 @@ Tensors = dict[str, NDArray[np.float32]]
 
 class _Index(msgspec.Struct):
     weight_map: dict[str, str]
+
+
+class _AddedToken(msgspec.Struct):
+    content: str
+
+
+class _TokenizerConfig(msgspec.Struct):
+    added_tokens_decoder: dict[int, _AddedToken] = {}
 
 
 def read_folder(folder: Path) -> tuple[LlamaShape, Tensors, str]:
@@ -51,14 +60,33 @@ def read_folder(folder: Path) -> tuple[LlamaShape, Tensors, str]:
         raise UnusableBase(
             f"{where}: {HEAD} differs from {EMBEDDING}, and config.json says tie_word_embeddings; correct one of them"
         )
-    return shape, tensors, _tokenizer(folder / TOKENIZER)
+    return shape, tensors, _tokenizer(folder)
 
 
-def _tokenizer(path: Path) -> str:
+def _tokenizer(folder: Path) -> str:
+    path = folder / TOKENIZER
+    if not path.is_file():
+        return ""
     try:
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
-    except UnicodeDecodeError as error:
-        raise UnusableBase(f"{path} is no text ({error}); copy it anew") from error
+        text, others = path.read_text(encoding="utf-8"), [*_tokens_elsewhere(folder)]
+        ids = ids_of(from_json(text, dict[str, Any])) if others else {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnusableBase(f"{path}, or a file of tokens beside it, cannot be read: {error}; copy them anew") from error
+    for file, token, number in others:
+        if ids.get(token) != number:
+            raise UnusableBase(f"{file}: {token!r:.60} is token {number}, and {TOKENIZER} has it otherwise; mend one")
+    return text
+
+
+def _tokens_elsewhere(folder: Path) -> Iterator[tuple[Path, str, int]]:
+    """Tokens in files beside the tokenizer, from which Hugging Face's packages add them to it."""
+    added, config = folder / "added_tokens.json", folder / "tokenizer_config.json"
+    if added.is_file():
+        for token, number in from_json(added.read_bytes(), dict[str, int]).items():
+            yield added, token, number
+    if config.is_file():
+        for number, entry in from_json(config.read_bytes(), _TokenizerConfig).added_tokens_decoder.items():
+            yield config, entry.content, number
 
 
 def _files(folder: Path) -> dict[Path, frozenset[str] | None]:

@@ -50,6 +50,13 @@ def require_sound(document: Document) -> None:
         raise ValueError(f"normalizer replaces texts by ones {growth:.0f} times as long; take the model's own file")
 
 
+def ids_of(document: Document) -> dict[str, int]:
+    """The ids of all tokens by their texts. Raises `KeyError`, `TypeError`, `AttributeError` for a damaged document."""
+    vocabulary = document["model"]["vocab"]
+    pieces = vocabulary if isinstance(vocabulary, dict) else {entry[0]: place for place, entry in enumerate(vocabulary)}
+    return {**pieces, **{entry["content"]: entry["id"] for entry in document.get("added_tokens") or ()}}
+
+
 def require_known(document: Document, read: Document) -> None:
     """Raises `ValueError` for the first setting of a document that the package has not `read` as it stands.
 

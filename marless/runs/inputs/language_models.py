@@ -34,7 +34,7 @@ from marless.runs.inputs.model_cache import cached_file, copy_of, may_be_linked,
 from marless.signals import end, handle_signals
 
 # Files of a folder that decide what is read of it.
-_FILES = ("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json", "adapter_*")
+_FILES = ("*.json", "*.safetensors", "adapter_*")
 _GGUF = b"GGUF"
 _MAKER = "functions.language.base_maker"
 # Bounds of who makes a base. Numbers of a GGUF file may be a twentieth as long as single ones, of which there are two

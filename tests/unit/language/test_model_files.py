@@ -239,6 +239,32 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_refused(folder:
     assert "its tokenizer has token 11, and the model 11 rows" in refusal(folder, larger)
 
 
+TOKENIZER = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("added_tokens.json", {"<end>": 2}),
+        ("added_tokens.json", {"a": 1}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"2": {"content": "<end>", "special": True}}}),
+    ],
+)
+def test_tokens_in_other_files_that_the_tokenizer_has_not_are_refused(folder: Path, file: str, content: object):
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    (folder / file).write_text(json.dumps(content))
+    assert "and tokenizer.json has it otherwise" in refusal(folder)
+
+
+def test_tokens_in_other_files_that_the_tokenizer_has_are_no_matter(folder: Path):
+    pytest.importorskip("tokenizers")
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    alone = convert(folder)
+    (folder / "added_tokens.json").write_text('{"a": 0}')
+    (folder / "tokenizer_config.json").write_text('{"added_tokens_decoder": {"1": {"content": "b"}}, "legacy": false}')
+    assert convert(folder) == alone
+
+
 def test_a_folder_of_gguf_files_names_them(tmp_path: Path):
     for name in ("a.gguf", "b.gguf"):
         (tmp_path / name).touch()
