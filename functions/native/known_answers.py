@@ -9,9 +9,10 @@ A sum of all bytes stands for the answers of one kind. Inputs are read off a str
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator
 from ctypes import CDLL, byref, create_string_buffer
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,23 @@ from functions.native.interface import AdamFields, PassesFields, PolicyRowsField
 
 Array = NDArray[Any]
 Answers = list[Array]
+Samples = dict[str, Array]
+
+
+class Shape(NamedTuple):
+    """A network's widths, activation (`enum Activation` of network.h), and whether hidden layers have norms."""
+
+    widths: tuple[int, ...]
+    activation: int
+    has_norms: bool
+
 
 TANH, RELU = range(2)
 ROWS = 81
 BOUNDS = np.array([0, 19, 41, 55, 70, 81])
 """Of minibatches whose rows fill tiles of six, and leave one to five over."""
-POLICY, CRITIC, ACTING = (7, 72, 56, 17), (5, 33, 1), (6, 40, 18)
+POLICY, CRITIC = Shape((7, 72, 56, 17), TANH, True), Shape((5, 33, 1), RELU, False)
+ACTING = Shape((6, 40, 18), RELU, False)
 """Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
 AGENTS, BODIES, ENVS, STEPS = 3, 5, 21, 4
 FIRST, SECOND = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 4])
@@ -34,7 +46,7 @@ MOST_SPEED, REACH = np.array([np.inf, 1.0, 1.3]), np.array([0.3, 0.3, 0.15, 0.25
 
 def drawn(name: str, *shape: int) -> Array:
     """Numbers from -1 to 1, in single precision."""
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     words = np.frombuffer(hashlib.shake_256(name.encode()).digest(4 * count), "<i4")
     return (words * 2.0**-31).astype(np.float32).reshape(shape)
 
@@ -74,107 +86,128 @@ def elementary(library: CDLL) -> Answers:
 class Room:
     """A network and the memory that it works in."""
 
-    def __init__(self, library: CDLL, widths: Sequence[int], kind: tuple[int, bool], rows: int, trains: bool) -> None:
+    def __init__(self, library: CDLL, shape: Shape, rows: int, trains: bool) -> None:
         self.fields = create_string_buffer(library.network_bytes())
+        widths, *kind = shape
         sizes = np.array(widths, np.int64)
         numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
         library.network_place(self.fields, self.memory.ctypes.data)
 
 
-def parameters(widths: Sequence[int], has_norms: bool) -> int:
+def parameters(shape: Shape) -> int:
     """How many a network has."""
-    layers = itertools.pairwise(widths)
-    return sum((width + 1) * out for width, out in layers) + has_norms * 2 * sum(widths[1:-1])
+    layers = itertools.pairwise(shape.widths)
+    return sum((width + 1) * out for width, out in layers) + shape.has_norms * 2 * sum(shape.widths[1:-1])
 
 
-def policy_inputs() -> dict[str, Array]:
+def first_parameters(shape: Shape) -> Array:
+    """Parameters of a network before its training."""
+    return drawn(f"parameters {shape.widths}", parameters(shape)) * np.float32(0.5)
+
+
+def policy_samples(rows: int, inputs: int, choices: int) -> Samples:
     """What a policy learns from; some actions are illegal, and the last row's are all but the one that was taken."""
-    actions = np.arange(ROWS) * 5 % POLICY[-1]
-    legal = drawn("legal", ROWS, POLICY[-1]) > -0.5
+    actions = np.arange(rows) * 5 % choices
+    legal = drawn("legal", rows, choices) > -0.5
     legal[-1] = False
-    legal[np.arange(ROWS), actions] = True
+    legal[np.arange(rows), actions] = True
     return {
-        "inputs": drawn("policy", ROWS, POLICY[0]) * 3,
-        "order": np.arange(ROWS) * 11 % ROWS,
+        "inputs": drawn("policy", rows, inputs) * 3,
+        "order": np.arange(rows) * 11 % rows,
         "actions": actions,
-        "log_probability": drawn("log", ROWS) - 3,
-        "advantage": drawn("advantage", ROWS),
+        "log_probability": drawn("log", rows) - 3,
+        "advantage": drawn("advantage", rows),
         "legal": legal,
     }
 
 
-def critic_inputs() -> dict[str, Array]:
+def critic_samples(rows: int, inputs: int) -> Samples:
     """What a critic learns from; an old value is NaN."""
-    old = drawn("old", ROWS)
-    old[80] = np.nan
+    old = drawn("old", rows)
+    old[-1] = np.nan
     return {
-        "inputs": drawn("critic", ROWS, CRITIC[0]),
-        "order": np.arange(ROWS) * 7 % ROWS,
+        "inputs": drawn("critic", rows, inputs),
+        "order": np.arange(rows) * 7 % rows,
         "old_values": old,
-        "targets": drawn("targets", ROWS) * 4,
+        "targets": drawn("targets", rows) * 4,
     }
 
 
-def trained(
-    library: CDLL, widths: Sequence[int], has_norms: bool, samples: dict[str, Array], is_policy: bool
-) -> Answers:
+def trained(library: CDLL, shape: Shape, samples: Samples, bounds: Array) -> Answers:
     """Parameters, moments, gradient, metrics, losses and norms after a step on each minibatch."""
-    size = parameters(widths, has_norms)
-    vectors = [drawn(f"parameters {widths}", size) * np.float32(0.5), *np.zeros((3, size), np.float32)]
-    metrics, losses, norms = np.zeros((3, ROWS), np.float32), np.zeros(len(BOUNDS) - 1), np.zeros(len(BOUNDS) - 1)
-    room = Room(library, widths, (TANH if is_policy else RELU, has_norms), ROWS, True)
+    size, rows = parameters(shape), len(samples["inputs"])
+    vectors = [first_parameters(shape), *np.zeros((3, size), np.float32)]
+    metrics, losses, norms = np.zeros((3, rows), np.float32), np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
+    room = Room(library, shape, rows, True)
     place = {name: array.ctypes.data for name, array in samples.items()}
     adam = AdamFields(*(vector.ctypes.data for vector in vectors), size, 0, 1e-2, 1e-5, 0.5)
     passes = PassesFields(
-        place["inputs"], place["order"], BOUNDS.ctypes.data, len(BOUNDS) - 1,
+        place["inputs"], place["order"], bounds.ctypes.data, len(bounds) - 1,
         metrics.ctypes.data, losses.ctypes.data, norms.ctypes.data,
     )  # fmt: skip
-    if is_policy:
-        rows = PolicyRowsFields(
-            *(place[name] for name in ("actions", "log_probability", "advantage", "legal")), 0.2, 0.01
-        )
-        library.network_train(room.fields, byref(adam), byref(passes), byref(rows), None)
+    if "actions" in place:
+        names = ("actions", "log_probability", "advantage", "legal")
+        policy = PolicyRowsFields(*(place[name] for name in names), 0.2, 0.01)
+        library.network_train(room.fields, byref(adam), byref(passes), byref(policy), None)
     else:
         values = ValueRowsFields(place["old_values"], place["targets"], 0.2, 1.5)
         library.network_train(room.fields, byref(adam), byref(passes), None, byref(values))
     return [*vectors, metrics, losses, norms]
 
 
+def spoilt() -> Iterator[tuple[Shape, Samples]]:
+    """Small networks of each kind, and samples of which one number is none."""
+    nan, infinite = np.float32(np.nan), np.float32(np.inf)
+    of_policies = (("inputs", nan), ("inputs", infinite), ("log_probability", nan), ("advantage", nan))
+    of_critics = (("inputs", nan), ("inputs", infinite), ("targets", nan), ("targets", infinite))
+    for samples, outputs, faults in (policy_samples(5, 3, 2), 2, of_policies), (critic_samples(5, 3), 1, of_critics):
+        for name, number in faults:
+            array = samples[name].copy()
+            array[2] = number
+            for activation, has_norms in itertools.product((TANH, RELU), (False, True)):
+                yield Shape((3, 9, outputs), activation, has_norms), {**samples, name: array}
+
+
 def policies(library: CDLL) -> Answers:
     """Training of a policy with norms and tanh."""
-    return trained(library, POLICY, True, policy_inputs(), True)
+    return trained(library, POLICY, policy_samples(ROWS, 7, 17), BOUNDS)
 
 
 def critics(library: CDLL) -> Answers:
     """Training of a critic with relu."""
-    return trained(library, CRITIC, False, critic_inputs(), False)
+    return trained(library, CRITIC, critic_samples(ROWS, 5), BOUNDS)
+
+
+def none(library: CDLL) -> Answers:
+    """Training with numbers that are none."""
+    return [array for shape, samples in spoilt() for array in trained(library, shape, samples, np.array([0, 5]))]
 
 
 def acting_inputs() -> tuple[Array, Array, Array]:
     """Parameters of a network, what it sees, with numbers that are none, and uniform numbers."""
-    observations = drawn("seen", ROWS, ACTING[0]) * 2
+    observations = drawn("seen", ROWS, 6) * 2
     observations[3:6, 1] = np.nan, np.inf, 1e-42
-    return drawn("acting", parameters(ACTING, False)), observations, (drawn("uniform", ROWS) + 1) / 2
+    return drawn("acting", parameters(ACTING)), observations, (drawn("uniform", ROWS) + 1) / 2
 
 
 def acting(library: CDLL) -> Answers:
     """Outputs of a network with relu, its choices, their log-probabilities, and a gradient."""
-    flat, observations, uniforms = acting_inputs()
-    outputs, log_p, gradient = np.zeros((ROWS, ACTING[-1]), np.float32), np.zeros(ROWS, np.float32), np.zeros_like(flat)
-    choices, planes = np.zeros(ROWS, np.int64), np.zeros((ACTING[-1], 2, 16), np.float32)
-    room = Room(library, ACTING, (RELU, False), 16, False)
+    (flat, observations, uniforms), choices = acting_inputs(), ACTING.widths[-1]
+    outputs, log_p, gradient = np.zeros((ROWS, choices), np.float32), np.zeros(ROWS, np.float32), np.zeros_like(flat)
+    actions, planes = np.zeros(ROWS, np.int64), np.zeros((choices, 2, 16), np.float32)
+    room = Room(library, ACTING, 16, False)
     library.network_pack(room.fields, flat.ctypes.data)
     library.networks_forward(room.fields, 1, observations.ctypes.data, ROWS, outputs.ctypes.data)
     library.choices_draw(
-        outputs.ctypes.data, uniforms.ctypes.data, ROWS, ACTING[-1],
-        planes.ctypes.data, choices.ctypes.data, log_p.ctypes.data,
+        outputs.ctypes.data, uniforms.ctypes.data, ROWS, choices,
+        planes.ctypes.data, actions.ctypes.data, log_p.ctypes.data,
     )  # fmt: skip
-    room, again = Room(library, ACTING, (RELU, False), ROWS, True), np.zeros_like(outputs)
+    room, again = Room(library, ACTING, ROWS, True), np.zeros_like(outputs)
     library.network_forward(room.fields, flat.ctypes.data, observations.ctypes.data, ROWS, again.ctypes.data)
-    slopes = drawn("slopes", ROWS, ACTING[-1])
+    slopes = drawn("slopes", ROWS, choices)
     library.network_backward(room.fields, slopes.ctypes.data, 3, gradient.ctypes.data)
-    return [outputs, choices, log_p, again, gradient]
+    return [outputs, actions, log_p, again, gradient]
 
 
 def step_inputs() -> tuple[list[Array], list[int], tuple[float, float, float]]:
@@ -229,6 +262,7 @@ KINDS: dict[str, tuple[Callable[[CDLL], Answers], str]] = {
     "Adam's steps": (steps, "c7ef280999b08ef1"),
     "the training of policies": (policies, "c25b357223620621"),
     "the training of critics": (critics, "e221014ed6177efb"),
+    "numbers that are none": (none, "1a830dd968f01c14"),
     "physics": (physics, "d5b7398bfb914127"),
 }
 """What computes the answers of each kind, and their sum."""
@@ -238,9 +272,9 @@ def sum_of(answers: Answers) -> str:
     """The first digits of a hash of all bytes; a NaN counts as one, whatever its sign and bits."""
     digest = hashlib.sha256()
     for array in answers:
-        digest.update(
-            np.where(array == array, array, array.dtype.type("nan" if array.dtype.kind == "f" else 0)).tobytes()
-        )
+        if array.dtype.kind == "f":
+            array[array != array] = np.nan
+        digest.update(array.tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -10,17 +10,16 @@ from functions.native.variants import record_of, record_text
 
 
 class LibraryFault(Exception):
-    """A library is refused; the message says which and why."""
+    """A library is refused. The message names it and the reason."""
 
 
 def load(path: Path, sources: int) -> CDLL | None:
-    """Return the library; None if there is none, or only one for another system, processor or interface, or of other
-    `sources` (0: of any).
+    """Return the library, or None if there is none for this processor that was compiled from these `sources` (0: any).
 
-    Raises `LibraryFault` if its bytes are not those that the compiler wrote: parts of a library that was cut short end
-    the process where they are missing. Raises it too if it computes other numbers than IEEE 754 says.
+    Raises `LibraryFault` if the library is for another system, or was cut short or changed since it was compiled: the
+    system ends a process that reads the missing part. Raises it too if it computes other numbers than IEEE 754 says.
 
-    What code of a library sets when it is loaded, such as flushing numbers near zero, is put back.
+    A library may change the processor's settings when it is loaded. They are put back.
     """
     try:
         content = path.read_bytes()
@@ -30,8 +29,10 @@ def load(path: Path, sources: int) -> CDLL | None:
     with standard_arithmetic():
         try:
             library = open_library(path)
-        except (OSError, AttributeError):
+        except AttributeError:
             return None
+        except OSError as error:
+            raise LibraryFault(f"{path.name}, compiled by {compiler}, cannot be loaded: {error}") from error
         if not library.runs_here() or sources not in (0, library.sources()):
             return None
         ARITHMETIC.write(ARITHMETIC.standard)
@@ -46,7 +47,7 @@ def load(path: Path, sources: int) -> CDLL | None:
 
 
 def _compiler_of(path: Path, content: bytes) -> str:
-    """The command in the record of a library with this content."""
+    """Return the command in the record of a library with this content."""
     record = record_of(path)
     try:
         text = record.read_text(encoding="utf-8")

@@ -127,7 +127,8 @@ def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
     except OSError as error:
         raise CompilerFault(f"{shlex.join(command)} cannot be started: {error.strerror}") from error
     if done.returncode:
-        reason = "".join(done.stderr.strip().splitlines()[-1:])
+        lines = done.stderr.strip().splitlines()
+        reason = next((line for line in lines if "error" in line), "".join(lines[-1:]))
         words = [word for word in arguments if word.startswith(("-march", "-mcpu"))]
         raise CompilerFault(f"{shlex.join([*command, *words])} failed: {reason}")
 

@@ -108,8 +108,9 @@ def row_mean(first, second):
 class Network:
     """A perceptron with parameters in one vector, as functions/nn/shape.py has them."""
 
-    def __init__(self, widths, flat, is_tanh, has_norms):
-        self.is_tanh, self.layers, self.norms = is_tanh, [], []
+    def __init__(self, shape, flat):
+        widths, activation, has_norms = shape
+        self.is_tanh, self.layers, self.norms = activation == known.TANH, [], []
         for width, out in itertools.pairwise(widths):
             weights, flat = flat[: width * out].reshape(width, out), flat[width * out :]
             self.layers.append((weights, flat[:out]))
@@ -230,16 +231,15 @@ def value_loss(values, old, targets, clip, delta):
     return (slope / F(len(values)))[:, None], sum(losses.tolist())
 
 
-def trained(widths, is_policy, given):
-    flat = known.drawn(f"parameters {widths}", known.parameters(widths, is_policy)) * F(0.5)
-    vectors = [flat, *np.zeros((3, flat.size), F)]
-    metrics, losses, norms = np.zeros((3, known.ROWS), F), [], []
-    for index, (start, end) in enumerate(zip(known.BOUNDS[:-1], known.BOUNDS[1:], strict=True)):
-        rows = given["order"][start:end]
-        network = Network(widths, vectors[0], is_policy, is_policy)
-        outputs = network.forward(given["inputs"][rows])
-        others = (array[rows] for name, array in given.items() if name not in ("inputs", "order"))
-        if is_policy:
+def trained(shape, samples, bounds):
+    vectors = [known.first_parameters(shape), *np.zeros((3, known.parameters(shape)), F)]
+    metrics, losses, norms = np.zeros((3, len(samples["inputs"])), F), [], []
+    for index, (start, end) in enumerate(itertools.pairwise(bounds)):
+        rows = samples["order"][start:end]
+        network = Network(shape, vectors[0])
+        outputs = network.forward(samples["inputs"][rows])
+        others = [array[rows] for name, array in samples.items() if name not in ("inputs", "order")]
+        if "actions" in samples:
             slopes, loss, metrics[:, start:end] = policy_loss(outputs, *others, F(0.2), F(0.01))
         else:
             slopes, loss = value_loss(outputs[:, 0], *others, F(0.2), F(1.5))
@@ -250,15 +250,19 @@ def trained(widths, is_policy, given):
 
 
 def acting():
-    flat, seen, uniforms = known.acting_inputs()
-    network = Network(known.ACTING, flat, False, False)
-    outputs = network.forward(seen)
+    flat, observations, uniforms = known.acting_inputs()
+    network = Network(known.ACTING, flat)
+    outputs = network.forward(observations)
     shifted, sums, log_sum = log_total(outputs.T)
     choices = (sums[:-1] <= uniforms * sums[-1]).sum(axis=0)
     log_p = shifted[choices, np.arange(known.ROWS)] - log_sum
-    network.forward(seen[:3])
-    gradient = network.backward(known.drawn("slopes", known.ROWS, known.ACTING[-1])[:3])
+    network.forward(observations[:3])
+    gradient = network.backward(known.drawn("slopes", known.ROWS, known.ACTING.widths[-1])[:3])
     return [outputs, choices, log_p, outputs, gradient]
+
+
+def none():
+    return [array for shape, samples in known.spoilt() for array in trained(shape, samples, [0, 5])]
 
 
 def steps():
@@ -297,7 +301,8 @@ ANSWERS = {
     "exp, log and tanh": lambda: [function(known.special()) for function in (exp, log, tanh)],
     "acting": acting,
     "Adam's steps": steps,
-    "the training of policies": lambda: trained(known.POLICY, True, known.policy_inputs()),
-    "the training of critics": lambda: trained(known.CRITIC, False, known.critic_inputs()),
+    "the training of policies": lambda: trained(known.POLICY, known.policy_samples(known.ROWS, 7, 17), known.BOUNDS),
+    "the training of critics": lambda: trained(known.CRITIC, known.critic_samples(known.ROWS, 5), known.BOUNDS),
+    "numbers that are none": none,
     "physics": physics,
 }

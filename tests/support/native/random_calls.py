@@ -6,7 +6,7 @@ import numpy as np
 from fuzzed_arrays import SPECIAL
 
 from functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
-from functions.native.known_answers import Room, parameters
+from functions.native.known_answers import Room, Shape, parameters
 
 WIDTHS = (1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70)
 
@@ -51,18 +51,18 @@ def physics(library, rng):
     return [*arrays[:6]]
 
 
-def shape(rng):
+def drawn_shape(rng):
     widths = tuple(int(width) for width in rng.choice(WIDTHS, rng.integers(2, 5)))
-    return widths, (int(rng.integers(2)), bool(rng.integers(2)))
+    return Shape(widths, int(rng.integers(2)), bool(rng.integers(2)))
 
 
 def acting(library, rng):
-    widths, kind = shape(rng)
-    rows, flat = int(rng.integers(1, 120)), numbers(rng, parameters(widths, kind[1]))
+    network = drawn_shape(rng)
+    widths, rows, flat = network.widths, int(rng.integers(1, 120)), numbers(rng, parameters(network))
     seen, uniforms = numbers(rng, rows, widths[0]), rng.random(rows, np.float32)
     outputs, gradient = np.zeros((rows, widths[-1]), np.float32), np.zeros_like(flat)
     choices, log_p = np.zeros(rows, np.int64), np.zeros(rows, np.float32)
-    planes, room = np.zeros((widths[-1], 2, 16), np.float32), Room(library, widths, kind, rows, True)
+    planes, room = np.zeros((widths[-1], 2, 16), np.float32), Room(library, network, rows, True)
     library.network_forward(room.fields, address(flat), address(seen), rows, address(outputs))
     places = map(address, (planes, choices, log_p))
     library.choices_draw(address(outputs), address(uniforms), rows, widths[-1], *places)
@@ -72,10 +72,10 @@ def acting(library, rng):
 
 
 def training(library, rng):
-    widths, kind = shape(rng)
-    is_policy = bool(rng.integers(2))
-    widths = widths if is_policy else (*widths[:-1], 1)
-    rows, size = int(rng.integers(2, 120)), parameters(widths, kind[1])
+    network, is_policy = drawn_shape(rng), bool(rng.integers(2))
+    widths = network.widths if is_policy else (*network.widths[:-1], 1)
+    network = network._replace(widths=widths)
+    rows, size = int(rng.integers(2, 120)), parameters(network)
     vectors = [numbers(rng, size) / 3, *np.zeros((3, size), np.float32)]
     bounds = np.unique([0, *rng.integers(1, rows, 3), rows])
     metrics, losses, norms = np.zeros((3, rows), np.float32), np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
@@ -87,7 +87,7 @@ def training(library, rng):
     )
     policy = PolicyRowsFields(*map(address, (actions, first, second, legal)), 0.2, 0.01)
     critic = ValueRowsFields(address(first), address(second), 0.2, 1.0)
-    room = Room(library, widths, kind, rows, True)
+    room = Room(library, network, rows, True)
     both = (byref(policy), None) if is_policy else (None, byref(critic))
     library.network_train(room.fields, byref(adam), byref(passes), *both)
     return [*vectors, metrics, losses, norms]

@@ -3,10 +3,12 @@
 import os
 import platform
 import random
+import shlex
 import shutil
 import subprocess
 import sys
 from fractions import Fraction
+from importlib.util import find_spec
 
 import exact_kernels
 import numpy as np
@@ -40,6 +42,16 @@ FAST = [
     "-fexcess-precision=fast",
     "-frounding-math",
 ]
+FAST_OF_CLANG = [
+    "-ffast-math",
+    "-ffp-contract=fast",
+    "-freciprocal-math",
+    "-fassociative-math -fno-signed-zeros -fno-trapping-math",
+    "-fno-honor-nans",
+    "-fno-honor-infinities",
+    "-fapprox-func",
+    "-ffp-model=fast",
+]
 FAST_ON_X86 = ["-mfpmath=387", "-mrecip -ffast-math", "-mpc32"]
 
 
@@ -52,9 +64,9 @@ def installed(tmp_path):
     return tmp_path
 
 
-def wrapper(path, *flags):
+def wrapper(path, *flags, command=None):
     """A compiler whose floats are fast whatever it is told."""
-    path.write_text(f'#!/bin/sh\nexec {kernel_build.compiler()[0]} "$@" {" ".join(flags)}\n')
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(command or kernel_build.compiler())} "$@" {" ".join(flags)}\n')
     path.chmod(0o755)
     return [str(path)]
 
@@ -161,21 +173,18 @@ def test_a_process_with_a_cut_library_goes_on_without_kernels(installed):
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("functions.errors.MissingExtra: ")
 
 
-def require_same_or_refused(folder, *flags):
+def require_same_or_refused(folder, *flags, name="hasty", command=None):
     """Compiles with flags that come last; each library comes to the same answers as ours, or is refused."""
-    folder.mkdir()
-    for file in SOURCE.parent.glob("*.[ch]"):
-        shutil.copy(file, folder)
     before = ARITHMETIC.read()
-    files, fault = kernel_build.build(folder, command=wrapper(folder / "hasty", *flags))
+    files, fault = kernel_build.build(folder, command=wrapper(folder / name, *flags, command=command))
     if fault:
         assert "failed" in fault and not files
         return
     for path in files[::2]:
         try:
-            library = load(path, sources_digest(folder))
+            library = load(path, sources_digest(SOURCE.parent))
         except LibraryFault as error:
-            assert "hasty" in str(error) and ARITHMETIC.read() == before
+            assert name in str(error) and ARITHMETIC.read() == before
             continue
         assert ARITHMETIC.read() == before
         if library is None:  # for another processor
@@ -190,7 +199,15 @@ def require_same_or_refused(folder, *flags):
 @needs_compiler
 @pytest.mark.parametrize("flags", FAST + FAST_ON_X86 * (platform.machine() == "x86_64"))
 def test_each_kind_of_fast_floats_is_refused_or_changes_nothing(tmp_path, flags):
-    require_same_or_refused(tmp_path / "sources", *flags.split())
+    require_same_or_refused(tmp_path, *flags.split())
+
+
+@pytest.mark.conformance
+@pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")
+@pytest.mark.parametrize("flags", FAST_OF_CLANG)
+def test_each_kind_of_fast_floats_of_another_compiler_is_refused_or_changes_nothing(tmp_path, flags):
+    zig = [sys.executable, "-m", "ziglang", "cc"]
+    require_same_or_refused(tmp_path, *flags.split(), name="zig", command=zig)
 
 
 @pytest.mark.conformance
@@ -199,14 +216,12 @@ def test_each_kind_of_fast_floats_is_refused_or_changes_nothing(tmp_path, flags)
 def test_random_sets_of_unsafe_flags_are_refused_or_change_nothing(tmp_path, seed):
     rnd = random.Random(seed)
     flags = " ".join(rnd.sample(FAST, rnd.randint(2, 6))).split()
-    require_same_or_refused(tmp_path / "sources", rnd.choice(["-O0", "-O1", "-O2", "-O3"]), *flags)
+    require_same_or_refused(tmp_path, rnd.choice(["-O0", "-O1", "-O2", "-O3"]), *flags)
 
 
 @pytest.mark.slow
 @needs_compiler
 def test_a_compiler_whose_floats_are_fast_by_default_compiles_exact_kernels(tmp_path):
-    for file in SOURCE.parent.glob("*.[ch]"):
-        shutil.copy(file, tmp_path)
     files, fault = kernel_build.build(tmp_path, command=[*kernel_build.compiler(), "-ffast-math", "-ffinite-math-only"])
     assert fault == "" and not wrong_answers(open_library(files[2]))
     assert kernels(tmp_path).runs_here()
