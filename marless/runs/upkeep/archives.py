@@ -2,22 +2,28 @@
 
 import gzip
 import hashlib
+import os
 import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from coordinator.errors import UserError
-from functions.encoding import Undecodable
 from marless.runs.folder import IDENTITY, ROOT, RunFolder, decode_identity, require_name
 from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, hidden, leftovers
 
 SUFFIX = ".tar.gz"
 # What the next driver makes anew.
 _PASSING = (".lock", ".sqlite-shm")
-_UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+_UNREADABLE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, LookupError, ArithmeticError)
+# A header is read at once. Names have the lengths that file systems take.
+_MOST_AT_ONCE, _LONGEST_PATH, _LONGEST_NAME = 1 << 20, 1000, 255
+_MOST_FILES = 1 << 20
+# An error may repeat a name.
+_LONGEST_LINE = 300
 # A member is a file where another one has a folder.
 _CLASHES = (FileExistsError, IsADirectoryError, NotADirectoryError)
 
@@ -52,20 +58,32 @@ def unpack(path: Path) -> RunFolder:
     """The run of an archive under runs/; raises `UserError` for a file that is none, and where something is in the
     run's way."""
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            name = _name(archive, path)
-            if (ROOT / name).exists():
-                raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
-            _extract(archive, name)
-    except (*_UNREADABLE, *_CLASHES, Undecodable, FileNotFoundError) as error:
+        with _Packed(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
+            return RunFolder(_extract(archive, path))
+    except (*_UNREADABLE, *_CLASHES, FileNotFoundError) as error:
         if not path.exists():
             raise UserError(f"there is no file {path}") from None
-        raise UserError(f"{path} is no whole archive of a run: {error}") from error
-    return RunFolder(ROOT / name)
+        raise UserError(f"{path} is no whole archive of a run: {error}"[:_LONGEST_LINE]) from error
 
 
-def _extract(archive: tarfile.TarFile, name: str) -> None:
-    """Puts the run in its place once it is whole."""
+class _Packed(gzip.GzipFile):
+    """What an archive holds, as far as memory holds it."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """See `gzip.GzipFile`; raises `tarfile.ReadError` for more at once than any run's header has."""
+        if size is None or not 0 <= size <= _MOST_AT_ONCE:
+            raise tarfile.ReadError("it has a header that is too long")
+        return super().read(size)
+
+
+def _extract(archive: tarfile.TarFile, path: Path) -> Path:
+    """Puts the run in its place once it is whole, and returns that."""
+    members = _members(archive, path)
+    first = next(members, None)
+    name = _folder(first) if first else ""
+    require_name(name, "the archive's run")
+    if (ROOT / name).exists():
+        raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
     try:
         ROOT.mkdir(exist_ok=True)
     except FileExistsError:
@@ -75,18 +93,21 @@ def _extract(archive: tarfile.TarFile, name: str) -> None:
     arriving.mkdir()
     try:
         with at_work(arriving):
-            for member in archive:
+            for member in chain([first] if first else [], members):
                 _write_member(archive, member, arriving)
             decode_identity((arriving / name / IDENTITY).read_bytes())
             (arriving / name).rename(ROOT / name)
     finally:
         discard(arriving)
+    return ROOT / name
 
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """Writes a file of an archive below the folder, without the owner, permissions and times that it has there."""
     if (content := archive.extractfile(member)) is None:
         return  # a folder, which its files make
+    if member.size > (free := shutil.disk_usage(folder).free):
+        raise UserError(f"a file of the archive has {member.size:,} bytes, and the disk has {free:,} left")
     path = folder / member.name
     path.parent.mkdir(parents=True, exist_ok=True)
     with content, path.open("wb") as file:
@@ -100,11 +121,14 @@ def _finish(path: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files to keep, by name; raises `UserError` for links."""
+    """The files to keep, by name. Raises `UserError` for links, and for more files than `unpack` takes."""
     paths = sorted(folder.rglob("*"))
     if link := next((path for path in paths if path.is_symlink()), None):
         raise UserError(f"{link} is a link, which an archive would lose; put the file itself there")
-    return [path for path in paths if path.is_file() and not path.name.endswith(_PASSING)]
+    files = [path for path in paths if path.is_file() and not path.name.endswith(_PASSING)]
+    if len(files) > _MOST_FILES:
+        raise UserError(f"{folder.name} has {len(files):,} files, and an archive holds at most {_MOST_FILES:,}")
+    return files
 
 
 def _write(packed: gzip.GzipFile, folder: Path, files: list[Path]) -> None:
@@ -140,19 +164,32 @@ def _member(folder: Path, path: Path) -> str:
     return f"{folder.name}/{path.relative_to(folder).as_posix()}"
 
 
-def _name(archive: tarfile.TarFile, path: Path) -> str:
-    """The run's name, which is the folder of every member; raises `UserError` for anything but files in one folder."""
-    members = archive.getmembers()
-    # `tar -C runs/first .` names the folder itself "./", which has no parts.
-    names = {(*PurePosixPath(member.name).parts, "")[0] for member in members}
-    if len(names) != 1 or not all(_stays(member) for member in members):
-        raise UserError(f"{path} is no archive of a run: it does not hold the files of one folder")
-    [name] = names
-    require_name(name, "the archive's run")
-    return name
+def _members(archive: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
+    """One after the other, without a list of all; raises `UserError` for anything but files in one folder."""
+    name = None
+    for _ in range(_MOST_FILES):
+        if (member := archive.next()) is None:
+            return
+        vars(archive)["members"].clear()  # it would keep them all
+        name = _folder(member) if name is None else name
+        if fault := _fault(member, name):
+            raise UserError(f"{path} is no archive of a run: {fault}")
+        yield member
+    raise UserError(f"{path} is no archive of a run: it holds more than {_MOST_FILES:,} files")
 
 
-def _stays(member: tarfile.TarInfo) -> bool:
-    """Whether it is a file or a folder, and in the folder that its name begins with; no file has a name with a zero."""
-    is_below = ".." not in PurePosixPath(member.name).parts and "\0" not in member.name
-    return is_below and (member.isfile() or member.isdir())
+def _folder(member: tarfile.TarInfo) -> str:
+    """The first part of its name; `tar -C runs/first .` names the folder itself "./", which has no parts."""
+    return (*PurePosixPath(member.name).parts, "")[0]
+
+
+def _fault(member: tarfile.TarInfo, name: str) -> str:
+    """Why a member is no file or folder below the folder of this name; '' if it is one."""
+    parts = PurePosixPath(member.name).parts
+    if len(member.name) > _LONGEST_PATH or any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        return "it holds a name that is too long for a file"
+    if member.issparse() or member.size < 0:
+        return "it holds a file with gaps, as `tar --sparse` writes them"
+    is_below = _folder(member) == name and ".." not in parts and "\0" not in member.name
+    is_kept = member.isfile() or member.isdir()
+    return "" if is_below and is_kept else "it does not hold the files of one folder"

@@ -1,7 +1,10 @@
 """Runs are listed with their size, removed, and kept as one file."""
 
+import gzip
+import io
 import json
 import os
+import random
 import shutil
 import tarfile
 from contextlib import chdir
@@ -15,6 +18,7 @@ from marless.cli.app import main
 from marless.reports.text import size
 from marless.runs.folder import RunFolder
 from marless.runs.upkeep import removal
+from marless.runs.upkeep.archives import unpack
 
 pytestmark = pytest.mark.usefixtures("copies")
 
@@ -182,6 +186,88 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
         said = marless("unarchive", f"{name}.tar.gz")
         assert said.code == 2 and len(said.err) == 1
     assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"] and not Path("third").exists()
+
+
+def packed(*members):
+    """An archive of these members, each with its bytes."""
+    with tarfile.open("odd.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for member, body in members:
+            archive.addfile(member, io.BytesIO(body))
+
+
+def member(name="first/plan.json", size=0, **fields):
+    info = tarfile.TarInfo(name)
+    info.size = size
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info
+
+
+def old_gnu_sparse(size):
+    """A member of so many bytes of which the archive holds none, as GNU tar writes it."""
+    header = bytearray(tarfile.TarInfo("first/plan.json").tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[483:495] = b"\x80" + size.to_bytes(11, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    Path("odd.tar.gz").write_bytes(gzip.compress(bytes(header) + bytes(1024)))
+
+
+ODD = {
+    "a sparse map that is none": lambda: packed((member(pax_headers={"GNU.sparse.map": "a,b"}), b"")),
+    "a sparse size that is none": lambda: packed((member(pax_headers={"GNU.sparse.size": "x"}), b"")),
+    "a sparse map of version 1": lambda: packed(
+        (member(size=512, pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), b"x" * 512)
+    ),
+    "a size that is no number": lambda: packed((member(pax_headers={"size": "many"}), b"")),
+    "a size below zero": lambda: packed((member(pax_headers={"size": "-5"}), b"")),
+    "a file with a gap of 2 GB": lambda: old_gnu_sparse(2 << 30),
+    "a file with a gap of 4 EB": lambda: old_gnu_sparse(1 << 62),
+    "more bytes than the disk has": lambda: packed((member(pax_headers={"size": str(1 << 60)}), b"")),
+    "a header of 4 MB": lambda: packed((member(pax_headers={"comment": "c" * (4 << 20)}), b"")),
+    "a name of 2 MB": lambda: packed((member("first/" + "n" * (2 << 20)), b"")),
+    "a name of 300 letters": lambda: packed((member("first/" + "n" * 300), b"")),
+    "a path of 2,000 folders": lambda: packed((member("first" + "/d" * 2000), b"")),
+}
+
+
+@pytest.mark.parametrize("oddity", ODD)
+def test_an_odd_archive_is_refused_in_one_short_line_and_leaves_nothing(oddity, marless):
+    ODD[oddity]()
+    shutil.rmtree("runs/first")
+    said = marless("unarchive", "odd.tar.gz")
+    assert (said.code, len(said.err)) == (2, 1)
+    assert len(said.err[0]) < 400
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 20), *(pytest.param(seed, 150, marks=pytest.mark.slow) for seed in (2, 3))]
+)
+def test_an_archive_with_a_changed_header_is_unpacked_below_runs_or_refused_in_one_line(seed, count, marless):
+    draw = random.Random(seed)
+    assert marless("archive", "first").code == 0
+    shutil.rmtree("runs/first")
+    whole = gzip.decompress(Path("first.tar.gz").read_bytes())
+    with tarfile.open("first.tar.gz") as archive:
+        headers = [info.offset for info in archive]
+    outside = {path.name for path in Path.cwd().iterdir()} | {"odd.tar.gz"}
+    for _ in range(count):
+        body, at = bytearray(whole), draw.choice(headers)
+        for _ in range(draw.randrange(1, 4)):
+            body[at + draw.choice([draw.randrange(100), draw.randrange(124, 136), 156, draw.randrange(512)])] = (
+                draw.randrange(256)
+            )
+        if draw.random() < 0.8:
+            body[at + 148 : at + 156] = b" " * 8
+            body[at + 148 : at + 156] = b"%06o\0 " % sum(body[at : at + 512])
+        Path("odd.tar.gz").write_bytes(gzip.compress(bytes(body), 1))
+        try:
+            shutil.rmtree(unpack(Path("odd.tar.gz")).path)
+        except UserError as error:
+            assert len(str(error)) < 400 and "\n" not in str(error)
+        assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]
+        assert {path.name for path in Path.cwd().iterdir()} == outside
 
 
 def test_a_file_where_the_folder_of_runs_would_be_is_named_and_not_the_archive(marless):
