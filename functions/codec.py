@@ -90,7 +90,11 @@ def verify(ref: Ref, body: bytes) -> bytes:
 
 def fetch(blobs: Blobs, ref: Ref) -> bytes:
     """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
-    return verify(ref, blobs.get(ref.key, ref.size))
+    try:
+        body = blobs.get(ref.key, ref.size)
+    except ValueError as error:  # as an earlier version may have recorded it
+        raise CorruptObject(f"the run recorded an object that cannot be: {error}") from error
+    return verify(ref, body)
 
 
 def fetch_tensors(blobs: Blobs, refs: Iterable[Ref]) -> Tensors:

@@ -85,12 +85,11 @@ def decode_state(body: bytes) -> State:
 
 
 def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
-    """What is wrong with the first missing or damaged object, or one whose key no object can have; '' when all are
-    intact."""
+    """What is wrong with the first missing or damaged object; '' when all are intact."""
     for ref in refs:
         try:
             codec.fetch(storage, ref)
-        except (CorruptObject, NoSuchObject, ValueError) as error:
+        except (CorruptObject, NoSuchObject) as error:
             return str(error)
     return ""
 

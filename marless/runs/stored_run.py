@@ -57,7 +57,7 @@ class Stored:
     def _holds(self, ref: Ref) -> bool:
         try:
             self.storage.get(ref.key)
-        except NoSuchObject:
+        except (NoSuchObject, ValueError):
             return False
         return True
 

@@ -1,6 +1,7 @@
 """What workers of other machines store and answer is compared with their task: what differs is asked elsewhere."""
 
 import random
+import struct
 
 import pytest
 from asking import collect
@@ -18,7 +19,7 @@ from functions.messages.learner import InitialiseTask, LearnReply
 from functions.messages.message import Ref
 from functions.messages.team import Team
 from infra.local.file_storage import FileStorage
-from infra.local.pipe_messages import Ended, Put, frame
+from infra.local.pipe_messages import Ended, Put, Ready, frame
 from infra.remote.dial_in_pool import DialInRun
 
 TASK = make_task(
@@ -166,6 +167,20 @@ def test_a_machine_with_a_wrong_answer_is_asked_last_until_it_gives_a_right_one(
     agents.agents()["agent1"].slots = 0
     attempt(run)
     assert agents.calls["agent0"] == 2 and not agents.agents()["agent0"].is_last_choice
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda call: frame(Ready("any.module", 1.0, call.token)),  # of which nobody spoke, as often as it likes
+        lambda call: struct.pack("<IQ", 1 << 21, 0),
+        lambda call: struct.pack("<IQ", 10, 1 << 30),
+    ],
+)
+def test_frames_that_no_worker_sends_end_its_attempt_at_once(answer, pool):
+    run, _ = pool(lambda call, body: [answer(call)])
+    report = attempt(run)
+    assert report.outcome == "crash" and "wrote into the pipe" in report.detail
 
 
 class Late:

@@ -4,12 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import chdir
+from contextlib import chdir, closing
 from pathlib import Path
 
 import pytest
 from commands import SMALL, Commands
+from msgspec.structs import replace
 
+from coordinator.drive.ledger_items import StateEncoder, decode_state
+from infra.local.sqlite_ledger import SqliteLedger
 from marless.cli.app import main
 from marless.reports import provenance
 from marless.runs.folder import RunFolder
@@ -195,6 +198,17 @@ def scribble_into_the_ledger(monkeypatch):
         path.write_bytes(b"no database at all" * 1000)
 
 
+def record_a_key_outside(monkeypatch):
+    """As a broken worker had it done in an earlier version."""
+    with closing(SqliteLedger(Path("runs/first/ledger.sqlite"))) as ledger:
+        for item in ("state", "checkpoint"):
+            record = ledger.load(item)
+            state = decode_state(record.body)
+            objects = tuple(replace(ref, key=f"../../../{ref.key}") for ref in state.objects)
+            changed = replace(state, objects=objects)
+            ledger.commit(item, StateEncoder(changed).encode(changed), record.version)
+
+
 def nothing(monkeypatch):
     pass
 
@@ -215,6 +229,8 @@ DAMAGES = {
     "another numpy": (update_numpy, MORE, "and is 1.0; go back to that"),
     "a corrupted object": (damage_every_object, MORE, "is not the object the run recorded"),
     "a corrupted object to play": (damage_every_object, ("evaluate", "first"), "is not the object the run recorded"),
+    "a key outside of the run": (record_a_key_outside, MORE, "is not a key"),
+    "a key outside of the run to play": (record_a_key_outside, ("evaluate", "first"), "marless verify first"),
     "a lost object": (lose_every_object, MORE, "is missing"),
     "lost objects to play": (lose_every_object, ("evaluate", "first"), "marless verify first"),
     "a lost plan": (lose_the_plan, MORE, "is not a run"),
@@ -241,6 +257,13 @@ def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, trained, m
     said = marless(*command)
     assert said.code == 2
     assert expected in the_line(said)
+
+
+def test_a_key_outside_of_the_run_is_one_line_of_verify(marless, trained, monkeypatch):
+    shutil.copytree(trained, "runs", symlinks=True)
+    record_a_key_outside(monkeypatch)
+    said = marless("verify", "first")
+    assert said.code == 1 and len(said.out) == 1 and "is not a key" in said.out[0]
 
 
 def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless, processes, tmp_path):
