@@ -65,13 +65,14 @@ def answer_in(lines: Sequence[bytes], until: bytes) -> bytes | None:
 def answer_after_banner(output: Output, unasked: Output, until: bytes) -> bytes | None:
     """Return the answer in an output, given the output of the same program without a question; None if it is unclear.
 
-    Lines that a program prints without a question are a banner. It may also end with the same status, as a loop of
-    `input()` in Python does.
+    Lines that a program prints without a question are a banner. If one of them comes twice, either may be the answer.
+    The program may also end with the same status, as a loop of `input()` in Python does.
     """
     banner = unasked.lines if _ends(unasked.lines, until) else []
-    if output.status != unasked.status or output.lines[: len(banner)] != banner:
+    first, rest = output.lines[: len(banner)], output.lines[len(banner) :]
+    if output.status != unasked.status or first != banner or not {*banner}.isdisjoint(rest):
         return None
-    return answer_in(output.lines[len(banner) :], until)
+    return answer_in(rest, until)
 
 
 def _ends(lines: Sequence[bytes], until: bytes) -> list[int]:

@@ -44,6 +44,13 @@ def ask(plan, questions=(b"q0", b"q1"), **settings):
         return heard(program, questions)
 
 
+def unclear(settings, input_):
+    """The fault of a program whose answer is like a line of its banner."""
+    if input_:
+        return "it has ended: exit status 1"
+    return f"{MORE} a line that starts with 'answer'" if settings else f"{MORE} one line"
+
+
 def faults(answers):
     return [str(answer).partition(";")[0] for answer in answers if isinstance(answer, NoAnswer)]
 
@@ -62,8 +69,9 @@ def test_a_line_too_many_is_a_fault(part, seconds):
 @pytest.mark.parametrize("until", [{}, {"until": "answer"}])
 @pytest.mark.parametrize("input_", [False, True])
 def test_lines_that_a_program_prints_without_a_question_are_no_answer(input_, until):
-    plan = {"banner": [[0.1, "answering machine"], [0.1, "answer to q1"]], "input": input_}
+    plan = {"banner": [[0.1, "answering machine"], [0.1, "answer to q9"]], "input": input_}
     assert ask(plan, **until) == ["answer to q0", "answer to q1"]
+    assert faults(ask(plan, [b"q9"], **until)) == [unclear(until, input_)]
 
 
 def test_a_line_of_another_thread_is_no_answer():
