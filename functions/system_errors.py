@@ -14,6 +14,7 @@ ADVICE = {
     errno.ENFILE: "the machine has too many files open; end other programs and try again",
     errno.ENOMEM: "the machine has no memory left; end other programs and try again",
     errno.ENAMETOOLONG: "choose a shorter name for the run or its folder",
+    errno.ENOLCK: "its file system has no locks; work in a folder of a local disk, or mount it with locks",
     errno.ENOTDIR: "a file stands where a folder is needed; move it away",
 }
 

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP end a command at once; a run stops in order at the first signal and at once at the second.
 
-SIGHUP says that the terminal has gone, and its kernel and shell may both say so: a second one says nothing new.
+So do the signals by which batch systems announce the end of a job's time: SIGUSR1, SIGUSR2 and SIGXCPU. SIGHUP says
+that the terminal has gone. These four may come several times, and a later one says nothing new.
 """
 
 import signal
@@ -10,7 +11,11 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BATCH = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *_BATCH)
+_Handler = Callable[[int, FrameType | None], None]
+# The handlers that are installed here, the present one last.
+_handlers: list[_Handler] = []
 
 
 class Interrupted(BaseException):
@@ -27,20 +32,31 @@ def ended_by_signal(code: int) -> bool:
 
 
 @contextmanager
-def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Installs `handler` for the signals, even if the process was started ignoring them, but for a SIGHUP that `nohup`
-    has it ignore; does nothing in a thread."""
+def handle_signals(handler: _Handler) -> Iterator[None]:
+    """Installs `handler` for the signals; does nothing in a thread.
+
+    SIGINT and SIGTERM are handled even if the process was started ignoring them. A SIGHUP that `nohup` has it ignore
+    stays ignored. Signals of batch systems for which the user's program has a handler stay that handler's.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ignores_hangup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    signal_numbers = [number for number in _HANDLED if number != signal.SIGHUP or not ignores_hangup]
-    before = [(number, signal.signal(number, handler)) for number in signal_numbers]
+    before = [(number, signal.signal(number, handler)) for number in _HANDLED if _is_free(number)]
+    _handlers.append(handler)
     try:
         yield
     finally:
+        _handlers.pop()
         for number, earlier in before:
             signal.signal(number, earlier)
+
+
+def _is_free(number: int) -> bool:
+    """Whether the signal may be handled here."""
+    handler = signal.getsignal(number)
+    if number in _BATCH:
+        return handler == signal.SIG_DFL or handler in _handlers
+    return number != signal.SIGHUP or handler != signal.SIG_IGN
 
 
 def end(number: int, frame: FrameType | None) -> None:
@@ -70,5 +86,5 @@ class Signals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if not self.received:
             self.received = number
-        elif number != signal.SIGHUP:
+        elif number in (signal.SIGINT, signal.SIGTERM):
             raise Interrupted(number)

@@ -1,6 +1,7 @@
 """Memory, age and working time of this process, and what the system says of any."""
 
 import ctypes
+import math
 import os
 import resource
 import sys
@@ -8,6 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+from infra.local.processor_quota import quota_cores
 
 # Of malloc.h.
 _ARENA_MAX = -8
@@ -141,5 +144,6 @@ class OwnTime:
 
 
 def cores() -> int:
-    """Cores this process may use: the default number of workers."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: the default number of workers. A part of a core's time counts as a core."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(allowed, quota_cores())))

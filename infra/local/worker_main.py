@@ -27,6 +27,7 @@ from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
 from infra.local.pipe_messages import Call, Ended, Inbox, Offer, Ready, frame
+from infra.local.processes.import_folders import add_last_folders
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
 from infra.local.processes.remote_objects import RemoteObjects
@@ -41,6 +42,7 @@ def main() -> None:
     requests, replies, lifeline = (int(text) for text in sys.argv[1:4])
     for descriptor in (requests, replies, lifeline):
         os.set_inheritable(descriptor, False)
+    add_last_folders()
     serve(requests, replies, lifeline, float(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
 
 
@@ -49,7 +51,7 @@ def serve(
 ) -> None:
     """Serves the pool's calls until it has closed its ends. `started_at`: the monotonic clock at the process's
     start."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the coordinator decides on them
         signal.signal(number, signal.SIG_IGN)
     ARITHMETIC.write(ARITHMETIC.standard)
     end_with(lifeline, outlives_s)

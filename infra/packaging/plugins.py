@@ -1,5 +1,6 @@
 """Plug-ins: the user's packages that are deployed with the functions."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -35,7 +36,7 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
     requirements: list[str] = []
     folders: list[Path] = []
     for plugin in plugins:
-        path = Path(plugin).expanduser()
+        path = Path(os.path.expanduser(plugin))  # noqa: PTH111
         if plugin.startswith("-"):
             raise PackageFault(f"plug-in {plugin} is an option of pip; set it in pip's own configuration")
         if not _is_path(plugin):

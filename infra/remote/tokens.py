@@ -17,9 +17,14 @@ _WORD, _WORD_BITS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}"), 13
 
 
 def token_file(environment: Mapping[str, str]) -> Path:
-    """Where the token is unless somebody says otherwise; a home folder that machines share brings it to all."""
-    home = environment.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "marless" / "token"
+    """Where the token is unless somebody says otherwise; a home folder that machines share brings it to all.
+
+    Raises `DialInError` for a user without a home folder.
+    """
+    home = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    if home.startswith("~"):
+        raise DialInError(f"this user has no home folder: name a file by --token-file, or set {VARIABLE} to the token")
+    return Path(home) / "marless" / "token"
 
 
 def token_in(text: str, source: str) -> bytes:

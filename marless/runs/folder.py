@@ -209,7 +209,15 @@ class RunFolder:
         except FileNotFoundError:
             raise self._gone() from None
         try:
-            if not _try_lock(descriptor, _LOCK_WAIT_S):
+            try:
+                with storage_errors(self.path / _LOCK):
+                    is_alone = _try_lock(descriptor, _LOCK_WAIT_S)
+            except StorageFault:
+                (self.path / _LOCK).unlink(missing_ok=True)
+                with suppress(OSError):  # it is a folder of a run that began before
+                    self.path.rmdir()
+                raise
+            if not is_alone:
                 other = os.read(descriptor, 20).decode(errors="replace").strip()
                 uses = "which trains, archives or removes it"
                 raise UserError(f"{self.name} is in use by another process (pid {other or 'unknown'}), {uses}")
@@ -240,6 +248,8 @@ class RunFolder:
             return False
         try:
             return not _try_lock(descriptor, 0.0, fcntl.LOCK_SH)
+        except OSError:  # where there are no locks, no run was driven
+            return False
         finally:
             os.close(descriptor)
 

@@ -22,6 +22,7 @@ from marless.reports import load_policy
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import look
 from marless.runs.summary import read
+from marless.signals import Signals
 from marless.views.plain import PlainView
 from marless.views.receipt import receipt
 
@@ -269,7 +270,10 @@ def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, meth
     assert [marless("verify", name).code for name in ("first", "second")] == [0, 0]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, 128 + signal.SIGUSR1)],
+)
 def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, processes, whole, signalled, number, code):
     signalled(number, round=2)
     said = marless.train("first")
@@ -288,10 +292,24 @@ def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, proces
     assert Path("runs/first/evaluations.json").read_bytes() == Path("runs/whole/evaluations.json").read_bytes()
 
 
-def test_a_terminal_that_goes_may_say_so_twice(marless, signalled):
-    signalled(signal.SIGHUP, round=2, insists=True)
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2, signal.SIGXCPU])
+def test_a_terminal_that_goes_and_a_batch_system_may_say_so_twice(marless, signalled, number):
+    signalled(number, round=2, insists=True)
     said = marless.train("first")
-    assert (said.code, said.err[-1]) == (129, "marless: stopped after round 2; go on with: marless resume first")
+    assert (said.code, said.err[-1]) == (
+        128 + number, "marless: stopped after round 2; go on with: marless resume first"
+    )  # fmt: skip
+
+
+def test_a_signal_of_a_batch_system_stays_with_the_program_that_handles_it():
+    heard = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert (heard, signals.received) == ([signal.SIGUSR1], 0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, whole, signalled):

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from functions.resources.settings import is_token
+from infra.local.processes.import_folders import last_folders
 from infra.local.processes.process_tree import end_process, start_time
 from infra.local.processes.zygote import Died, Fork, Forked
 
@@ -279,7 +280,8 @@ def worker_environment(threads: int, token: str = "") -> dict[str, str]:
     count = str(threads)
     return {
         **{name: value for name, value in os.environ.items() if name == token or not is_token(name)},
-        "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONPATH": os.pathsep.join(folder for folder in folders if os.pathsep not in folder),
+        **last_folders(folder for folder in folders if os.pathsep in folder),
         "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
         "OMP_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,

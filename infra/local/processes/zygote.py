@@ -22,6 +22,7 @@ import msgspec
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.isolation.arithmetic import ARITHMETIC
 from infra.local import worker_main
+from infra.local.processes.import_folders import add_last_folders
 from infra.local.processes.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
@@ -55,7 +56,8 @@ def main() -> None:
     """Imports the modules named on the command line, then forks workers on request until the pool is gone."""
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
-    for number in (signal.SIGINT, signal.SIGHUP):  # the coordinator decides what they mean
+    add_last_folders()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the coordinator decides on them
         signal.signal(number, signal.SIG_IGN)
     ARITHMETIC.write(ARITHMETIC.standard)
     for module in sys.argv[4:]:

@@ -101,7 +101,9 @@ def _mac(key: bytes, folder: RunFolder) -> str:
 
 def _key(create: bool) -> bytes | None:
     """This user's key; None where there is none."""
-    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    if state.startswith("~"):  # this user has no home folder
+        return None
     path = Path(state) / "marless" / "key"
     if create and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -3,7 +3,10 @@
 import errno
 import gc
 import os
+import pwd
 import resource
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -12,6 +15,8 @@ from functions.errors import StorageFault
 from functions.system_errors import ADVICE, explain
 from infra.local.file_storage import FileStorage
 from infra.local.sqlite_ledger import SqliteLedger
+from infra.remote.faults import DialInError
+from infra.remote.tokens import token_file
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
 
@@ -69,3 +74,56 @@ def test_a_cause_without_advice_of_its_own_has_the_caller_s():
     assert explain(fault) == "Input/output error; check the disk and the folder"
     assert explain(fault, "") == "Input/output error"
     assert len(set(ADVICE.values())) == len(ADVICE)
+
+
+# flock(73) on x86-64 and 32 on aarch64 is refused with ENOLCK, as file systems without locks refuse it: seccomp(2).
+WITHOUT_LOCKS = """
+import ctypes, errno, os, platform, struct, sys
+number = {"x86_64": 73, "aarch64": 32}[platform.machine()]
+rows = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | errno.ENOLCK), (0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *row) for row in rows))
+program = struct.pack("@HP", len(rows), ctypes.addressof(code))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+from marless.cli.app import main
+sys.exit(main(["train", "--run", "first", "stop.rounds=1"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter of system calls is one of Linux")
+def test_a_file_system_without_locks_is_one_line_and_leaves_no_folder(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_LOCKS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line.partition("; ")[2]) == (
+        2, "its file system has no locks; work in a folder of a local disk, or mount it with locks"
+    )  # fmt: skip
+    assert line.startswith("marless: cannot write runs/first/.lock: ") and not (tmp_path / "runs" / "first").exists()
+
+
+@pytest.fixture
+def homeless(shell):
+    """A user without an entry in the system's list of users, and without the variables that name folders of theirs."""
+    shell.unset("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "MARLESS_TOKEN")
+    if os.getuid():
+        pytest.skip("only root becomes another user")
+    free = next(number for number in range(54321, 60000) if not _has_name(number))
+    os.setresuid(free, 0, 0)
+    yield
+    os.setresuid(0, 0, 0)
+
+
+def _has_name(number):
+    try:
+        return bool(pwd.getpwuid(number))
+    except KeyError:
+        return False
+
+
+def test_a_user_without_a_home_is_told_how_to_name_a_token(homeless):
+    with pytest.raises(DialInError, match="no home folder: name a file by --token-file, or set MARLESS_TOKEN"):
+        token_file(os.environ)
+
+
+def test_a_user_without_a_home_trains_with_code_of_others(homeless, marless):
+    assert marless.train("first", "task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env", "stop.rounds=1").code == 0
