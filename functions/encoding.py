@@ -7,7 +7,8 @@ them: here they are one error, `Undecodable`. `make check` refuses the libraries
 
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from contextlib import suppress
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
 
 import msgspec
 
@@ -16,8 +17,31 @@ _T = TypeVar("_T")
 _REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
 
+# The version of what runs store and functions are sent: plan.json, the manifest, the state, requests and answers. Raise
+# it with a change that an earlier program would misread.
+FORMAT_VERSION = 1
+
+
 class Undecodable(ValueError):
     """The bytes hold no value of the expected type; the message says why, and where they came from as far as given."""
+
+
+class WrittenByNewer(Undecodable):
+    """The bytes have a `format_version` that only a newer program knows."""
+
+
+def own_format() -> int | msgspec.UnsetType:
+    """Return the `format_version` of a value that this program writes. The first version is not written."""
+    return FORMAT_VERSION if FORMAT_VERSION > 1 else msgspec.UNSET
+
+
+_VERSION = "format_version"
+
+
+class _Version(msgspec.Struct):
+    """The version of a value whose other fields are of any program."""
+
+    format_version: int | msgspec.UnsetType = msgspec.UNSET
 
 
 # What msgspec calls types, as people do.
@@ -92,17 +116,35 @@ def _in_words(reason: str) -> str:
 class _Decoder(Generic[_T]):
     """Reads values of one type."""
 
-    def __init__(self, decoder: Any) -> None:
-        self._decoder = decoder
+    def __init__(self, library: Any, kind: Any) -> None:
+        self._decoder, self._version = library.Decoder(kind), library.Decoder(_Version)
+        self._is_versioned = any(_VERSION in getattr(one, "__struct_fields__", ()) for one in get_args(kind) or (kind,))
 
     def decode(self, body: bytes | str, source: str = "") -> _T:
         """The value; raises `Undecodable`, which names the `source`."""
         try:
             value: _T = self._decoder.decode(body)
         except _REFUSALS as error:
+            _require_known(self._version_of(body), source)
             reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise Undecodable(f"{source} cannot be read: {reason}" if source else reason) from error
+        _require_known(getattr(value, _VERSION, msgspec.UNSET) if self._is_versioned else msgspec.UNSET, source)
         return value
+
+    def _version_of(self, body: bytes | str) -> int | msgspec.UnsetType:
+        """Return the format of a value that cannot be read, as far as it has one."""
+        with suppress(*_REFUSALS):
+            if self._is_versioned:
+                version: int | msgspec.UnsetType = self._version.decode(body).format_version
+                return version
+        return msgspec.UNSET
+
+
+def _require_known(version: int | msgspec.UnsetType, source: str) -> None:
+    """Raise `WrittenByNewer` for the format of a newer program."""
+    if version is not msgspec.UNSET and version > FORMAT_VERSION:
+        newer = f"{source or 'it'} was written by a newer MARLess (format {version}; this one reads {FORMAT_VERSION})"
+        raise WrittenByNewer(f"{newer}; install the newer one")
 
 
 class JsonDecoder(_Decoder[_T]):
@@ -113,7 +155,7 @@ class JsonDecoder(_Decoder[_T]):
     @overload
     def __init__(self, kind: Any) -> None: ...
     def __init__(self, kind: Any) -> None:
-        super().__init__(msgspec.json.Decoder(kind))
+        super().__init__(msgspec.json, kind)
 
 
 class MessagePackDecoder(_Decoder[_T]):
@@ -124,7 +166,7 @@ class MessagePackDecoder(_Decoder[_T]):
     @overload
     def __init__(self, kind: Any) -> None: ...
     def __init__(self, kind: Any) -> None:
-        super().__init__(msgspec.msgpack.Decoder(kind))
+        super().__init__(msgspec.msgpack, kind)
 
 
 # Amounts of money are exact decimals; programs expect a number.

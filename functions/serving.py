@@ -199,7 +199,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     """
     meter = Counted(blobs)
     with standard_arithmetic():
-        request = _DECODER.decode(body)
+        request = _DECODER.decode(body, "the request")
     with ProcessGuard(_owner(request), request.address.run) as guard, _resources(request, meter):
         try:
             work = works.get(type(request))

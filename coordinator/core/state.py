@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from msgspec import field, structs
+from msgspec import UnsetType, field, structs
 
 from coordinator.action_tally import ActionTally
 from coordinator.config.schema import Function, RunConfig
@@ -20,6 +20,7 @@ from coordinator.platform import Platform
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions import keys
+from functions.encoding import own_format
 from functions.environments.base import EnvSpec
 from functions.messages.actor import Unfinished
 from functions.messages.exchange import Done
@@ -250,6 +251,8 @@ class RoundLine(Message, frozen=True, kw_only=True):
 class State(Message, frozen=True, kw_only=True):
     """A run between two decisions."""
 
+    format_version: int | UnsetType = field(default_factory=own_format)
+    """See `functions.encoding`."""
     status: Status = "running"
     """Whether the run goes on, and how it ended if it does not."""
     reason: str = ""

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from coordinator.core.state import RoundLine, State
 from coordinator.drive.ports import Ledger, Storage
 from functions import codec
-from functions.encoding import JsonDecoder, Undecodable, to_json
+from functions.encoding import JsonDecoder, Undecodable, WrittenByNewer, own_format, to_json
 from functions.errors import CorruptObject, NoSuchObject, StaleVersion
 from functions.messages.message import Ref
 
@@ -19,7 +20,7 @@ _LINES = "line/"
 # A state of 10^5 tasks in flight takes less; a damaged or hostile one may expand without end.
 _MOST_BYTES = 256 << 20
 
-_EMPTY = State()
+_EMPTY = State(format_version=UNSET)
 _STATE_DECODER = JsonDecoder(State)
 _LINE_DECODER = JsonDecoder(RoundLine)
 
@@ -36,6 +37,8 @@ def load_state(ledger: Ledger, item: str = STATE) -> State | None:
     record = ledger.load(item)
     try:
         return None if record is None else decode_state(record.body)
+    except WrittenByNewer as error:
+        raise Unresumable(str(error)) from error
     except Undecodable as error:
         raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
 
@@ -81,7 +84,10 @@ def decode_state(body: bytes) -> State:
         raise Undecodable(
             "it is cut short" if not stream.unconsumed_tail else f"it has more than {_MOST_BYTES:,} bytes"
         )
-    return _STATE_DECODER.decode(text)
+    try:
+        return replace(_STATE_DECODER.decode(text), format_version=own_format())
+    except WrittenByNewer as error:
+        raise WrittenByNewer(f"the ledger{str(error).removeprefix('it')}") from error
 
 
 def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:

@@ -7,7 +7,7 @@ from coordinator.core.state import NO_INPUTS, Plan, RunInputs
 from coordinator.drive.ports import Ledger
 from coordinator.platform import Platform
 from coordinator.pricing.prices import load_prices
-from functions.encoding import JsonDecoder, Undecodable, from_json, to_json
+from functions.encoding import JsonDecoder, Undecodable, from_json, own_format, to_json
 
 MANIFEST = "plan"
 STUDY = "study:"
@@ -30,6 +30,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     functions: dict[str, str]
     platform: Platform
     inputs: RunInputs = NO_INPUTS
+    format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     # The study whose governor began the run and says what it may use; '' without one.
     study: str = ""
 

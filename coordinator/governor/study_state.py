@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.governor.concurrency_shares import divide
 from coordinator.governor.shared_budget import Purse, least
+from functions.encoding import own_format
 
 # The purse of all runs; those of owners have their names, which are never empty.
 _WHOLE = ""
@@ -36,6 +37,7 @@ class Outcome(_Item, frozen=True, kw_only=True):
 class StudyPlan(_Item, frozen=True, kw_only=True):
     """What a study was asked to be; written once."""
 
+    format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     study: str
     tenant: str
     # The file of the study, from which another machine can make its folder.
@@ -57,6 +59,7 @@ class StudyPlan(_Item, frozen=True, kw_only=True):
 class StudyState(_Item, frozen=True, kw_only=True):
     """A study between two steps: runs at work, runs that are over; all others wait."""
 
+    format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     live: dict[str, Grant] = {}
     over: dict[str, Outcome] = {}
     purses: dict[str, Purse] = {}

@@ -2,6 +2,9 @@
 
 from typing import Literal
 
+from msgspec import UnsetType, field
+
+from functions.encoding import own_format
 from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
 from functions.messages.evaluator import EvaluateReply, EvaluateTask
 from functions.messages.learner import (
@@ -28,6 +31,8 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     """The task's, as in its address."""
     attempt: int
     """The attempt that answers."""
+    format_version: int | UnsetType = field(default_factory=own_format)
+    """See `functions.encoding`."""
     objects: dict[str, Ref] = {}
     """By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of
     several rounds."""
@@ -58,6 +63,8 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     """The task's, as in its address."""
     attempt: int
     """The attempt that failed."""
+    format_version: int | UnsetType = field(default_factory=own_format)
+    """See `functions.encoding`."""
     kind: FailureKind
     """What failed."""
     message: str

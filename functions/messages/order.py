@@ -1,5 +1,8 @@
 """What every task has, whatever the function that serves it."""
 
+from msgspec import UnsetType, field
+
+from functions.encoding import own_format
 from functions.messages.message import Message, Ref
 
 
@@ -57,6 +60,8 @@ class Order(Message, frozen=True, kw_only=True):
 
     address: Address
     """Which task it is."""
+    format_version: int | UnsetType = field(default_factory=own_format)
+    """See `functions.encoding`."""
     attempt: int = 0
     """The attempt's number, from 0."""
     timeout_s: float = 0.0

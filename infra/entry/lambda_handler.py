@@ -57,7 +57,7 @@ class Worker:
         acknowledgement of the completion report."""
         self._time.begin()
         body = to_json(event)
-        request = _REQUESTS.decode(body)
+        request = _REQUESTS.decode(body, "the request")
         self._log.set_correlation_id(request.address.id)
         if request.report_to is None:
             # A synchronous caller reads the metering from the log.

@@ -22,7 +22,7 @@ from coordinator.core.state import NO_INPUTS, RunInputs
 from coordinator.drive.run_manifest import RunManifest, with_inputs_together
 from coordinator.errors import UserError, broken_path
 from coordinator.file_reading import UnreadableFile, read_file
-from functions.encoding import Undecodable, from_json, to_json_file
+from functions.encoding import Undecodable, from_json, own_format, to_json_file
 from functions.errors import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite_ledger import LEDGER_FILE
@@ -66,6 +66,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     inputs: RunInputs = NO_INPUTS
     any_processor: bool = False
     changes: tuple[CodeChange, ...] = ()
+    format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
 
     @property
     def parts(self) -> dict[str, str | None]:

@@ -114,7 +114,9 @@ def plan_hash(identity: Identity, round_: int = 0) -> str:
     once were.
     """
     changes = tuple(change for change in identity.changes if change.round < round_)
-    fields = msgspec.to_builtins(msgspec.structs.replace(identity, configs=(), changes=changes))
+    fields = msgspec.to_builtins(
+        msgspec.structs.replace(identity, configs=(), changes=changes, format_version=msgspec.UNSET)
+    )
     inputs = fields.pop("inputs", {})
     return sha256(to_json(_without_empty(fields | inputs)))
 

@@ -1,7 +1,10 @@
 """Runs that commit 1467c408 trained are read, and continued, by the program of today (tests/goldens/README.md)."""
 
+import contextlib
 import json
+import sqlite3
 import tarfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,30 @@ def test_an_earlier_study_is_compared_with_an_earlier_run(marless, unpack):
     assert marless("report", "studies/studied", "-o", "page.html").code == 0
     # All of its runs have finished.
     assert marless("study", "studied", "--slots", "1").code == 0
+
+
+def write_as_a_newer_program(run, place):
+    """Gives a stored value the version and a field of a later program."""
+    later = {"format_version": 2, "a_field_of_later": 1}
+    if place == "plan.json":
+        plan = run / place
+        plan.write_text(json.dumps(json.loads(plan.read_text()) | later))
+        return
+    with contextlib.closing(sqlite3.connect(run / "ledger.sqlite")) as ledger, ledger:
+        (body,) = ledger.execute("SELECT body FROM items WHERE item = ?", (place,)).fetchone()
+        newer = zlib.compress(json.dumps(json.loads(zlib.decompress(body)) | later).encode())
+        ledger.execute("UPDATE items SET body = ? WHERE item = ?", (newer, place))
+
+
+@pytest.mark.parametrize("place", ["plan.json", "state", "checkpoint"])
+def test_a_run_of_a_newer_program_is_refused_in_one_line(marless, unpack, place):
+    unpack("interrupted")
+    write_as_a_newer_program(Path("runs/interrupted"), place)
+    sentence = "was written by a newer MARLess (format 2; this one reads 1); install the newer one"
+    for command in ("status", "verify", "bill", "evaluate", "resume"):
+        more = ("--changed-code",) if command == "resume" else ()
+        said = marless(command, "interrupted", *more)
+        assert said.code == 2 and len(said.err) == 1, (command, said)
+        assert sentence in said.err[0], (command, said)
+    (row,) = map(json.loads, marless("runs", "--json").out)
+    assert row["status"] == "unreadable" and sentence in row["problem"]

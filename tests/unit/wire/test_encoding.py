@@ -2,6 +2,7 @@
 
 import math
 import os
+import zlib
 from contextlib import suppress
 from decimal import Decimal
 
@@ -10,11 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.core.state import State
+from coordinator.drive.ledger_items import StateEncoder, decode_state
+from coordinator.governor.study_state import StudyState
 from functions.completion import CompletionReport
 from functions.encoding import (
     JsonDecoder,
     MessagePackDecoder,
     Undecodable,
+    WrittenByNewer,
     from_json,
     to_json,
     to_json_file,
@@ -28,6 +33,7 @@ from functions.resources.port import Action, ActionCall, Outcome
 from functions.resources.settings import Resource
 from infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame
 from infra.local.processes.zygote import Died, Fork, Forked
+from marless.runs.folder import Identity
 
 FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="QQQQ", again=True)
 REFS = {"learner": Ref(key="k", sha256="s", size=1)}
@@ -158,3 +164,56 @@ def test_frames_are_whole_however_long_they_are_and_in_whatever_pieces_they_arri
     os.close(near)
     os.close(far)
     assert arrived == bodies and not inbox.partial
+
+
+PLAN = {
+    "run": "r",
+    "backend": "local",
+    "code_sha256": "",
+    "commit": None,
+    "environment_fingerprint": {"python": "3", "numpy": "2", "machine": "m", "environment": None},
+    "created": "2026-11-28T00:00:00+00:00",
+    "configs": [],
+}
+ADDRESS = {"id": "r/0", "run": "r", "round": 0, "output": "o", "seed": 1}
+# What runs store and functions are sent, each with the fields that it must have.
+VERSIONED = {
+    "state": (State, {}),
+    "plan.json": (Identity, PLAN),
+    "request": (Request, {"type": "describe", "address": ADDRESS, "environment": {"name": "toy/signal"}}),
+    "answer": (Answer, {"type": "failed", "id": "r/0", "attempt": 0, "kind": "request", "message": "", "again": False}),
+    "state of a study": (StudyState, {}),
+}
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+@pytest.mark.parametrize("later", [{}, {"a_field_of_later": 1}])
+def test_a_value_of_a_newer_program_is_named_as_such(name, later):
+    kind, fields = VERSIONED[name]
+    JsonDecoder(kind).decode(to_json(fields | {"format_version": 1}))
+    for decoder, encode in ((JsonDecoder, to_json), (MessagePackDecoder, to_message_pack)):
+        with pytest.raises(WrittenByNewer) as error:
+            decoder(kind).decode(encode({**fields, "format_version": 2, **later}), "it all")
+        assert str(error.value).startswith("it all was written by a newer MARLess (format 2; this one reads 1)")
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+@pytest.mark.parametrize("more", [{"a_field_of_later": 1}, {"format_version": "2"}, {"format_version": 1, "other": 1}])
+def test_a_value_that_cannot_be_read_for_another_reason_is_not_called_newer(name, more):
+    kind, fields = VERSIONED[name]
+    with pytest.raises(Undecodable) as error:
+        JsonDecoder(kind).decode(to_json({**fields, **more}))
+    assert not isinstance(error.value, WrittenByNewer)
+
+
+def test_the_first_version_is_not_written_so_that_earlier_programs_read_what_this_one_writes():
+    assert to_json(State()) == b"{}"
+    assert b"format_version" not in to_json_file(JsonDecoder(Identity).decode(to_json(PLAN)))
+
+
+def test_a_version_is_written_once_with_the_state_and_refused_by_a_program_that_does_not_know_it():
+    state = State(format_version=2, round=3)
+    body = StateEncoder(state).encode(state)
+    assert zlib.decompress(body).count(b"format_version") == 1
+    with pytest.raises(WrittenByNewer, match="the ledger was written by a newer MARLess"):
+        decode_state(body)
