@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from asking import ask, begin, collect, said
@@ -34,7 +35,7 @@ from infra.remote.dialling import Away, Dialler
 from infra.remote.dialling import refusal as refusal_of
 from infra.remote.faults import DialInError
 from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction, Stream, apply
-from infra.remote.listener import Listener
+from infra.remote.listener import Agent, Listener
 from infra.remote.pulse import Pulse
 from infra.remote.worker_agent import WorkerAgent
 
@@ -430,6 +431,25 @@ def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
         with serving(listener):
             assert said(collect(invoker, 1)["run/1/sample"]) == "said"
         assert "a worker is connected; the run goes on" in invoker.own.news()
+
+
+class Expecting(Listener):
+    """It has an agent whose only connection is in use, until `far` is empty."""
+
+    far: ClassVar = {"far": Agent(1)}
+
+    def agents(self):
+        return {**super().agents(), **self.far}
+
+
+def test_a_task_waits_for_a_connection_that_is_on_its_way(run):
+    with closing(Expecting(HERE, TOKEN, BADGE)) as listener:
+        invoker = run(listener)
+        begin(invoker, "run/1/sample", "echo", "said")
+        assert [invoker.wait(0.05) for _ in range(3)] == [[], [], []]
+        listener.far = {}
+        with serving(listener):
+            assert said(collect(invoker, 1)["run/1/sample"]) == "said"
 
 
 def test_slots_are_those_that_are_connected(run):
