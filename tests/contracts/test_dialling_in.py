@@ -421,12 +421,13 @@ def test_what_a_task_did_not_write_itself_is_its_worker_s_crash(run):
 
 def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
     with listening() as listener:
-        invoker = run(listener)
+        invoker, began = run(listener), time.monotonic()
         begin(invoker, "run/1/sample", "echo", "said")
-        until = time.monotonic() + 20
+        until = began + 20
         while not (news := invoker.own.news()):
             assert time.monotonic() < until
             assert invoker.wait(0.1) == []
+        assert time.monotonic() >= began + 2  # a worker may be on its way
         assert news == [f"no worker is connected to {listener.address}; the run waits for one"]
         with serving(listener):
             assert said(collect(invoker, 1)["run/1/sample"]) == "said"
@@ -436,7 +437,7 @@ def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
 class Expecting(Listener):
     """It has an agent whose only connection is in use, until `far` is empty."""
 
-    far: ClassVar = {"far": Agent(1)}
+    far: ClassVar = {"far": Agent("far", 1)}
 
     def agents(self):
         return {**super().agents(), **self.far}
@@ -465,6 +466,17 @@ def test_slots_are_those_that_are_connected(run):
         while invoker.own.connected:
             assert time.monotonic() < until
             invoker.wait(0.05)
+
+
+def test_a_worker_is_busy_for_the_share_of_its_time_that_its_tasks_took(run):
+    with listening() as listener:
+        invoker = run(listener)
+        assert invoker.own.busy_share() == 0.0  # nobody is connected
+        with serving(listener):
+            idle(listener, 1)
+            for _ in range(2):
+                ask(invoker, "sleep", 0.2)
+            assert 0.0 < invoker.own.busy_share() <= 1.0
 
 
 def at_once(shifts):
