@@ -27,6 +27,7 @@ _NONCE_BYTES = 32
 _PROTOCOL = b"marless dial-in 1\n"
 _DRIVER, _WORKER = b"driver", b"worker"
 _M = TypeVar("_M")
+_Name = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -64,8 +65,8 @@ class Answer(msgspec.Struct, frozen=True):
 class Introduction(msgspec.Struct, frozen=True):
     """Who dials in: the name of the machine, which agent there, its badge, and how many tasks it serves at once."""
 
-    host: str
-    agent: str
+    host: _Name
+    agent: _Name
     badge: Badge
     slots: Annotated[int, msgspec.Meta(ge=1)] = 1
 

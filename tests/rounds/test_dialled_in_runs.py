@@ -10,7 +10,7 @@ from dialled_in import MODULES, command, ended, free_port
 from studies import hashes, settings_of, study, train_alone
 
 from coordinator.config.loading import convert
-from coordinator.errors import USER_ERROR, UserError
+from coordinator.errors import UNFINISHED, USER_ERROR, UserError
 from marless.backends.local import ListeningBackend
 from marless.backends.ray import RayBackend
 from marless.reports.journal import read
@@ -178,6 +178,13 @@ def test_a_worker_that_cannot_dial_says_why_in_one_line(marless, argv, line):
     said = marless("worker", *argv)
     assert (said.code, len(said.err)) == (USER_ERROR, 1)
     assert line in said.err[0]
+
+
+def test_a_worker_that_has_never_served_says_so_by_its_exit_code(marless, shell):
+    shell.export(MARLESS_TOKEN="a token that both sides hold")
+    said = marless("worker", f"127.0.0.1:{free_port()}", "--slots", "1", "--patience", "0")
+    assert said.code == UNFINISHED
+    assert "no driver answers" in said.err[0]
 
 
 @pytest.mark.parametrize("backend", [ListeningBackend, RayBackend])

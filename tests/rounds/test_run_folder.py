@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import tomllib
+from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from commands import SMALL
 
 from coordinator.config.loading import load
 from coordinator.config.schema import Pipeline, Stop
+from infra.remote.census import note
 from marless.cli.app import main
 from marless.reports import load_policy
 from marless.runs.folder import RunFolder
@@ -389,6 +391,16 @@ def test_an_unfinished_run_can_be_evaluated(marless, signalled):
     marless.train("first")
     said = marless("evaluate", "--episodes", "4")
     assert said.code == 0 and "policies of round 1" in said.out[0]
+
+
+def test_status_lists_the_machines_of_a_run_that_is_driven(marless, first):
+    workers = Path("runs/first/workers")
+    note(workers, Counter(node7=4, node8=2))
+    assert not any(line.startswith("workers") for line in marless("status", "first").out)
+    with RunFolder(Path("runs/first")).driving():
+        assert "workers     2 machines with 6 slots connected: node7 4, node8 2" in marless("status", "first").out
+        note(workers, Counter())
+        assert not any(line.startswith("workers") for line in marless("status", "first").out)
 
 
 def test_runs_and_status_print_how_runs_stand(marless, first, signalled):

@@ -1,0 +1,101 @@
+"""The machines that have joined a driver, and the strangers at its door."""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from infra.remote.census import Census, note, noted
+from infra.remote.strangers import Strangers
+
+
+def test_machines_that_join_and_leave_are_a_line_each_time():
+    census = Census(pause_s=0.0)
+    assert census.news(Counter()) == []
+    assert census.news(Counter(node7=4)) == ["node7 has joined with 4 slots; 1 machine with 4 slots connected"]
+    assert census.news(Counter(node7=4)) == []
+    assert census.news(Counter(node7=1, node8=1)) == [
+        "node7 has 1 slot, node8 has joined with 1 slot; 2 machines with 2 slots connected"
+    ]
+    assert census.news(Counter(node8=1)) == ["node7 has left; 1 machine with 1 slot connected"]
+    assert census.news(Counter()) == ["node8 has left; no worker is connected"]
+
+
+def test_many_machines_at_once_are_one_short_line():
+    [line] = Census().news(Counter({f"node{number:03d}": 8 for number in range(100)}))
+    assert line.count("joined") == 4
+    assert line.endswith("and 96 more; 100 machines with 800 slots connected")
+
+
+def test_machines_that_come_and_go_without_end_are_no_line_each():
+    census = Census(pause_s=1000.0)
+    assert len(census.news(Counter(node7=1))) == 1
+    assert [census.news(Counter({f"node{number}": 1})) for number in range(100)] == [[]] * 100
+
+
+def test_what_a_driver_has_noted_is_read_by_others_and_a_damaged_file_is_none(tmp_path):
+    folder = tmp_path / "workers"
+    assert not noted(folder)
+    note(folder, Counter(node7=4))
+    assert noted(folder) == Counter(node7=4)
+    [file] = folder.iterdir()
+    file.write_bytes(b"\xff{")
+    assert not noted(folder)
+    note(folder, Counter())
+    assert list(folder.iterdir()) == []
+
+
+async def stand(strangers, address, begins, left):
+    """A stranger at the door, until its turn ends."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(None) as timeout:
+            with strangers.enter(address, timeout) as stranger:
+                if begins:
+                    stranger.begins()
+                await asyncio.Event().wait()
+    left.append((address, begins))
+
+
+@pytest.mark.parametrize(
+    ("here", "loses"),
+    [
+        ([("a", False), ("b", False), ("b", False)], ("b", False)),
+        ([("a", False), ("a", True), ("b", False)], ("a", False)),
+        ([("a", True), ("a", False), ("b", False)], ("a", False)),
+        ([("a", True), ("b", True), ("b", True)], ("b", True)),
+        ([("a", True), ("b", False), ("c", False)], ("b", False)),
+    ],
+)
+def test_at_a_full_door_the_address_with_most_loses_a_place_and_there_who_has_not_begun(here, loses):
+    async def crowd():
+        strangers, left = Strangers(patience_s=1000.0, places=3), []
+        everybody = []
+        for address, begins in here:
+            await strangers.make_room()
+            everybody.append(asyncio.create_task(stand(strangers, address, begins, left)))
+            await asyncio.sleep(0)
+        assert left == []
+        await strangers.make_room()
+        await asyncio.sleep(0)
+        assert left == [loses]
+        await strangers.make_room()  # there is a place by now
+        assert left == [loses]
+        for task in everybody:
+            task.cancel()
+        await asyncio.gather(*everybody, return_exceptions=True)
+
+    asyncio.run(crowd())
+
+
+def test_who_begins_to_speak_has_the_rest_of_its_time_and_who_does_not_a_part():
+    async def look():
+        loop, strangers = asyncio.get_running_loop(), Strangers(patience_s=1000.0)
+        async with asyncio.timeout(None) as timeout:
+            with strangers.enter("a", timeout) as stranger:
+                silent_until = timeout.when()
+                stranger.begins()
+                return silent_until - loop.time(), timeout.when() - loop.time()
+
+    silent_s, speaking_s = asyncio.run(look())
+    assert silent_s < 10 < 900 < speaking_s <= 1000
