@@ -152,11 +152,17 @@ class DialInPool(Pool):
         return {name: agent.slots for name, agent in self._listener.agents().items()}
 
     def _free_slots(self) -> Mapping[str, int]:
-        """Of the agents that may begin a task. Agents of last choice are among them only if no other agent is free."""
+        """Of the agents that may begin a task. Agents of last choice are among them only if no other agent is free, and
+        agents that rest only if all do."""
         at_work = Counter(worker.agent for worker in self._workers if worker.task is not None)
-        free = {name: free for name, slots in self._agents().items() if (free := slots - at_work[name]) > 0}
-        agents = self._listener.agents()
-        return {name: count for name, count in free.items() if not agents[name].is_last_choice} or free
+        slots, agents = self._agents(), self._listener.agents()
+        awake = {name: count for name, count in slots.items() if name in agents and not agents[name].rests()} or slots
+        free = {name: free for name, count in awake.items() if (free := count - at_work[name]) > 0}
+        return {name: count for name, count in free.items() if not self._is_last_choice(name)} or free
+
+    def _is_last_choice(self, name: str) -> bool:
+        agent = self._listener.agents().get(name)
+        return agent is not None and agent.is_last_choice
 
     def _hosts(self) -> list[str]:
         """The agents where a process may start, those first that have the fewest for each free slot."""
@@ -192,7 +198,7 @@ class DialInPool(Pool):
             delivery.check(body)
         del self._deliveries[worker]
         if agent := self._listener.agents().get(worker.agent):
-            agent.is_last_choice = False
+            agent.succeeds()
         if not is_again:
             super()._end(worker, pending, message, body)
             return
@@ -244,7 +250,8 @@ class DialInPool(Pool):
             if outcome == "timeout" and agent.is_in_doubt():  # soon it is either lost, or heard again
                 worker.clock.extend(_DOUBT_S)
                 return
-            agent.is_last_choice |= outcome == "timeout" or reason != ""
+            if outcome == "timeout" or reason:
+                agent.fails(is_wrong=reason != "")
         if delivery := self._deliveries.pop(worker, None):
             delivery.drop()
         super()._bury(worker, outcome, ended_by_itself, reason)
@@ -277,7 +284,7 @@ class DialInRun(OwnPool):
 
 
 class _OneSlotPool(DialInPool):
-    """A pool that has a slot of one agent to itself; of another one when that has left.
+    """A pool that has a slot of one agent to itself, and takes another one when that leaves or is the last choice.
 
     `leases` counts the slots of each agent that such pools have.
     """
@@ -293,12 +300,19 @@ class _OneSlotPool(DialInPool):
 
     def _agents(self) -> Mapping[str, int]:
         agents = super()._agents()
-        if self._agent not in agents and not self.closed:
-            self._leave()
-            self._agent = next((name for name, slots in agents.items() if self._leases[name] < slots), "")
-            if self._agent:
-                self._leases[self._agent] += 1
+        is_there = self._agent in agents
+        if not self.closed and not (is_there and not self._is_last_choice(self._agent)):
+            free = (name for name, slots in agents.items() if self._leases[name] < slots)
+            other = min(free, key=self._is_last_choice, default="")
+            if not is_there or (other and not self._is_last_choice(other)):
+                self._move(other)
         return {self._agent: 1} if self._agent else {}
+
+    def _move(self, agent: str) -> None:
+        self._leave()
+        self._agent = agent
+        if agent:
+            self._leases[agent] += 1
 
     def _leave(self) -> None:
         if self._agent:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -23,6 +24,8 @@ from infra.remote.pulse import BEAT_S, Pulse
 from infra.remote.strangers import Strangers
 
 _BUFFER = 1 << 20
+# So long an agent with wrong answers is not asked, if there are others.
+_LONGEST_REST_S = 60.0
 # So many different lines are said of what strangers do.
 _MOST_TOLD_ONCE = 50
 
@@ -225,6 +228,23 @@ class Agent:
         self.idle = deque[WorkerConnection]()
         self.is_last_choice = False
         """Whether its last task timed out or gave a wrong answer."""
+        self._faults, self._rests_until = 0, 0.0
+
+    def fails(self, is_wrong: bool) -> None:
+        """A task has timed out there, or has given a wrong answer. After those in a row it rests twice as long each
+        time."""
+        self.is_last_choice = True
+        if is_wrong:
+            self._faults += 1
+            self._rests_until = time.monotonic() + min(2.0**self._faults, _LONGEST_REST_S)
+
+    def succeeds(self) -> None:
+        """A task has ended well there."""
+        self.is_last_choice, self._faults, self._rests_until = False, 0, 0.0
+
+    def rests(self) -> bool:
+        """Whether it is better to wait for another agent."""
+        return time.monotonic() < self._rests_until
 
     def is_in_doubt(self) -> bool:
         """Whether it is late with a beat."""

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import threading
 
 import pytest
 from asking import collect
@@ -20,7 +21,7 @@ from functions.messages.message import Ref
 from functions.messages.team import Team
 from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Ended, Put, Ready, frame
-from infra.remote.dial_in_pool import DialInRun
+from infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
 
 TASK = make_task(
     InitialiseTask,
@@ -167,6 +168,34 @@ def test_a_machine_with_a_wrong_answer_is_asked_last_until_it_gives_a_right_one(
     agents.agents()["agent1"].slots = 0
     attempt(run)
     assert agents.calls["agent0"] == 2 and not agents.agents()["agent0"].is_last_choice
+
+
+def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(pool, tmp_path):
+    other = threading.Event()
+
+    def slow(call, body):
+        if body == b"another task":
+            other.wait(20)
+            return [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), b"its answer")]
+        return honest(call, body)
+
+    run, agents = pool(liar(objects={}), slow)
+    attempt(run)
+    FileStorage(tmp_path / "run" / "objects").delete(HONEST)
+    run.invoke("learner", "another", 0, b"another task", 20.0)
+    run.invoke("learner", TASK.address.id, 0, to_json(TASK), 20.0)
+    assert run.wait(0.1) == []
+    other.set()
+    assert {report.outcome for report in collect(run, 2).values()} == {"answered"}
+    assert agents.calls["agent0"] == 1
+
+
+def test_a_run_with_one_slot_takes_that_of_another_machine_after_a_wrong_answer(tmp_path):
+    agents = StandIns(liar(objects={}), honest)
+    with SeparateDialInPools(agents, MODULES, tmp_path / "logs") as pools:
+        lane = pools.lane("one", tmp_path / "run" / "objects")
+        assert attempt(lane).outcome == "answered"
+    assert agents.calls == {"agent0": 1, "agent1": 1}
 
 
 @pytest.mark.parametrize(
