@@ -7,6 +7,7 @@ import time
 import pytest
 from commands import SMALL, Commands
 from dialled_in import MODULES, command, ended, free_port
+from relay import Relay
 from studies import hashes, settings_of, study, train_alone
 
 from coordinator.config.loading import convert
@@ -76,6 +77,28 @@ def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, mar
     assert weights(folder, "killed") == weights(folder, "whole")
     verified = marless("verify", "killed")
     assert verified.code == 0 and "--any-processor" in verified.out[0]
+
+
+@pytest.mark.conformance
+def test_a_network_that_changes_bits_changes_no_byte_of_a_run(place, marless):
+    folder, port = place[0], free_port()
+    relay = Relay(port)
+    timeouts = [f"functions.{name}.timeout_s=5" for name in ("actor", "learner", "evaluator")]
+    run = (*SMALL, "stop.rounds=40", "scaling.rollouts=2", *timeouts)
+    process = command(folder, "train", *run, "--run", "flipped", "--listen", f"127.0.0.1:{port}")
+    agents = [command(folder, "worker", f"127.0.0.1:{at}", "--slots", "1") for at in (relay.port, port)]
+    metrics, until = folder / "runs/flipped/metrics.jsonl", time.monotonic() + 100
+    while not metrics.exists() or metrics.read_text().count("\n") < 2:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+    relay.one_in = 20_000
+    output = ended(process)
+    for agent in agents:
+        agent.send_signal(signal.SIGINT)
+        ended(agent)
+    assert relay.changed > 3 and "served elsewhere" in output and "Traceback" not in output
+    assert marless.train("unflipped", *run[len(SMALL) :]).code == 0
+    assert weights(folder, "flipped") == weights(folder, "unflipped")
 
 
 def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place, marless):

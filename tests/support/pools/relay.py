@@ -1,16 +1,21 @@
 """A relay between a driver and its workers that keeps connections open, as a tunnel does, whatever becomes of bytes."""
 
+import random
 import socket
 import threading
 from contextlib import suppress
 
+from stand_in_agents import flipped
+
 
 class Relay:
     """Passes on what comes to its `port`; nothing "up" to the driver or "down" from it while that is `frozen`. Of a
-    connection's bytes that one is changed, once, whose number `flips` has for the way."""
+    connection's bytes that one is changed, once, whose number `flips` has for the way; of all, while it is not 0, one
+    in about `one_in`."""
 
-    def __init__(self, target_port):
+    def __init__(self, target_port, seed=1):
         self._target, self.frozen, self.flips = target_port, set(), {}
+        self.one_in, self.changed, self._draw = 0, 0, random.Random(seed)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -18,7 +23,11 @@ class Relay:
     def _accept(self):
         while True:
             here, _ = self._listener.accept()
-            there = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                there = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # nobody listens yet
+                here.close()
+                continue
             for ends in ((here, there, "up"), (there, here, "down")):
                 threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
 
@@ -33,6 +42,9 @@ class Relay:
                 if 0 <= place < len(data):
                     del self.flips[way]
                     data = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+                if self.one_in and self._draw.random() < len(data) / self.one_in:
+                    self.changed += 1
+                    data = flipped(data, self._draw)
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):
