@@ -27,7 +27,7 @@ MOST_OBJECT = _MOST_BYTES - _MOST_HEADER
 
 
 class Damaged(Undecodable):
-    """A frame is not as it was sent, or holds what its sender cannot have said; the message goes on from its name."""
+    """A frame was changed on its way, or its sender is faulty. The message goes on from the sender's name."""
 
 
 # A task may write a frame of its own into the pipe: what no worker can have measured is refused.
@@ -154,7 +154,7 @@ def frame(header: Message, body: bytes = b"") -> bytes:
 
 
 def checked_header(decoder: MessagePackDecoder[_M], header: bytes, body: bytes) -> _M:
-    """The header of a frame; raises `Damaged`."""
+    """The header of a frame. Raises `Damaged`."""
     try:
         decoded = decoder.decode(header)
     except Undecodable as error:

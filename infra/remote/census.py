@@ -7,7 +7,7 @@ from pathlib import Path
 
 from functions.encoding import Undecodable, from_json, to_json
 
-# What changes in so short a time is one line.
+# Changes within so many seconds share a line.
 _PAUSE_S = 5.0
 # So many machines are named in a line.
 _NAMED = 4
@@ -33,8 +33,8 @@ class Census:
 
 
 def note(folder: Path, slots: Counter[str]) -> None:
-    """Keeps there for other programs which machines are connected. A disk that takes no file keeps no run from going
-    on."""
+    """Keeps there for other programs which machines are connected. A disk that refuses the file does not stop the
+    run."""
     path = folder / _FILE
     with suppress(OSError):
         if not slots:

@@ -42,12 +42,12 @@ class Delivery:
         self._stored[key] = codec.reference(key, body)
 
     def drop(self) -> None:
-        """Removes what it has stored."""
+        """Removes its objects."""
         self._storage.delete(self._stored)
         self._stored.clear()
 
     def check(self, body: bytes) -> None:
-        """Raises `Damaged` where this cannot be the answer of its task, whose objects are stored as the answer says."""
+        """Raises `Damaged` unless this answers the task, and its objects are stored with these sizes and hashes."""
         if self._request is None:  # it is for others to say what is wrong with it
             return
         try:

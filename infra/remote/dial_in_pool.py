@@ -257,7 +257,7 @@ class DialInPool(Pool):
         super()._bury(worker, outcome, ended_by_itself, reason)
 
     def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
-        """A machine that is lost or at fault is no fault of its task, unless task after task of that work loses one."""
+        """A task does not pay for a machine that is lost or at fault, unless that happens to it again and again."""
         if not worker.place or end.startswith(("exit status", "killed by")):
             return super()._tries_again(worker, pending, end)
         # Nor does its lane pay for the start of another process, as it does for that of one which it has ended.
@@ -284,7 +284,7 @@ class DialInRun(OwnPool):
 
 
 class _OneSlotPool(DialInPool):
-    """A pool that has a slot of one agent to itself, and takes another one when that leaves or is the last choice.
+    """A pool that has a slot of one agent to itself. It moves on when this agent leaves or becomes the last choice.
 
     `leases` counts the slots of each agent that such pools have.
     """

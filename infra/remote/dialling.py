@@ -12,7 +12,7 @@ from infra.remote.faults import DialInError
 from infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
 
 _BUFFER = 1 << 20
-# What else goes wrong with a name may pass, such as a server of names that is not there yet.
+# Other errors of a name may pass, for example while its server starts.
 _FINAL = (socket.EAI_NONAME, socket.EAI_FAMILY, socket.EAI_SERVICE, socket.EAI_SOCKTYPE, socket.EAI_BADFLAGS)
 
 

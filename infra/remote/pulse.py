@@ -33,7 +33,7 @@ class Pulse:
                 return kind, body
 
     async def beat(self) -> None:
-        """Returns once the peer is silent. While nobody reads it says nothing that could be heard."""
+        """Returns once the peer is silent. While `read` does not wait, the peer counts as alive."""
         while self._missed < SILENT_BEATS:
             self._stream.writer.write(chunk(BEAT, b""))
             await asyncio.sleep(self._beat_s)

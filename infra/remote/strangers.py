@@ -19,7 +19,7 @@ class Stranger:
         self.has_begun = False
 
     def begins(self) -> None:
-        """It has said what a worker says first, and has the rest of its time."""
+        """Its first words were right, and it gets the rest of its time."""
         self.has_begun = True
         if not self.timeout.expired():
             self.timeout.reschedule(self._until)
@@ -34,7 +34,7 @@ class Strangers:
 
     @contextmanager
     def enter(self, address: str, timeout: asyncio.Timeout) -> Iterator[Stranger]:
-        """Within the block the peer has a place; the `timeout` is that of the task at the block."""
+        """Within the block the peer has a place, and its time ends with the `timeout`."""
         now = asyncio.get_running_loop().time()
         timeout.reschedule(now + min(self._patience_s, _FIRST_WORDS_S))
         stranger = Stranger(address, timeout, now + self._patience_s)
@@ -46,8 +46,8 @@ class Strangers:
                 self._here.remove(stranger)
 
     async def make_room(self) -> None:
-        """Where no place is free, ends the turn of one of the address that has most: of the first that has not begun to
-        speak, or else of the first. Waits a little, so that who dials without end cannot keep the driver busy."""
+        """If all places are taken, the address with the most places loses one: of its first stranger that is silent, or
+        else of its first. Waits a little, because a peer that dials all the time would keep the driver busy."""
         if len(self._here) < self._places:
             return
         places = Counter(stranger.address for stranger in self._here)

@@ -39,7 +39,7 @@ def token_in(text: str, source: str) -> bytes:
 
 
 def _bits(text: str) -> float:
-    """How many bits there are to guess at least, where letters that stand together are a word of a dictionary."""
+    """How many bits there are to guess at least, if letters that stand together are words of a dictionary."""
     rest = _WORD.sub("", text)
     digits, letters = ([character for character in rest if kind(character)] for kind in (str.isdecimal, str.isalpha))
     alone = sum(bits * min(len(some), 4 * len(set(some))) for bits, some in ((3.3, digits), (4.7, letters)))

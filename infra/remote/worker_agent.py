@@ -75,8 +75,8 @@ class WorkerAgent:
         self._away_since = time.monotonic()
 
     def run(self) -> bool:
-        """Returns when the driver has been away for too long, or after `stop`; False if no driver was ever there.
-        Raises `DialInError`."""
+        """Returns when the driver has been away for too long, or after `stop`. False: there was never a driver. Raises
+        `DialInError`."""
         with tempfile.TemporaryDirectory(prefix="marless-worker-") as folder:
             log = Path(folder) / "zygote.log"
             self._starter = local_starter(worker_environment(1), self._modules.values(), log)

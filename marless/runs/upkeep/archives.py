@@ -67,10 +67,10 @@ def unpack(path: Path) -> RunFolder:
 
 
 class _Packed(gzip.GzipFile):
-    """What an archive holds, as far as memory holds it."""
+    """Reads an archive in parts that fit into memory."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """See `gzip.GzipFile`; raises `tarfile.ReadError` for more at once than any run's header has."""
+        """See `gzip.GzipFile`. Raises `tarfile.ReadError` for a part that is larger than any header of a run."""
         if size is None or not 0 <= size <= _MOST_AT_ONCE:
             raise tarfile.ReadError("it has a header that is too long")
         return super().read(size)
@@ -165,7 +165,7 @@ def _member(folder: Path, path: Path) -> str:
 
 
 def _members(archive: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
-    """One after the other, without a list of all; raises `UserError` for anything but files in one folder."""
+    """One after the other. Raises `UserError` for anything but files in one folder."""
     name = None
     for _ in range(_MOST_FILES):
         if (member := archive.next()) is None:
@@ -179,12 +179,12 @@ def _members(archive: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
 
 
 def _folder(member: tarfile.TarInfo) -> str:
-    """The first part of its name; `tar -C runs/first .` names the folder itself "./", which has no parts."""
+    """The first part of its name. `tar -C runs/first .` names the folder itself "./", without any part."""
     return (*PurePosixPath(member.name).parts, "")[0]
 
 
 def _fault(member: tarfile.TarInfo, name: str) -> str:
-    """Why a member is no file or folder below the folder of this name; '' if it is one."""
+    """The reason against a member that should be below the folder of this name. '' if there is none."""
     parts = PurePosixPath(member.name).parts
     if len(member.name) > _LONGEST_PATH or any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
         return "it holds a name that is too long for a file"
