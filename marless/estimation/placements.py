@@ -13,12 +13,10 @@ from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.planner import Forecast
 from coordinator.pricing.prices import load_prices
 from marless.estimation.recording import BRIEF, record
+from marless.estimation.rented_machine import INSTANCE, VCPUS
 from marless.estimation.targets import Target
 from marless.output import say, say_text
 from marless.reports.text import money, placement_text, table
-
-# The instance that functions are compared with.
-MACHINE, VCPUS = "c6a.large", 2
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,10 @@ class PlacementPlan:
             for item in forecasts
         ]
         say_text(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
-        hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
+        hourly = float(load_prices(self.config.pricing.region).ec2[INSTANCE])
         share = planner.break_even(self.choice, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
-        say(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
+        say(f"a {INSTANCE} (${hourly:g}/h) would do the same work for less {verdict}")
         say("")
 
 

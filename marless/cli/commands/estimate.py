@@ -7,10 +7,12 @@ from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.pricing.bill import Bill
+from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.estimation.estimate import Estimate, estimate_run
+from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target
 from marless.output import say, say_json, say_text
 from marless.reports.text import counted, learners_for, money, seconds, table
@@ -103,12 +105,20 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
     place = f"AWS Lambda ({bill.architecture}, {bill.region})"
     say(f"about {money(float(bill.total))}: what this would cost on {place}{placed_text}")
     say(_ending_text(config, entries[0][1]))
+    say(_rented_text(config, *entries[-1]))
     if config.stop.dollars is not None:
         say("a cap (stop.dollars) keeps a reserve for those evaluations, so training ends before it is spent")
     if SHARING_MODES[config.sharing.rule].switches:
         say("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+
+
+def _rented_text(config: RunConfig, here: Target, run_estimate: Estimate) -> str:
+    machine = rented_machine(load_prices(config.pricing.region), here.width)
+    dollars, busy_dollars = (money(of(run_estimate.seconds)) for of in (machine.dollars, machine.busy_dollars))
+    price = f"{INSTANCE}, {machine.vcpus} vCPUs, ${machine.hourly:g} per hour"
+    return f"on one rented machine ({price}): {dollars} with its boot, {busy_dollars} if it is busy all the time"
 
 
 def _waiting_text(dollars: float, run_estimate: Estimate) -> str:
