@@ -97,8 +97,8 @@ def findings(cells: Sequence[Cell]) -> list[str]:
     largest = [cell for cell in cells if (cell.rows, cell.width) == LARGEST]
     found = [
         f"Asked for at {cell.rows:,} rows and {cell.width} x {cell.width}: at least {LEAST:g} times a core;"
-        f" {cell.ratio(GPU):.1f} times, {'met' if cell.ratio(GPU) >= LEAST else 'MISSED'}. This is"
-        f" {cell.ratio(GPU, CORES):.1f} times torch on all cores of the machine."
+        f" {cell.ratio(GPU):.1f} times, {'met' if cell.ratio(GPU) >= LEAST else 'MISSED'}."
+        f" This is {cell.ratio(GPU, CORES):.1f} times torch on all cores."
         for cell in largest
     ]
     for width in sorted({cell.width for cell in cells}):

@@ -58,3 +58,19 @@ def test_the_returns_of_cooks_are_those_of_the_stored_runs():
         half = STUDENT * stdev(returns) / len(returns) ** 0.5
         greedy = ", ".join(f"{each:.0f}" for each in sorted(float(run["final_return"]) for run in runs))
         assert f"| {arm} | {mean(returns):.1f} ± {half:.1f} | {min(returns):.1f} | {greedy} |" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "digits"),
+    [("spread.csv", "final_return", 2), ("foraging.csv", "final_return", 3), ("overcooked.csv", "training_return", 1)],
+)
+def test_the_cost_of_a_lag_of_1_is_the_difference_by_seed(name, column, digits):
+    runs_of = {arm: [float(run[column]) for run in runs] for arm, runs in stored(name).items()}
+    cells, lower = [f"{mean(runs_of['lag-0']):.{digits}f}"], []
+    for arm in ("lag-1-vtrace", "lag-1-decoupled"):
+        differences = [after - before for before, after in zip(runs_of["lag-0"], runs_of[arm], strict=True)]
+        half = STUDENT * stdev(differences) / len(differences) ** 0.5
+        cells.append(f"{mean(differences):.3f} ± {half:.3f}")
+        lower.append(str(sum(difference < 0 for difference in differences)))
+
+    assert f"| {' | '.join(cells)} | {' and '.join(lower)} of 5 |" in PAGE
