@@ -57,7 +57,7 @@ def _compiled(candidates: list[Mutant], count: int) -> list[Mutant]:
                 break
             path = ROOT / mutant.file
             copy = Path(shutil.copytree(path.parent, Path(folder) / "native", dirs_exist_ok=True)) / path.name
-            copy.write_text(mutant.applied(path.read_text()) or "")
+            copy.write_text(mutant.applied(path.read_text("utf-8")) or "", "utf-8")
             command = ["cc", "-fsyntax-only", "-march=x86-64-v3", str(copy.parent / "kernels.c")]
             if path.suffix == ".py" or subprocess.run(command, capture_output=True).returncode == 0:
                 mutants.append(mutant)
@@ -66,7 +66,7 @@ def _compiled(candidates: list[Mutant], count: int) -> list[Mutant]:
 
 def run(table: Path, coverage: Path | None) -> None:
     """Try each mutation of the table that has no verdict."""
-    with table.open(newline="") as file:
+    with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     with TemporaryDirectory(prefix="mutation") as folder:
         copy = _copy(Path(folder))
@@ -82,7 +82,7 @@ def run(table: Path, coverage: Path | None) -> None:
 def _verdict(copy: Path, mutant: Mutant, coverage: Path | None) -> tuple[str, str]:
     """`killed` and the test that fails, `survived`, or `gone` where the line no longer exists."""
     path = copy / mutant.file
-    source = path.read_text()
+    source = path.read_text("utf-8")
     mutated = mutant.applied(source)
     if mutated is None:
         return "gone", ""
@@ -98,7 +98,7 @@ def _verdict(copy: Path, mutant: Mutant, coverage: Path | None) -> tuple[str, st
 
 def _replace(path: Path, source: str, copy: Path) -> None:
     """Write the file, and compile the kernels again if it is one of their sources."""
-    path.write_text(source)
+    path.write_text(source, "utf-8")
     if path.suffix in (".c", ".h"):
         subprocess.run([sys.executable, "-m", "infra.packaging.kernel_build"], cwd=copy, capture_output=True)
 
@@ -108,7 +108,7 @@ def _failure(copy: Path, tests: list[str]) -> str:
     environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            [*_PYTEST, *tests], cwd=copy, env=environment, capture_output=True, text=True, timeout=_LIMIT_S
+            [*_PYTEST, *tests], cwd=copy, env=environment, capture_output=True, encoding="utf-8", timeout=_LIMIT_S
         )
     except subprocess.TimeoutExpired:
         return "time limit"
@@ -141,14 +141,14 @@ def _that_name(copy: Path, mutant: Mutant) -> list[str]:
     if mutant.file.endswith((".c", ".h")):
         return [*_NATIVE]
     module, room = mutant.file.removesuffix(".py").replace("/", "."), Path(mutant.file).parts[1]
-    files = [path for path in sorted((copy / "tests").rglob("test_*.py")) if module in path.read_text()]
+    files = [path for path in sorted((copy / "tests").rglob("test_*.py")) if module in path.read_text("utf-8")]
     rooms = sorted(str(path.relative_to(copy)) for path in copy.glob(f"tests/unit/{room}*"))
     return [*dict.fromkeys([*(str(path.relative_to(copy)) for path in files), *rooms])]
 
 
 def _copy(folder: Path) -> Path:
     """A copy of this checkout's files in the folder, its kernels included."""
-    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
     libraries = [str(path.relative_to(ROOT)) for path in (ROOT / "functions/native").glob("*.so*")]
     for name in [*listing.stdout.splitlines(), *libraries]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def _copy(folder: Path) -> Path:
 
 
 def _write(table: Path, rows: list[dict[str, object]] | list[dict[str, str]]) -> None:
-    with table.open("w", newline="") as file:
+    with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

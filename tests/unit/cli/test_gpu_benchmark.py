@@ -34,7 +34,9 @@ def test_the_gpu_wins_from_the_size_on_above_which_it_always_does():
     ]
 
 
-@pytest.mark.parametrize(("gpu", "verdict"), [(0.1, "8.3 times, met. This is 4.2"), (0.2, "4.2 times, MISSED. This is 2.1")])
+@pytest.mark.parametrize(
+    ("gpu", "verdict"), [(0.1, "8.3 times, met. This is 4.2"), (0.2, "4.2 times, MISSED. This is 2.1")]
+)
 def test_what_was_asked_for_is_held_against_the_largest_cell(gpu, verdict):
     assert record.findings([cell(64_000, 1024, 1.0, gpu)])[0].endswith(f"{verdict} times torch on all cores.")
 
