@@ -91,6 +91,16 @@ def test_a_removed_function_ends_with_its_environments():
         assert service.invoke()["Payload"]["calls"] == 1
 
 
+def test_files_of_further_folders_hide_no_module_of_the_library(tmp_path):
+    folder = tmp_path / "at 12:30"
+    folder.mkdir()
+    (folder / "random.py").write_text("raise RuntimeError('this is not the library')")
+    (folder / "further.py").write_text("import random\n\n\ndef handler(*_): return random.random() < 0")
+    with serving() as service:
+        service.lambdas.publish(replace(DEEDS, code=(CODE, folder), handler="further.handler"))
+        assert service.invoke()["Payload"] is False
+
+
 def test_an_environment_that_cannot_be_started_is_a_fault_of_the_service(tmp_path):
     with serving(most_processes=1) as service:
         service.lambdas.publish(replace(DEEDS, code=(tmp_path / "nowhere",)))

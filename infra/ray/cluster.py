@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from typing import Any
 
 from infra.ray.head import LOCAL, trouble
@@ -38,7 +38,9 @@ def connect(address: str, say: Callable[[str], None]) -> tuple[Any, bool]:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             options["include_dashboard"] = False
         try:
-            ray.init(address=address, namespace="marless", log_to_driver=False, configure_logging=False, **options)
+            # Its workers would import from this folder before Python's library; they go there themselves.
+            with chdir("/"):
+                ray.init(address=address, namespace="marless", log_to_driver=False, configure_logging=False, **options)
         except Exception as error:  # Ray raises bare ones, too
             reason = (str(error).strip() or type(error).__name__).partition("\n")[0]
             raise RayError(f"cannot join the Ray cluster ({address}): {reason}") from None

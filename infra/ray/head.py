@@ -30,6 +30,8 @@ def trouble(address: str, patience_s: float = HEALTH_S) -> str:
     if address == AUTO:
         here = head_here()
         return _unanswered(here) or _ill(here, patience_s, _modes_here()) if here else _NONE_HERE
+    if address.startswith(("http://", "https://")):
+        return f"{address} is the address of Ray's jobs; name the head, whose port is 6379: {ADDRESS}=HOST:PORT"
     if "://" in address:
         return f"{address} is for Ray's client; start marless on a node of the cluster, with {ADDRESS}=HOST:PORT"
     host, _, port = address.rpartition(":")
@@ -69,7 +71,7 @@ def _modes_here() -> tuple[str, ...]:
 
 def _ill(address: str, patience_s: float, modes: Sequence[str]) -> str:
     """What Ray's own check says with one of the modes, in a process that can be ended."""
-    command = (sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address)
+    command = (sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address)
     text = ""
     for mode in modes:
         variables = {**os.environ, **({_MODE: mode} if mode else {})}

@@ -6,12 +6,14 @@ and an object of its store ends with its node.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from functions import kernel_variables
+from infra.local.processes.import_folders import add_last_folders, go_to_last_folder, last_folders
 from infra.remote.addresses import Address
 from infra.remote.handshake import Badge
 from infra.remote.worker_agent import dial_in
@@ -19,6 +21,7 @@ from infra.remote.worker_agent import dial_in
 # A driver that does not answer for so long has ended, and so may its workers.
 _PATIENCE_S = 20.0
 _LOOK_S = 0.5
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 # A worker that ends by itself, or cannot be placed, is asked for again after this, and twice as long each time.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 
@@ -28,6 +31,8 @@ class Placed:
 
     def serve(self, address: Address, token: bytes, make_badge: Callable[[], Badge]) -> None:
         """Returns when the driver has gone; raises `DialInError` when it does not take the worker."""
+        go_to_last_folder()
+        add_last_folders()
         dial_in(address, 1, token, make_badge(), patience_s=_PATIENCE_S)
 
 
@@ -90,7 +95,9 @@ class PlacedWorkers:
         except self._ray.exceptions.RayTaskError as error:
             return str(error.cause)
         except self._ray.exceptions.RayError as error:
-            return str(error).strip().partition("\n")[0]
+            lines = _COLOURS.sub("", str(error)).strip().splitlines()
+            # Of a worker that could not begin Ray says the traceback, whose last line is the cause.
+            return lines[-1 if "ray::" in lines[0] else 0].strip() if lines else type(error).__name__
         return ""
 
 
@@ -100,7 +107,10 @@ def node_address(ray: Any) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """Kernels must be those of the driver, and modules of its folder may be there on a node, too."""
+    """Kernels must be those of the driver. Modules of its folder may be there on a node, too, and come last."""
     kernels = {name: os.environ[name] for name in kernel_variables.VARIABLES if name in os.environ}
-    folders: Sequence[str] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str(Path.cwd())]
-    return {**kernels, "PYTHONPATH": os.pathsep.join(folders)}
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    program = Path(__file__).resolve().parents[2]
+    if program.name not in ("site-packages", "dist-packages"):  # it runs from its sources
+        folders.append(str(program))
+    return {**kernels, "PYTHONPATH": os.pathsep.join(folders), **last_folders([str(Path.cwd())])}

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'marless[ray]'"),
 ]
 
-MARLESS = (sys.executable, "-c", "import sys; from marless.cli.app import main; sys.exit(main())")
+MARLESS = (sys.executable, "-P", "-c", "import sys; from marless.cli.app import main; sys.exit(main())")
 # Long enough for what happens to it meanwhile.
 LONG = (*SMALL[:-1], "actors.num_envs=64", "stop.rounds=150")
 # An ablation of four runs.
@@ -128,6 +128,26 @@ def train_here():
 
 def on_ray(run):
     return begin("train", *LONG, "--run", run, "--backend", "ray", "--workers", "1")
+
+
+def test_files_of_the_user_hide_no_module_of_a_worker(cluster):
+    for name in ("functions", "random", "coordinator", "secrets"):
+        Path(f"{name}.py").write_text("raise RuntimeError('a file of the user was imported')")
+    Path("my_judge.py").write_text("def grade(question):\n    return b'1'\n")
+    judge = ("task.judge=judge", "resources.judge.serve=my_judge:grade")
+    marless(
+        "train",
+        "--run",
+        "first",
+        "task.name=matrix/penalty",
+        *judge,
+        "stop.rounds=2",
+        "--backend",
+        "ray",
+        "--workers",
+        "1",
+    )
+    assert json.loads(Path("runs/first/summary.json").read_text())["status"] == "finished"
 
 
 def test_a_run_keeps_its_weights_when_its_worker_and_its_node_are_killed(cluster):

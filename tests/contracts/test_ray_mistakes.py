@@ -91,6 +91,12 @@ def test_the_address_of_ray_s_client_is_none_of_a_head():
     assert trouble("ray://here:10001").startswith("ray://here:10001 is for Ray's client; start marless on a node")
 
 
+def test_the_address_of_ray_s_jobs_is_none_of_a_head():
+    assert trouble("http://127.0.0.1:8265") == (
+        "http://127.0.0.1:8265 is the address of Ray's jobs; name the head, whose port is 6379: RAY_ADDRESS=HOST:PORT"
+    )
+
+
 def test_a_head_that_says_nothing_is_given_up(ray, head):
     host, port = head.split(":")
     ray(check=f"import socket\nsocket.create_connection(('{host}', {port})).recv(1)")

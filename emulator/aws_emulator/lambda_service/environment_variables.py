@@ -39,7 +39,7 @@ def variables(
     /tmp.
     """
     key, secret, token = account.credentials(function.role_arn, function.name)
-    folders = [str(folder) for folder in function.code]
+    folders = [str(function.code[0])]
     function_variables = dict(function.environment)
     if "PYTHONPATH" in function_variables:
         folders.append(function_variables["PYTHONPATH"])

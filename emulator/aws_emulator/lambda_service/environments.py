@@ -114,7 +114,7 @@ class Environment:
 
     def _start(self) -> RuntimeProcess:
         function = self.function
-        return RuntimeProcess(function.handler, function.code[0], self._variables, self._output.descriptor)
+        return RuntimeProcess(function.handler, function.code, self._variables, self._output.descriptor)
 
     def _restart(self) -> None:
         """Replaces the process, unless the environment was killed."""

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -195,19 +195,19 @@ class RuntimeApi:
 
 
 class RuntimeProcess:
-    """A running handler; it prints to the descriptor `output`."""
+    """A running handler; it prints to the descriptor `output`. `code` as in `FunctionVersion`."""
 
-    def __init__(self, handler: str, folder: Path, variables: Mapping[str, str], output: int) -> None:
+    def __init__(self, handler: str, code: Sequence[Path], variables: Mapping[str, str], output: int) -> None:
         self.started = time.monotonic()
         far, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                # -P: imports come from PYTHONPATH only, not from the folder of environment_process.py.
-                [sys.executable, "-P", str(ENVIRONMENT_PROCESS), str(far), handler],
+                # -P: no import comes from the folder of environment_process.py.
+                [sys.executable, "-P", str(ENVIRONMENT_PROCESS), str(far), handler, *map(str, code[1:])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd=folder,
+                cwd=code[0],
                 env=variables,
                 pass_fds=(far,),
                 start_new_session=True,  # Ctrl-C in the terminal reaches only the account

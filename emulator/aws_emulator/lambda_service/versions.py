@@ -24,8 +24,9 @@ _NAME = re.compile(
 class FunctionVersion:
     """One published version of a function.
 
-    `code` holds the folders in PYTHONPATH; the first is LAMBDA_TASK_ROOT. `max_retries`, `max_event_age_s` and
-    `recursion_allowed` are not part of a version on AWS: they may differ when the same version is published again.
+    `code` holds folders of modules: the first is LAMBDA_TASK_ROOT, and Python's library comes before the others.
+    `max_retries`, `max_event_age_s` and `recursion_allowed` are not part of a version on AWS: they may differ when the
+    same version is published again.
     """
 
     name: str

@@ -7,6 +7,7 @@ that are to come last, travel in a variable of their own.
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 from functions.encoding import from_json, to_json
 
@@ -16,6 +17,12 @@ _VARIABLE = "MARLESS_IMPORT_FOLDERS"
 def last_folders(folders: Iterable[str]) -> dict[str, str]:
     """Return the variable by which `add_last_folders` finds the folders."""
     return {_VARIABLE: to_json(list(folders)).decode()}
+
+
+def go_to_last_folder() -> None:
+    """Make the folder that was named last the current one, if it is on this machine."""
+    with suppress(OSError):
+        os.chdir(from_json(os.environ[_VARIABLE].encode(), list[str])[-1])
 
 
 def add_last_folders() -> None:
