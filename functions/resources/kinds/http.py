@@ -34,7 +34,7 @@ _FIRST_S, _LONGEST_S = 0.1, 10.0
 _CHUNK = 1 << 16
 # Of a service that is busy or restarts, and of the gateways before it (520 to 524 and 529 are no standard).
 _PASSING = frozenset({408, 425, 429, 502, 503, 504, *range(520, 525), 529})
-_STILL_ASKED = 409
+_STILL_ASKED, _FIRST_FINAL = 409, 200
 _PASSING_ERRORS = (ConnectionError, IncompleteRead, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _PASSING_CODES = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
 # The error of `http.client` for a proxy that does not connect.
@@ -85,8 +85,7 @@ class Service:
         try:
             connection = self._connected(deadline)
             connection.request("POST", self._path, action.question, self._all_headers(action.key))
-            self._allow(connection, deadline)
-            with connection.getresponse() as response:
+            with self._response(connection, deadline) as response:
                 body = self._body(connection, response, deadline)
                 if response.will_close:
                     self.close()
@@ -149,9 +148,23 @@ class Service:
         if connection.sock is not None:
             connection.sock.settimeout(left_s)
 
+    def _response(self, connection: HTTPConnection, deadline: float) -> HTTPResponse:
+        """Return the final response; those before it, such as 103, only say that it will come (RFC 9110, 15.2)."""
+        self._allow(connection, deadline)
+        response = connection.getresponse()
+        while response.status < _FIRST_FINAL:
+            self._allow(connection, deadline)
+            response.headers = None  # type: ignore[assignment]  # else `begin` reads nothing
+            response.begin()
+        return response
+
     def _body(self, connection: HTTPConnection, response: HTTPResponse, deadline: float) -> bytes:
         body = bytearray()
-        while chunk := response.read1(_CHUNK):
+        while True:
+            if response.length and response.peek()[response.length :].strip():
+                raise NoAnswer("its answer is longer than its Content-Length")
+            if not (chunk := response.read1(_CHUNK)):
+                break
             body += chunk
             if len(body) > MOST_BYTES:
                 raise NoAnswer(f"its answer has more than {MOST_BYTES >> 20} MiB")

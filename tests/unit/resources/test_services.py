@@ -41,7 +41,8 @@ class Scripted(ThreadingHTTPServer):
 
 
 class ScriptedHandler(BaseHTTPRequestHandler):
-    """A step is a status with headers; "drop" closes the connection, and "late" answers after a moment."""
+    """A step is a status with headers. "drop" closes the connection, "late" answers after a moment, and "early" says
+    before that two times that the answer will come."""
 
     protocol_version = "HTTP/1.1"
 
@@ -55,7 +56,10 @@ class ScriptedHandler(BaseHTTPRequestHandler):
         if step == "drop":
             self.close_connection = True
             return
-        if step == "late":
+        for status in (102, 103) if step == "early" else ():
+            self.send_response_only(status)
+            self.end_headers()
+        if step in ("early", "late"):
             time.sleep(0.3)
         status, headers = step if isinstance(step, tuple) else (200, {})
         self.send_response(status)
@@ -100,6 +104,18 @@ def test_what_does_not_pass_ends_the_attempt_at_once(status):
         with pytest.raises(NoAnswer, match=rf"^{status} "):
             answers(service)
         assert len(service.times) == 1
+
+
+def test_a_response_that_only_says_that_the_answer_will_come_is_no_answer():
+    with serving(Scripted("early", "early")) as service:
+        assert answers(service, 3) == [b"ok"] * 3
+        assert len(service.times) == 3
+
+
+def test_an_answer_that_is_longer_than_its_length_is_a_fault():
+    step = (200, {"Content-Length": "1"})
+    with serving(Scripted(step)) as service, pytest.raises(NoAnswer, match="longer than its Content-Length"):
+        answers(service)
 
 
 def test_a_service_that_is_being_restarted_is_waited_for():
