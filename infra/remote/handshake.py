@@ -27,7 +27,7 @@ _NONCE_BYTES = 32
 _PROTOCOL = b"marless dial-in 1\n"
 _DRIVER, _WORKER = b"driver", b"worker"
 _M = TypeVar("_M")
-_Name = Annotated[str, msgspec.Meta(max_length=255)]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
 class Badge(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from functions.encoding import from_json, to_json
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
+from functions.messages.evaluator import EvaluateTask
 from functions.messages.exchange import Done, Failed
 from functions.messages.learner import InitialiseTask, LearnReply
 from functions.messages.message import Ref
@@ -155,6 +156,34 @@ def test_an_object_that_an_earlier_attempt_has_stored_counts_as_it_is(pool, tmp_
         storage.put(key, body)
     run, _ = pool(liar(objects={}))
     assert from_json(attempt(run).body, Done).objects == HONEST.answer.objects
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_an_object_that_is_damaged_here_is_no_fault_of_the_machine(is_damaged, pool, tmp_path):
+    read = codec.reference("rounds/000000/initialise.policies.safetensors", b"policies")
+    body = b"policies" if not is_damaged else b"policie5"
+    FileStorage(tmp_path / "run" / "objects").put(read.key, body)
+    fields = {"id": "run/000000/evaluate/0", "run": "run", "round": 0, "output": "rounds/000000/evaluate/0"}
+    task = make_task(
+        EvaluateTask,
+        **fields,
+        seed=1,
+        environment=EnvTask(name="toy/signal"),
+        team=Team(groups=(0, 1)),
+        policies=(read,),
+        stream="final",
+        part=0,
+        episodes=1,
+    )
+    failed = Failed(id=fields["id"], attempt=0, kind="corrupt_object", message="its hash differs", again=False)
+    run, agents = pool(lambda call, _: [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), to_json(failed))])
+    run.invoke("learner", fields["id"], 0, to_json(task), 20.0)
+    [report] = collect(run, 1).values()
+    if is_damaged:
+        assert from_json(report.body, Failed) == failed and agents.calls["agent0"] == 1
+    else:
+        assert report.outcome == "crash" and "cannot read an object that is intact here" in report.detail
+        assert agents.calls["agent0"] > 1
 
 
 def test_a_machine_with_a_wrong_answer_is_asked_last_until_it_gives_a_right_one(pool, tmp_path):

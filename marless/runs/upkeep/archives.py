@@ -95,7 +95,9 @@ def _extract(archive: tarfile.TarFile, path: Path) -> Path:
         with at_work(arriving):
             for member in chain([first] if first else [], members):
                 _write_member(archive, member, arriving)
-            decode_identity((arriving / name / IDENTITY).read_bytes())
+            if not (identity := arriving / name / IDENTITY).is_file():
+                raise UserError(f"{path} is no whole archive of a run: it holds no {IDENTITY}")
+            decode_identity(identity.read_bytes())
             (arriving / name).rename(ROOT / name)
     finally:
         discard(arriving)

@@ -227,6 +227,7 @@ ODD = {
     "a header of 4 MB": lambda: packed((member(pax_headers={"comment": "c" * (4 << 20)}), b"")),
     "a name of 2 MB": lambda: packed((member("first/" + "n" * (2 << 20)), b"")),
     "a name of 300 letters": lambda: packed((member("first/" + "n" * 300), b"")),
+    "no plan": lambda: packed((member("first/summary.json"), b"")),
     "a path of 2,000 folders": lambda: packed((member("first" + "/d" * 2000), b"")),
 }
 

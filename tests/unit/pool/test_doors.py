@@ -7,6 +7,9 @@ from contextlib import suppress
 import pytest
 
 from infra.remote.census import Census, note, noted
+from infra.remote.chunks import BEAT, DATA, chunk
+from infra.remote.listener import Agent
+from infra.remote.pulse import Pulse
 from infra.remote.strangers import Strangers
 
 
@@ -99,3 +102,68 @@ def test_who_begins_to_speak_has_the_rest_of_its_time_and_who_does_not_a_part():
 
     silent_s, speaking_s = asyncio.run(look())
     assert silent_s < 10 < 900 < speaking_s <= 1000
+
+
+class Wire:
+    """The two halves of a connection: what a test feeds, and what was sent."""
+
+    def __init__(self):
+        self.reader, self.sent = asyncio.StreamReader(), []
+        self.writer = self
+
+    def write(self, data):
+        self.sent.append(data)
+
+
+async def turns(count):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_peer_is_in_doubt_after_two_beats_and_lost_after_four():
+    async def listen():
+        wire = Wire()
+        pulse = Pulse(wire, beat_s=0.0)
+        reading = asyncio.create_task(pulse.read())
+        await turns(1)
+        beating, doubts = asyncio.create_task(pulse.beat()), []
+        while not beating.done():
+            await turns(1)
+            doubts.append(pulse.is_in_doubt)
+        reading.cancel()
+        return wire.sent, doubts
+
+    sent, doubts = asyncio.run(listen())
+    assert sent == [chunk(BEAT, b"")] * 4
+    assert doubts[0] is False and doubts[-1] is True
+
+
+def test_what_a_peer_says_and_its_beats_keep_it_and_so_does_a_reader_that_is_busy():
+    async def listen():
+        wire = Wire()
+        pulse = Pulse(wire, beat_s=0.0)
+        beating = asyncio.create_task(pulse.beat())
+        await turns(50)  # nobody reads
+        assert not beating.done()
+        for _ in range(10):
+            reading = asyncio.create_task(pulse.read())
+            await turns(2)
+            wire.reader.feed_data(chunk(BEAT, b""))
+            await turns(2)
+            assert not reading.done()  # a beat is for the pulse alone
+            wire.reader.feed_data(chunk(DATA, b"said"))
+            assert await reading == (DATA, b"said")
+        assert not beating.done() and not pulse.is_in_doubt
+        beating.cancel()
+
+    asyncio.run(listen())
+
+
+def test_an_agent_rests_longer_after_each_wrong_answer_in_a_row():
+    agent = Agent("node7", 4)
+    agent.fails(is_wrong=False)
+    assert agent.is_last_choice and not agent.rests()
+    agent.fails(is_wrong=True)
+    assert agent.rests()
+    agent.succeeds()
+    assert not agent.rests() and not agent.is_last_choice
