@@ -15,7 +15,11 @@ Examples:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from marless.run import Run, open_run
+from marless.own_packages import import_own_packages
+
+import_own_packages()
+
+from marless.run import Run, open_run  # noqa: E402 (it imports them)
 
 if TYPE_CHECKING:
     from coordinator.config.schema import ConfigError

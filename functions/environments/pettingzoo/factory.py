@@ -22,7 +22,7 @@ from functions.environments.pettingzoo.guard import (
 )
 from functions.environments.pettingzoo.turns import TurnEnvironment
 from functions.errors import MissingExtra
-from functions.named_code import refuse_standard, require_maker
+from functions.named_code import clash, refuse_standard, require_maker
 from functions.resources.factories import resources_for
 
 Factory = Callable[..., Any]
@@ -162,10 +162,11 @@ def module_of(name: str, path: str) -> Any:
     """The module `path`, for the task `name`; raises what `factory_of` raises."""
     try:
         return import_module(path)
-    except ModuleNotFoundError as error:
-        raise _package_error(name, error, path) from error
     except FOREIGN_ERRORS as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
+        if isinstance(error, ModuleNotFoundError) and not clash(error):
+            raise _package_error(name, error, path) from error
+        reason = f"{describe_error_with_location(error)}{clash(error)}"
+        raise EnvironmentFault(f"{name}: import of '{path}': {reason}") from error
 
 
 def quiet_module_of(name: str, path: str) -> Any:

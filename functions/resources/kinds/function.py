@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
-from functions.named_code import refuse_standard, require_function
+from functions.named_code import clash, refuse_standard, require_function
 from functions.resources.kinds.kind import NoAnswer
 from functions.resources.port import Action
 from functions.resources.settings import Resource
@@ -72,6 +72,7 @@ def named_function(path: str) -> Callable[..., Any]:
     except ValueError as error:  # what is refused
         raise NoAnswer(f"serve = {path!r}: {error}") from error
     except Exception as error:
-        raise NoAnswer(f"serve = {path!r}: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}{clash(error)}"
+        raise NoAnswer(f"serve = {path!r}: {reason}") from error
     answering: Callable[..., Any] = function
     return answering

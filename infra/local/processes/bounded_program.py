@@ -32,7 +32,7 @@ def run(module: str, body: bytes, bounds: Bounds) -> tuple[int, str]:
     """
     far, lifeline = os.pipe()
     try:
-        command = (sys.executable, "-m", __name__, str(far), str(bounds.memory_mb), module)
+        command = (sys.executable, "-P", "-m", __name__, str(far), str(bounds.memory_mb), module)
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

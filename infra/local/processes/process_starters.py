@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.named_code import hides_own
 from functions.resources.settings import is_token
 from infra.local.processes.import_folders import last_folders
 from infra.local.processes.process_tree import end_process, start_time
@@ -276,7 +277,9 @@ def worker_environment(threads: int, token: str = "") -> dict[str, str]:
     """The workers' environment variables: they can import this process's modules and those in the current folder. Of
     the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
-    folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[3]), here])
+    # Behind the program's own folder come those with modules of the same names, such as a user's functions.py.
+    own, paths = str(Path(__file__).resolve().parents[3]), [folder or here for folder in sys.path]
+    folders = dict.fromkeys([*(path for path in paths if not hides_own(path)), own, *paths, here])
     count = str(threads)
     return {
         **{name: value for name, value in os.environ.items() if name == token or not is_token(name)},
