@@ -6,7 +6,7 @@ from typing import Any
 
 from coordinator.config.loading import overrides
 from coordinator.errors import UserError
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.driving import Config, configuration
 from marless.estimation.estimate import Estimate, estimate_run

@@ -11,7 +11,7 @@ from coordinator.config.loading import convert, overrides, read_toml
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import USER_ERROR, Ending, UserError
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless import existing_run
 from marless.backends import registry
 from marless.existing_run import Exist

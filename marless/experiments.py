@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coordinator.config.loading import overrides
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.ablate import demand as demand_of_ablations

@@ -22,7 +22,7 @@ from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.signals import Interrupted, Signals
 
 _RESULTS = ROOT / "docs" / "results"

@@ -1,7 +1,6 @@
 """Memory, age and working time of this process, and what the system says of any."""
 
 import ctypes
-import math
 import os
 import resource
 import sys
@@ -9,8 +8,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
-
-from infra.local.processor_quota import quota_cores
 
 # Of malloc.h.
 _ARENA_MAX = -8
@@ -141,9 +138,3 @@ class OwnTime:
         now = time.perf_counter()
         self._owed_ms += (now - self._mark) * 1000
         self._mark = now
-
-
-def cores() -> int:
-    """Cores this process may use: the default number of workers. A part of a core's time counts as a core."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(allowed, quota_cores())))

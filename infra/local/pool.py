@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from functions.encoding import Undecodable
+from infra.local.available_cores import cores
 from infra.local.lane import Lane, Pending
-from infra.local.own_process import cores
 from infra.local.pipe_messages import Ask
 from infra.local.task_pool import TaskPool
 from infra.local.worker_processes import Worker

@@ -7,10 +7,10 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from infra.local.available_cores import cores
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity
 from infra.local.lane import Lane
-from infra.local.own_process import cores
 from infra.local.pool import Pool
 from infra.local.single_run_pool import OwnPool, logs_beside
 

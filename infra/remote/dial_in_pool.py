@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 
 from functions.encoding import Undecodable
 from functions.errors import CorruptObject, NoSuchObject, StorageFault
+from infra.local.available_cores import cores
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity, Slot, Task, dominant_share
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane, Pending
-from infra.local.own_process import cores
 from infra.local.pipe_messages import Call, Ended, Get, Offer, Put, frame
 from infra.local.pool import Pool
 from infra.local.processes.remote_objects import answer_with, is_stored

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator.errors import UserError
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.backends.base import TENANT, Backend
 from marless.cli.mistakes import setting_of

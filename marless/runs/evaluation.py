@@ -15,7 +15,7 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import serving
 from functions.messages.evaluator import EvaluateReply
 from functions.text.redaction import redact_settings
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.reports import statistics
 from marless.reports.statistics import FinalReturn

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from coordinator.errors import UserError
 from coordinator.file_reading import read_json
 from functions.algorithms.engine import MODULES
+from infra.local.available_cores import cores
 from infra.local.dispatch import GPUS, Capacity
-from infra.local.own_process import cores
 from infra.local.pool import Pool
 from infra.local.processes.process_starters import local_starter, worker_environment
 from marless.backends.base import FUNCTION_MODULES, WorkerDemand

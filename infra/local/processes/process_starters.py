@@ -278,8 +278,8 @@ def worker_environment(threads: int, token: str = "") -> dict[str, str]:
     the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
     # Behind the program's own folder come those with modules of the same names, such as a user's functions.py.
-    own, paths = str(Path(__file__).resolve().parents[3]), [folder or here for folder in sys.path]
-    folders = dict.fromkeys([*(path for path in paths if not hides_own(path)), own, *paths, here])
+    program, paths = str(Path(__file__).resolve().parents[3]), [folder or here for folder in sys.path]
+    folders = dict.fromkeys([*(path for path in paths if not hides_own(path)), program, *paths, here])
     count = str(threads)
     return {
         **{name: value for name, value in os.environ.items() if name == token or not is_token(name)},

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from functions.resources.port import Action, Outcome, ResourceFault
 from functions.resources.settings import Resource
+from infra.local.available_cores import cores
 from infra.local.core_account import CoreAccount
 from infra.local.dispatch import Capacity
-from infra.local.own_process import cores
 from infra.local.pool import Pool
 from infra.local.resources.questions import Question
 from infra.local.resources.resource_pools import ResourcePools

@@ -11,7 +11,7 @@ from coordinator.config.schema import ConfigError
 from coordinator.errors import UserError
 from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, ablate_suite, demand, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms

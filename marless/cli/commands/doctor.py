@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from marless import extras
 from marless.backends import registry
 from marless.backends.badge import badge

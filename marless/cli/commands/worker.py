@@ -5,7 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from coordinator.errors import FINISHED, UNFINISHED
-from infra.local.own_process import cores
+from infra.local.available_cores import cores
 from infra.remote.addresses import address_of
 from infra.remote.worker_agent import WorkerAgent
 from marless.backends.badge import badge

@@ -1,7 +1,14 @@
-"""The processor time that control groups of Linux (cgroups, version 1 and 2) allow this process."""
+"""How many cores this process may use: by its affinity, and by control groups of Linux (cgroups, version 1 and 2)."""
 
-from math import inf
+import os
+from math import ceil, inf
 from pathlib import Path, PurePosixPath
+
+
+def cores() -> int:
+    """Cores this process may use: the default number of workers. A part of a core's time counts as a core."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, ceil(min(allowed, quota_cores())))
 
 
 def quota_cores(process: Path = Path("/proc/self")) -> float:
