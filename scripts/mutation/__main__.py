@@ -33,7 +33,8 @@ COLUMNS = (*Mutant._fields, "verdict", "by", "equivalent")
 _LIMIT_S = 400
 _MOST_TESTS = 250
 _NATIVE = ("tests/unit/native", "tests/unit/engines")
-_PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-m", "not conformance and not slow")
+_PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-m")
+_QUICK, _SLOW = "not conformance and not slow", "conformance or slow"
 
 
 def draw(seed: int, table: Path) -> None:
@@ -88,8 +89,9 @@ def _verdict(copy: Path, mutant: Mutant, coverage: Path | None) -> tuple[str, st
         return "gone", ""
     _replace(path, mutated, copy)
     try:
-        for tests in (_that_reach(mutant, coverage) if coverage else [], _that_name(copy, mutant)):
-            if tests and (failure := _failure(copy, tests)):
+        reaching = _that_reach(mutant, mutant.line_of(source) or 0, coverage) if coverage else []
+        for tests, marks in ((reaching, _QUICK), (_that_name(copy, mutant), _QUICK), (_that_sanitize(mutant), _SLOW)):
+            if tests and (failure := _failure(copy, tests, marks)):
                 return "killed", failure
         return "survived", ""
     finally:
@@ -103,22 +105,27 @@ def _replace(path: Path, source: str, copy: Path) -> None:
         subprocess.run([sys.executable, "-m", "infra.packaging.kernel_build"], cwd=copy, capture_output=True)
 
 
-def _failure(copy: Path, tests: list[str]) -> str:
+def _failure(copy: Path, tests: list[str], marks: str) -> str:
     """The first test that fails, or that runs too long; empty if all pass."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            [*_PYTEST, *tests], cwd=copy, env=environment, capture_output=True, encoding="utf-8", timeout=_LIMIT_S
+            [*_PYTEST, marks, *tests],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
         return "time limit"
-    if done.returncode in (0, 5):  # 5: none of these tests is a quick one
+    if done.returncode in (0, 5):  # 5: none of these tests has the marks
         return ""
     failures = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failures[0] if failures else f"exit code {done.returncode}"
 
 
-def _that_reach(mutant: Mutant, coverage: Path) -> list[str]:
+def _that_reach(mutant: Mutant, line: int, coverage: Path) -> list[str]:
     """Tests that reach the line, by a record of pytest-cov; a few of each file."""
     with sqlite3.connect(coverage) as database:
         rows = database.execute(
@@ -126,7 +133,7 @@ def _that_reach(mutant: Mutant, coverage: Path) -> list[str]:
             " JOIN file ON file.id = file_id WHERE path LIKE ? AND context LIKE '%|run'",
             (f"%/{mutant.file}",),
         ).fetchall()
-    byte, bit = divmod(mutant.line, 8)
+    byte, bit = divmod(line, 8)
     tests = sorted(
         context.removesuffix("|run")
         for context, bits in rows
@@ -134,6 +141,11 @@ def _that_reach(mutant: Mutant, coverage: Path) -> list[str]:
     )
     tests.sort(key=lambda test: not test.startswith("tests/unit"))
     return tests[:: max(1, -(-len(tests) // _MOST_TESTS))]
+
+
+def _that_sanitize(mutant: Mutant) -> list[str]:
+    """The tests that call kernels compiled with sanitizers, for a mutation in C."""
+    return ["tests/unit/native/test_fuzzed_calls.py"] if mutant.file.endswith((".c", ".h")) else []
 
 
 def _that_name(copy: Path, mutant: Mutant) -> list[str]:
@@ -149,7 +161,7 @@ def _that_name(copy: Path, mutant: Mutant) -> list[str]:
 def _copy(folder: Path) -> Path:
     """A copy of this checkout's files in the folder, its kernels included."""
     listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
-    libraries = [str(path.relative_to(ROOT)) for path in (ROOT / "functions/native").glob("*.so*")]
+    libraries = [str(path.relative_to(ROOT)) for path in (ROOT / "functions/native").glob("kernels-*")]
     for name in [*listing.stdout.splitlines(), *libraries]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)

@@ -35,13 +35,18 @@ class Mutant(NamedTuple):
     before: str
     after: str
 
+    def line_of(self, source: str) -> int | None:
+        """The line's number in the file's text, from 1; None where the line no longer exists."""
+        places = [number for number, line in enumerate(source.splitlines(), 1) if line.strip() == self.code]
+        return min(places, key=lambda place: abs(place - self.line)) if places else None
+
     def applied(self, source: str) -> str | None:
         """The file's text with this mutation; None where the line no longer exists."""
-        lines = source.splitlines(keepends=True)
-        places = [number for number, line in enumerate(lines) if line.strip() == self.code]
-        if not places:
+        place = self.line_of(source)
+        if place is None:
             return None
-        number = min(places, key=lambda place: abs(place + 1 - self.line))
+        lines = source.splitlines(keepends=True)
+        number = place - 1
         line = lines[number]
         indent = len(line) - len(line.lstrip())
         start = indent + self.column
