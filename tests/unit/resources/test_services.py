@@ -210,7 +210,7 @@ def test_a_service_that_names_a_time_is_left_alone_by_all_slots(host, tmp_path):
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("said", ["3600", "9" * 400, formatdate(time.time() + 1e9)])
+@pytest.mark.parametrize("said", ["3600", "9" * 400, formatdate(time.time() + 1e9)], ids=["hour", "digits", "date"])
 def test_a_time_beyond_the_attempts_is_a_fault_at_once_and_nothing_else_is_asked(host, said, tmp_path):
     with serving(Scripted(*[(429, {"Retry-After": said})] * 50)) as service:
         with pytest.raises(
