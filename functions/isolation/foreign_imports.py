@@ -16,6 +16,11 @@ _TRUSTED = {*_OURS.split(), *_TORCH.split(), _WRITTEN_BY_TORCH, *_START_UP.split
 _PREFIXES = ("_cython_", "_sysconfigdata_")
 
 
+def is_trusted(package: str) -> bool:
+    """Whether a top-level package or module of this name is ours, Python's, or one that we compute with."""
+    return package in _TRUSTED or package.startswith(_PREFIXES)
+
+
 class Imports:
     """What this process has imported beyond ours."""
 
@@ -32,8 +37,7 @@ class Imports:
         """Whether anything else has been imported since; once it was, it always is."""
         if not self.foreign and not self._known.issuperset(sys.modules):
             fresh = sys.modules.keys() - self._known
-            names = {name.partition(".")[0] for name in fresh} - _TRUSTED
-            self.foreign = any(not name.startswith(_PREFIXES) for name in names)
+            self.foreign = not all(is_trusted(name.partition(".")[0]) for name in fresh)
             self._known |= fresh
         return self.foreign
 

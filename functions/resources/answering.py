@@ -8,6 +8,7 @@ import time
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from functions.isolation.foreign_files import FOREIGN_FILES
 from functions.keys import answer_key
 from functions.resources.asking import Refusing
 from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
@@ -58,8 +59,9 @@ def _once(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
         RESOURCES.restart_clock()  # whoever had the claim has not answered
         began = time.perf_counter()
         answer, ms = _answer(call), _ms_since(began)
+        code = FOREIGN_FILES.values()
         try:
-            keep_answer(blobs, action.key, KeptAnswer(answer, action.asked_by, call.failed_ms + ms, call.failed))
+            keep_answer(blobs, action.key, KeptAnswer(answer, action.asked_by, call.failed_ms + ms, call.failed, code))
         except KeyTaken:  # a claim ended before its holder did; both have asked, and the first answer counts
             if (earlier := kept_answer(blobs, action.key)) is not None:
                 return Outcome(earlier.answer, run_ms=ms)

@@ -7,6 +7,7 @@ import msgspec
 from functions import keys
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from functions.errors import CorruptObject, NoSuchObject
+from functions.isolation.foreign_files import FOREIGN_FILES
 from functions.resources.port import Outcome
 from functions.storage_port import Blobs
 
@@ -24,6 +25,8 @@ class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the resource worked at it, in all attempts."""
     failed: int = 0
     """How many attempts had failed before."""
+    code: dict[str, str] = {}
+    """The files of the code that answered, by name with a hash."""
 
     def outcome(self, asked_by: str) -> Outcome:
         """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
@@ -48,7 +51,9 @@ def kept_answer(blobs: Blobs, question: str) -> KeptAnswer | None:
     """
     key = keys.answer_key(question)
     try:
-        return _DECODER.decode(blobs.get(key), key)
+        answer = _DECODER.decode(blobs.get(key), key)
+        FOREIGN_FILES.take_over(answer.code)
+        return answer
     except NoSuchObject:
         return None
     except Undecodable as error:

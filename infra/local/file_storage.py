@@ -32,8 +32,8 @@ class FileStorage:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root.absolute()
-        self._prefix = f"{self._root}/"
+        self.root = root.absolute()
+        self._prefix = f"{self.root}/"
         self._writer = secrets.token_hex(6)
         self._serial = count()
         self._has_deleted = False
@@ -119,7 +119,7 @@ class FileStorage:
             except OSError as error:
                 raise _fault("persist", str(path), error) from error
             # A file survives only if every folder on the path is synced, too.
-            folders.update(folder for folder in path.parents if folder.is_relative_to(self._root.parent))
+            folders.update(folder for folder in path.parents if folder.is_relative_to(self.root.parent))
         for folder in folders:
             try:
                 sync(folder)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
-from functions.encoding import JsonDecoder, Undecodable
+from functions.encoding import JsonDecoder, Undecodable, to_json
 from functions.messages.actor import SampleTask
-from functions.messages.exchange import Request
+from functions.messages.exchange import Failed, Request
 from functions.messages.learner import LearnTask, RegroupTask, WholeTask
 from functions.messages.message import Ref
 from functions.messages.report import Report
 from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
+from infra.local.file_storage import FileStorage
 from infra.local.worker_handle import WorkerProcess
 
 if TYPE_CHECKING:
@@ -89,6 +90,21 @@ class Pending:
             **measurements,
         )
 
+    def refused(self, reason: str, **measurements: Any) -> Report:
+        """Nothing of it counts, and another attempt gives nothing else."""
+        body = to_json(Failed(id=self.id, attempt=self.attempt, kind="request", message=reason, again=False))
+        return self.report("answered", body=body, **measurements)
+
+    @property
+    def output(self) -> str:
+        """How the keys of the objects begin that it stores, '' for none."""
+        return output_of(self.body)
+
+    def forget_output(self) -> None:
+        """Deletes what it has stored, which a later attempt would take for its own."""
+        storage = FileStorage(Path(os.fsdecode(self.lane.root)))
+        storage.delete(storage.list(self.output) if self.output else [])
+
     @property
     def work(self) -> str:
         """What the task has in common with that of the next round: its id without run and round."""
@@ -98,6 +114,10 @@ class Pending:
     def kind(self) -> str:
         """What it does, the first word of its work: ``sample``, ``grad``, ``learn`` ..."""
         return _kind(self.work)
+
+
+Refusal = Callable[[Mapping[str, str], str], str]
+"""Why an answer from files with these hashes by name, of a machine of that name or this one (''), is no answer."""
 
 
 class SharedPool(Protocol):
@@ -138,6 +158,7 @@ class Lane:
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
         self.running: set[WorkerProcess[Pending]] = set()
+        self.refusal: Refusal = lambda code, place: ""
         self.foreign: set[str] = set()
         """The groups of its tasks that import code which is not ours."""
         self.waiting = Waiting(pool.capacity)
@@ -157,6 +178,10 @@ class Lane:
     def prewarm(self, function: str) -> None:
         """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
         self._pool.prewarm(function)
+
+    def compare_code(self, refusal: Refusal) -> None:
+        """Refuses answers by this from now on."""
+        self.refusal = refusal
 
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Lets its tasks ask these resources, by name, from now on."""
@@ -298,6 +323,12 @@ def request_of(body: bytes) -> Request | None:
         return _REQUESTS.decode(body)
     except Undecodable:
         return None
+
+
+def output_of(body: bytes) -> str:
+    """How the keys of the objects begin that the task of a request stores, '' for a request that cannot be read."""
+    request = request_of(body)
+    return f"{request.address.output}." if request else ""
 
 
 def _inputs(request: Request | None) -> Mapping[str, int]:

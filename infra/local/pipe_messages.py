@@ -68,6 +68,14 @@ class Ready(_Message, frozen=True, tag="ready"):
     token: int = 0
 
 
+class Loaded(_Message, frozen=True, tag="loaded"):
+    """From the worker, before its task stores or answers anything: the `code`, hashes by name of the user's files that
+    the process has loaded or read since the last such message to the run."""
+
+    code: dict[str, str]
+    token: int = 0
+
+
 class Ended(_Message, frozen=True, tag="ended"):
     """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
 
@@ -141,7 +149,7 @@ class Stored(_Message, frozen=True, tag="stored"):
     detail: str = ""
 
 
-Message = Call | Offer | Told | Stored | Ready | Ended | Ask | Restart | Get | Put
+Message = Call | Offer | Told | Stored | Ready | Loaded | Ended | Ask | Restart | Get | Put
 
 
 _M = TypeVar("_M", bound=_Message)

@@ -11,7 +11,7 @@ from functions.system_errors import explain
 from infra.local.core_account import CoreAccount, soon
 from infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
 from infra.local.lane import Lane, Pending, outputs
-from infra.local.pipe_messages import Ask, Call, Damaged, Ended, Get, Put, Ready, Restart, checked_header, frame
+from infra.local.pipe_messages import Ask, Call, Damaged, Ended, Get, Loaded, Put, Ready, Restart, checked_header, frame
 from infra.local.processes.process_starters import Starter, local_starter, worker_environment
 from infra.local.worker_processes import Worker, Workers
 
@@ -23,7 +23,7 @@ _FULL = 0.5
 _KILLED = "other processes killed workers, maybe those of another run; their tasks are tried again alone"
 _FROM_OUTSIDE = [f"killed by SIG{name}" for name in ("KILL", "TERM", "INT", "HUP", "QUIT", "USR1", "USR2")]
 
-_Message = Ready | Ended | Ask | Restart | Get | Put
+_Message = Ready | Loaded | Ended | Ask | Restart | Get | Put
 _decoder = MessagePackDecoder[_Message](_Message)
 
 
@@ -344,11 +344,8 @@ class TaskPool:
         pending = worker.task
         if message.token != worker.token:
             raise Undecodable("a task wrote this")
-        if isinstance(message, Ready):
-            if message.module not in self.modules.values():
-                raise Undecodable("nobody asked for this module")
-            self._start_s = message.init_ms / 1000
-            worker.ready(message, pending.task.module if pending else None)
+        if isinstance(message, Ready | Loaded):
+            self._hear_of_process(worker, message)
         elif isinstance(message, Ask):
             self._ask(worker, message, body)
         elif isinstance(message, Restart):
@@ -357,6 +354,24 @@ class TaskPool:
             self._exchange_object(worker, message, body)
         elif pending is not None:
             self._end(worker, pending, message, body)
+
+    def _hear_of_process(self, worker: Worker, message: Ready | Loaded) -> None:
+        pending = worker.task
+        if isinstance(message, Ready):
+            if message.module not in self.modules.values():
+                raise Undecodable("nobody asked for this module")
+            self._start_s = message.init_ms / 1000
+            worker.ready(message, pending.task.module if pending else None)
+        elif pending is not None and (reason := pending.lane.refusal(message.code, worker.place)):
+            self._refuse(worker, pending, reason)
+
+    def _refuse(self, worker: Worker, pending: Pending, reason: str) -> None:
+        """The process has other code than its run: it ends, and nothing of its task counts."""
+        duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
+        self._release(worker, pending, worker.processor.mean(), self._start_s)
+        self._workers.remove(worker)
+        pending.forget_output()
+        pending.lane.reports.append(pending.refused(reason, duration_ms=duration_ms, init_ms=worker.init_ms))
 
     def _ask(self, worker: Worker, message: Ask, question: bytes) -> None:
         """A task asks; raises `Undecodable` where none can."""

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from functions.encoding import MessagePackDecoder
 from functions.isolation.arithmetic import ARITHMETIC
+from functions.isolation.foreign_files import FOREIGN_FILES
 from functions.isolation.foreign_imports import IMPORTS
 from functions.isolation.process_guard import spoilt, state_of_process
 from functions.resources.port import RESOURCES
@@ -26,7 +28,7 @@ from functions.text.redaction import redact
 from functions.text.tracebacks import show_traceback
 from infra.local.file_storage import FileStorage
 from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
-from infra.local.pipe_messages import Call, Ended, Inbox, Offer, Ready, frame
+from infra.local.pipe_messages import Call, Ended, Inbox, Loaded, Offer, Ready, frame
 from infra.local.processes.import_folders import add_last_folders
 from infra.local.processes.lifeline import end_with
 from infra.local.processes.process_tree import adopt_orphans
@@ -79,6 +81,28 @@ class _Log(FileIO):
         return memoryview(data).nbytes
 
 
+class _Here(FileStorage):
+    """The objects of a run on this machine."""
+
+    tell: Callable[[], None]
+
+    def put(self, key: str, body: bytes) -> None:
+        """See `FileStorage.put`."""
+        self.tell()
+        super().put(key, body)
+
+
+class _There(RemoteObjects):
+    """The objects of a run on another machine."""
+
+    tell: Callable[[], None]
+
+    def put(self, key: str, body: bytes) -> None:
+        """See `RemoteObjects.put`."""
+        self.tell()
+        super().put(key, body)
+
+
 class Worker:
     """The modules imported so far, and the loop that calls them."""
 
@@ -86,12 +110,13 @@ class Worker:
         self._inbox = Inbox(requests)
         self._replies = replies
         self._started: float | None = started_at
-        self._blobs: dict[bytes, Blobs] = {}
+        self._blobs: dict[bytes, _Here] = {}
         self._offers: dict[str, bytes] = {}
         self._handlers: dict[str, Handler] = {}
         self._upcalls = RESOURCES.host = Upcalls(self._inbox, self._send)
         RESOURCES.restart_clock = self._upcalls.restart_clock
         IMPORTS.expect()
+        FOREIGN_FILES.watch()
         self._state = state_of_process()
 
     def serve(self) -> None:
@@ -114,9 +139,11 @@ class Worker:
         answer = b""
         if not error:
             try:
-                blobs = self._storage(call)
+                tell = partial(self._tell_files, call)
+                blobs = self._storage(call, tell)
                 with self._upcalls.serving(call.token):
                     answer = self._handlers[call.module](body, blobs)
+                tell()
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
             except BaseException as problem:  # SystemExit too: the worker outlives its tasks
@@ -134,11 +161,25 @@ class Worker:
         )
         self._send(frame(end, answer))
 
-    def _storage(self, call: Call) -> Blobs:
-        """The objects below the call's folder, or those that the pool has."""
+    def _tell_files(self, call: Call) -> None:
+        """The pool hears of files before anything is stored that comes from them."""
+        if code := FOREIGN_FILES.news(os.fsdecode(call.root)):
+            with suppress(BrokenPipeError):  # the pool is gone; a kept answer names its files itself
+                self._send(frame(Loaded(code, call.token)))
+
+    def _storage(self, call: Call, tell: Callable[[], None]) -> Blobs:
+        """Return the objects below the call's folder, or the pool's objects. Each `put` first calls `tell`."""
         if not call.root:
-            return RemoteObjects(self._upcalls, self._offers, call.ahead)
-        return self._blobs.setdefault(call.root, FileStorage(Path(os.fsdecode(call.root))))
+            there = _There(self._upcalls, self._offers, call.ahead)
+            there.tell = tell
+            return there
+        if call.root not in self._blobs:
+            objects = Path(os.fsdecode(call.root))
+            FOREIGN_FILES.ignore(str(objects.parent))
+            self._blobs[call.root] = _Here(objects)
+        storage = self._blobs[call.root]
+        storage.tell = tell
+        return storage
 
     def _import(self, call: Call) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""

@@ -36,10 +36,14 @@ class WorkerConnection:
 
     def begin(self, ends: Ends) -> None:
         """A pool uses it from now on, by pipes that do not block."""
-        if self.closed:
+        if self.closed or self._ends.done():
             _close(ends)
         else:
             self._ends.set_result(ends)
+
+    def end(self) -> None:
+        """Ends it, unless a pool uses it."""
+        self._ends.cancel()
 
     async def serve(self) -> None:
         """Returns when it has ended; raises `Undecodable` for what no worker says."""

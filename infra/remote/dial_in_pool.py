@@ -256,6 +256,17 @@ class DialInPool(Pool):
             delivery.drop()
         super()._bury(worker, outcome, ended_by_itself, reason)
 
+    def _refuse(self, worker: Worker, pending: Pending, reason: str) -> None:
+        """A machine with other code is asked no more, and its task is served elsewhere."""
+        if not worker.place:
+            super()._refuse(worker, pending, reason)
+            return
+        self._listener.refuse(worker.agent, reason)
+        self._deliveries.pop(worker).drop()
+        self._release(worker, pending, worker.processor.mean())
+        self._workers.remove(worker)
+        pending.lane.again(pending)
+
     def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
         """A task does not pay for a machine that is lost or at fault, unless that happens to it again and again."""
         if not worker.place or end.startswith(("exit status", "killed by")):

@@ -11,7 +11,9 @@ import asyncio
 import hmac
 import secrets
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -28,6 +30,7 @@ _PROTOCOL = b"marless dial-in 1\n"
 _DRIVER, _WORKER = b"driver", b"worker"
 _M = TypeVar("_M")
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class Badge(msgspec.Struct, frozen=True):
@@ -108,9 +111,18 @@ async def greet(stream: Stream) -> Greeting:
     return greeting
 
 
-async def admit(stream: Stream, greeting: Greeting, token: bytes, badge: Badge, any_processor: bool) -> Introduction:
-    """The driver's part from there on. Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`,
-    `Undecodable`."""
+async def admit(
+    stream: Stream,
+    greeting: Greeting,
+    token: bytes,
+    badge: Badge,
+    any_processor: bool,
+    refused: Mapping[str, str] = _NOBODY,
+) -> Introduction:
+    """The driver's part from there on; `refused` has agents that it takes no more, with the reason.
+
+    Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`, `Undecodable`.
+    """
     nonce = secrets.token_bytes(_NONCE_BYTES)
     nonces = greeting.nonce + nonce
     await stream.send(Challenge(nonce, _proof(token, _DRIVER, nonces)))
@@ -118,7 +130,7 @@ async def admit(stream: Stream, greeting: Greeting, token: bytes, badge: Badge, 
     if not hmac.compare_digest(answer.proof, _proof(token, _WORKER, nonces, answer.introduction)):
         raise DialInError("it has another token")
     introduction = MessagePackDecoder(Introduction).decode(answer.introduction)
-    refusal = _difference(badge, introduction.badge, any_processor)
+    refusal = refused.get(introduction.agent) or _difference(badge, introduction.badge, any_processor)
     await stream.send(Verdict(refusal))
     if refusal:
         raise DialInError(refusal)

@@ -59,6 +59,8 @@ class Listener:
         self._lines = deque[str]()
         self._told_once = set[str]()
         self._census = Census()
+        # Agents with other code than a run, and why they are refused.
+        self._others: dict[str, str] = {}
         self._wakes: tuple[int, ...] = ()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
@@ -86,6 +88,16 @@ class Listener:
                         self._loop.call_soon_threadsafe(connection.begin, ends)
                         return RemoteChild(connection)
         raise OSError("no worker is connected")
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Takes in this agent no more, and ends its connections that no pool uses."""
+        self._others[name] = reason
+        agents = self._agents
+        self._agents = {each: agent for each, agent in agents.items() if each != name}
+        if name in agents:
+            self.tell(f"refused a worker: {reason}")
+            for connection in [*agents[name].idle]:
+                self._loop.call_soon_threadsafe(connection.end)
 
     def watch(self, wake: int) -> None:
         """Writes into the pipe, which does not block, whenever workers have come or gone."""
@@ -174,7 +186,8 @@ class Listener:
                     writer = stream.writer
                     greeting = await greet(stream)
                     stranger.begins()
-                    return stream, await admit(stream, greeting, self._token, self._badge, self.any_processor)
+                    door = self._token, self._badge, self.any_processor, self._others
+                    return stream, await admit(stream, greeting, *door)
         except TimeoutError:
             self._refuse(peer, "it did not say in time who it is")
         except (DialInError, Undecodable) as error:

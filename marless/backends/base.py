@@ -53,6 +53,8 @@ class Connection:
     printed: str = ""
     # Has environments' questions to these resources answered from now on, where functions run here.
     serve: Callable[["Mapping[str, Resource]"], None] = lambda resources: None
+    # Has answers refused from now on by this check of the files that they come from, see `Lane.refusal`.
+    compare_code: Callable[["Callable[[Mapping[str, str], str], str]"], None] = lambda check: None
     # How many workers there are at present, where they come and go, and lines about them since the last call.
     width: Callable[[], int] | None = None
     news: Callable[[], list[str]] = list

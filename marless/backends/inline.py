@@ -3,9 +3,11 @@ all of a run. Slow, and a task that hangs or crashes takes the run with it; byte
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -13,9 +15,12 @@ from typing import TYPE_CHECKING
 from threadpoolctl import ThreadpoolController
 
 from coordinator.platform import Platform
+from functions.encoding import to_json
+from functions.isolation.foreign_files import FOREIGN_FILES
+from functions.messages.exchange import Failed
 from functions.messages.report import Report
-from functions.storage_port import ClaimedBlobs
 from infra.local.file_storage import FileStorage
+from infra.local.lane import output_of
 from infra.local.own_process import peak_mb
 from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Connection
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 # A task uses the whole process, such as its resources and its state of random numbers, so only one runs at a time.
 _PROCESS = RLock()
+_NUMBERS = count()
 
 
 class InlineInvoker:
@@ -37,12 +43,15 @@ class InlineInvoker:
     promises ends the run with its traceback.
     """
 
-    def __init__(self, blobs: ClaimedBlobs) -> None:
+    def __init__(self, blobs: FileStorage) -> None:
         self._blobs = blobs
+        FOREIGN_FILES.ignore(str(blobs.root.parent))
         self._host: Host | None = None
         # Function, id, number of the attempt, request.
         self._queue: deque[tuple[str, str, int, bytes]] = deque()
         self._withdrawn: list[Report] = []
+        self._reader = f"inline {next(_NUMBERS)}"
+        self._refusal: Callable[[Mapping[str, str], str], str] = lambda code, place: ""
         self._threads: ThreadpoolController | None = None
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
@@ -56,8 +65,11 @@ class InlineInvoker:
         import_end = time.perf_counter()
         if self._threads is None:  # once the first module has loaded the numerical libraries
             self._threads = ThreadpoolController()
-        with self._threads.limit(limits=1), self._resources():
+        with self._threads.limit(limits=1), self._resources(), FOREIGN_FILES.watching():
             answer = handle(body, self._blobs)
+        if reason := self._refusal(FOREIGN_FILES.news(self._reader), ""):
+            self._blobs.delete(self._blobs.list(output_of(body)))
+            answer = to_json(Failed(id=id, attempt=attempt, kind="request", message=reason, again=False))
         return Report(
             id=id,
             attempt=attempt,
@@ -83,6 +95,11 @@ class InlineInvoker:
         from functions.resources.port import RESOURCES
 
         return RESOURCES.hosted(self._host)
+
+    def compare_code(self, refusal: Callable[[Mapping[str, str], str], str]) -> None:
+        """See `Lane.compare_code`."""
+        self._refusal = refusal
+        FOREIGN_FILES.forget()
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Runs the attempt that was asked for first, and returns its report; those of withdrawn ones come before."""
@@ -117,6 +134,7 @@ class InlineBackend(LocalBackend):
         ledger = SqliteLedger(folder / LEDGER_FILE, read_only)
         invoker = InlineInvoker(storage)
         connection = Connection(storage, ledger, invoker, Platform(), serve=invoker.serve, settle=storage.settle)
+        connection = replace(connection, compare_code=invoker.compare_code)
         return connection.for_reading() if read_only else connection
 
 

@@ -1,6 +1,5 @@
 """Files, SQLite and warm worker processes below the run's folder."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness
 
 if TYPE_CHECKING:
-    from functions.resources.settings import Resource
     from infra.aws.deployment_ref import DeploymentRef
     from infra.remote.listener import Listener
 
@@ -89,8 +87,8 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         any_processor=isinstance(invoker, Lane) and invoker.any_processor,
         settle=storage.settle,
     )
-    serve: Callable[[Mapping[str, Resource]], None] | None = getattr(invoker, "serve", None)
-    return connection if serve is None else replace(connection, serve=serve)
+    offered = {name: getattr(invoker, name) for name in ("serve", "compare_code") if hasattr(invoker, name)}
+    return replace(connection, **offered)
 
 
 def _below_here(path: Path) -> str:

@@ -11,7 +11,7 @@ from coordinator.errors import UserError
 from marless.comparison import bootstrap, setting_keys
 from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.bootstrap import FEWER, Scores, Statistic
-from marless.comparison.run_evaluations import Axis
+from marless.comparison.run_evaluations import Axis, ComparedRun
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from marless.reports.evaluations import METRIC, metrics_of
 from marless.reports.provenance import CodeChange
@@ -84,7 +84,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `metric` is what stands in the place of returns, and `metrics` are those that all runs have. `settings` are by arm
     and key, where the arms' names do not give them. `unlike` are the keys of the task in which arms differ, so that
     their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
-    `code_changes` are by run the changes of code that it records.
+    `code_changes` are by run the changes of code that it records. `unlike_code`
+    has the runs by name and value of the files of code that are not the same in all.
     """
 
     axis: Axis
@@ -104,6 +105,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unlike: tuple[str, ...] = ()
     unsplit: tuple[str, ...] = ()
     code_changes: dict[str, tuple[CodeChange, ...]] = {}
+    unlike_code: dict[str, dict[str, tuple[str, ...]]] = {}
 
 
 def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
@@ -134,8 +136,18 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
         settings={arm.name: dict(arm.settings) for arm in arms if arm.settings},
         unlike=tuple(setting_keys.unlike([arm.every_run for arm in arms])),
         unsplit=tuple(setting_keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
+        unlike_code=_unlike_code([run for arm in arms for run in arm.every_run]),
         code_changes={run.name: tuple(run.code_changes) for arm in arms for run in arm.every_run if run.code_changes},
     )
+
+
+def _unlike_code(runs: Sequence[ComparedRun]) -> dict[str, dict[str, tuple[str, ...]]]:
+    by_value: dict[str, dict[str, tuple[str, ...]]] = {}
+    for run in runs:
+        for name, value in run.code.items():
+            names = by_value.setdefault(name, {})
+            names[value] = (*names.get(value, ()), run.name)
+    return {name: names for name, names in by_value.items() if len(names) > 1}
 
 
 def _common_metrics(arms: Sequence[ComparedArm]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a comparison reads of one run: its evaluations, with what the run had used by each of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, RunEntries
 from marless.reports.journal import read as read_lines
 from marless.reports.provenance import CodeChange
+from marless.runs.code_record import code_of_run
 from marless.runs.folder import EVALUATIONS, IDENTITY, METRICS
 from marless.runs.summary import Summary
 
@@ -65,7 +66,8 @@ class ComparedRun:
     """A run that takes part. `config` is flat, by dotted key; `curve` and `absolute` are of the metric compared;
     `absolute` is that of its best policies on ten times the episodes (the absolute metric), None for a run that was
     stopped before; `entries` its evaluations. `summary` is None for a run in a file of marl-eval, `setting` for one
-    that no study lists. `code_changes` are those that the run records in plan.json."""
+    that no study lists. `code_changes` are those that the run records in plan.json,
+    and `code` has the values of its code by name."""
 
     name: str
     config: Mapping[str, Any]
@@ -75,6 +77,7 @@ class ComparedRun:
     summary: Summary | None
     setting: ListedSetting | None = None
     code_changes: Sequence[CodeChange] = ()
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seed(self) -> int:
@@ -110,6 +113,7 @@ def read(
         summary=summary,
         setting=setting,
         code_changes=read_json(folder / IDENTITY, _Origin).changes,
+        code=code_of_run(folder),
     )
 
 

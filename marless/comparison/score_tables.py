@@ -89,9 +89,16 @@ def notes(comparison: Comparison) -> list[str]:
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
         sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")
+    for name, runs in comparison.unlike_code.items():
+        states = (f"{value[:12]} in {names[0]}{_and_more(names)}" for value, names in runs.items())
+        sentences.append(f"The runs have different code: {name} is {', '.join(states)}.")
     for name, changes in comparison.code_changes.items():
         sentences.append(f"{name} {'; '.join(change.text for change in changes)}.")
     return sentences
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" and {counted(len(names) - 1, 'more run')}" if len(names) > 1 else ""
 
 
 def conclusions(comparison: Comparison) -> list[str]:

@@ -24,9 +24,10 @@ from marless.backends import registry
 from marless.backends.base import Connection
 from marless.exports.stored_rounds import SampledRound, sampled_round
 from marless.program import program_name
-from marless.reports import journal, provenance
+from marless.reports import journal
 from marless.reports.text import counted, seconds
 from marless.reports.weights import weights_sha256
+from marless.runs.code_record import changes_here
 from marless.runs.folder import METRICS, RunFolder
 from marless.runs.stored_run import Stored, plan_of
 
@@ -163,7 +164,7 @@ class _Comparison:
         """The error for a round that is not the one that the run recorded, and why that may be."""
         config, identity = self._run.plan.config, self._run.identity
         reasons = [
-            *provenance.changes(identity.parts, provenance.parts_of(config)),
+            *changes_here(self._folder, identity, config),
             *(c.text for c in identity.changes),
         ]
         reason = ", ".join(map(str, reasons)) or (

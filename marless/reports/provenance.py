@@ -125,17 +125,28 @@ def environment_fingerprint(
 ) -> EnvironmentFingerprint:
     """The fingerprint of a run of `task` with `algorithm`, the engine and device, and the resources that this process
     would start."""
-    kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(
         python=platform.python_version(),
         numpy=version("numpy"),
         machine=machine(),
-        environment=code_of(module if kind in _KINDS_OF_MODULES else _plug_in(ENVIRONMENTS.group, task.name)),
-        algorithm=None if algorithm in ALGORITHMS.built_in else code_of(_plug_in(ALGORITHMS.group, algorithm)),
+        environment=code_of(_environment(task)),
+        algorithm=code_of(_algorithm(algorithm)),
         torch=_version_of("torch") if engine == "torch" else None,
         gpu=gpus.identity() if device == "cuda" else None,
         resources={name: code for name, resource in resources.items() if (code := code_of(resource.serve))},
     )
+
+
+def modules_of(config: RunConfig) -> list[str]:
+    """Return the modules that a configuration names, as ``package.module:name``: those of its environment, its
+    algorithm and the functions that answer."""
+    modules = [_environment(config.task), _algorithm(config.algorithm.name)]
+    return [module for module in (*modules, *(each.serve for each in config.resources.values())) if module]
+
+
+def program_parts() -> dict[str, str]:
+    """Return the values of the program and of the libraries that compute, by name."""
+    return {"program": code_sha256(), "python": platform.python_version(), "numpy": version("numpy")}
 
 
 def fingerprint_of(config: RunConfig) -> EnvironmentFingerprint:
@@ -218,6 +229,17 @@ def machine() -> str:
     chosen_by = [*(lines.get(name, "") for name in _PROCESSOR), *features, *variables]
     digest = hashlib.sha256(" ".join(chosen_by).encode())
     return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
+
+
+def _environment(task: EnvTask) -> str:
+    """The module of a task's environment; '' for one of ours."""
+    kind, _, module = task.name.partition(":")
+    return module if kind in _KINDS_OF_MODULES else _plug_in(ENVIRONMENTS.group, task.name)
+
+
+def _algorithm(name: str) -> str:
+    """The module of an algorithm; '' for one of ours."""
+    return "" if name in ALGORITHMS.built_in else _plug_in(ALGORITHMS.group, name)
 
 
 def _plug_in(group: str, name: str) -> str:

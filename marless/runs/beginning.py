@@ -15,13 +15,14 @@ from coordinator.core.state import Plan, State
 from coordinator.drive.ledger_items import load_state
 from coordinator.drive.ports import Storage
 from coordinator.drive.recovery import intact_state
-from coordinator.errors import FINISHED, USER_ERROR, Ending
+from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
 from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.provenance import CodeChange
 from marless.runs import summary
+from marless.runs.code_record import CodeRecord
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.inputs.stored_inputs import store_inputs
 from marless.runs.integrity.file_hashes import hashes_of
@@ -78,6 +79,17 @@ def continue_run(
     return identity if config == old else _record_limits(folder, identity, config)
 
 
+def compare_code(folder: RunFolder, config: RunConfig, backend: Connection, shared: CodeRecord | None = None) -> None:
+    """Have answers compared with the run's code from now on; `shared` is the record of its study.
+
+    Raises `UserError` for a run with other code than its study, and `StorageFault`.
+    """
+    record = CodeRecord(folder.path, folder.argument, shared)
+    if fault := record.begin(config):
+        raise UserError(fault)
+    backend.compare_code(record.refusal)
+
+
 def with_processors(folder: RunFolder, identity: Identity, config: RunConfig, backend: Connection) -> Identity:
     """The plan of a run that begins or goes on with these workers: it says so where their processors may be any, and
     its bytes depend on them."""
@@ -98,6 +110,7 @@ def _record_changes(
     dated = (msgspec.structs.replace(change, round=done) for change in changes)
     identity = msgspec.structs.replace(identity, changes=(*identity.changes, *dated))
     folder.identify(identity)
+    CodeRecord(folder.path, folder.argument).accept()
     return identity
 
 

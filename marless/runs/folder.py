@@ -35,12 +35,12 @@ ROOT = Path("runs")
 LATEST = "latest"
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
-ATTEMPTS, TIMELINE = "attempts.jsonl", "timeline.html"
+ATTEMPTS, TIMELINE, CODE = "attempts.jsonl", "timeline.html", "code.json"
 POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LOCK = ".lock"
-_BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
+_BEFORE_PLAN = {CONFIG, ERRORS, CODE, "workers", "objects"}
 # `driven` holds the lock for a moment; a driver waits so long for it.
 _LOCK_WAIT_S = 0.2
 
@@ -70,8 +70,9 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """The `provenance.parts` of the next round, after all `changes`."""
-        return parts(self.code_sha256, self.environment_fingerprint) | {one.part: one.after for one in self.changes}
+        """The `provenance.parts` of the next round, after all `changes`; files have their values in code.json."""
+        before = parts(self.code_sha256, self.environment_fingerprint)
+        return before | {one.part: one.after for one in self.changes if one.part in before}
 
 
 def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:
@@ -144,11 +145,11 @@ class RunFolder:
         return not (self.path / IDENTITY).exists()
 
     def begin(self) -> None:
-        """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
+        """Deletes the ledger and the record of code that a killed command left; raises `UserError` if it is a run."""
         if not _is_leftover(self.path):
             raise _name_taken(self.path)
-        for path in self.path.glob(f"{LEDGER_FILE}*"):
-            path.unlink()
+        for path in (*self.path.glob(f"{LEDGER_FILE}*"), self.path / CODE):
+            path.unlink(missing_ok=True)
 
     def identify(self, identity: Identity) -> None:
         """Writes plan.json, which makes the folder a run; a power loss does not undo it."""

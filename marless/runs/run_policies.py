@@ -24,8 +24,10 @@ from functions.errors import CorruptObject, NoSuchObject
 from functions.messages.headers import TaskHeader
 from functions.messages.message import Ref
 from infra.local.file_storage import FileStorage
+from marless.output import note
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
+from marless.runs.code_record import remark
 from marless.runs.folder import RunFolder
 from marless.runs.run_files import header_of
 from marless.runs.stored_run import Stored, look
@@ -49,6 +51,7 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
                 _download_policies(folder, run, temporary / "objects")
             except (FileNotFoundError, NoSuchObject):
                 continue
+            _remark_code(folder, run)
             return run
     raise UserError(
         f"{folder.name}: objects of its newest policies are missing; see {program_name()} verify {folder.argument}"
@@ -86,7 +89,14 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
             teams[name] = TeamPolicy(header, tensors)
         if not teams:
             raise UserError(f"{folder.name} has no checkpoints (league.rule); name several runs")
+        _remark_code(folder, run)
         return run, teams
+
+
+def _remark_code(folder: RunFolder, run: Stored) -> None:
+    """Notes that the code of the run's task is another one here."""
+    if line := remark(folder, run.identity, run.plan.config):
+        note(line)
 
 
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:

@@ -22,8 +22,8 @@ from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
 from marless.output import note
 from marless.program import program_name
-from marless.reports import provenance
 from marless.reports.provenance import CodeChange
+from marless.runs.code_record import changes_here
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
@@ -154,8 +154,9 @@ def _drive(
             return Ending(USER_ERROR, str(fault), keeps_folder=folder.begun)
         if isinstance(identity, Ending):
             return identity
-        from marless.runs.beginning import with_processors
+        from marless.runs.beginning import compare_code, with_processors
 
+        compare_code(folder, config, connection)
         identity = with_processors(folder, identity, config, connection)
         if drive.detach:
             return detach(folder, config, identity, connection)
@@ -197,7 +198,7 @@ def config_and_changes(
         again = f"{program_name()} train {shlex.quote(str(path))}"
         raise UserError(f"{path} was edited after the run began; start a new run with it: {again}")
     config = folder.config()
-    changes = provenance.changes(identity.parts, provenance.parts_of(config))
+    changes = changes_here(folder, identity, config)
     if is_exact(config):
         changes = [change for change in changes if change.part != "machine"]
     refused = [change for change in changes if change.part in _NO_CODE] if changed_code else changes

@@ -16,7 +16,8 @@ from functions.errors import CorruptObject, NoSuchObject, StorageFault
 from functions.text.redaction import redact
 from infra.local.lane import Lane
 from marless.backends.local import LocalBackend
-from marless.runs.beginning import begin_run, continue_run, with_processors
+from marless.runs.beginning import begin_run, compare_code, continue_run, with_processors
+from marless.runs.code_record import CodeRecord
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping
@@ -131,16 +132,19 @@ class PooledRun:
             folder.begin()
         connection = self._backend.attach(path, self.lane, concurrency)
         self._open_files.callback(connection.ledger.close)
+        shared = CodeRecord(self._root, "")
         if resumes:
             identity = folder.identity()
             old, _ = config_and_changes(folder, identity)
             config = with_limits(old, self.run.limits)
+            compare_code(folder, config, connection, shared)
             identity_or_ending = continue_run(folder, identity, old, config, connection)
             if isinstance(identity_or_ending, Ending):
                 return Ending(FINISHED, "")
             identity = identity_or_ending
         else:
             config = self.run.config
+            compare_code(folder, config, connection, shared)
             identity = begin_run(folder, config, self._backend.name, None, connection.storage)
         identity = with_processors(folder, identity, config, connection)
         connection.serve(config.resources)

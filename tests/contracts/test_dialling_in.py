@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -153,6 +154,27 @@ def test_a_worker_without_kernels_is_refused_where_runs_compute_by_them():
             idle(listener, 1)
     with listening() as listener, serving(listener), serving(listener, badge=replace(BADGE, kernels=True)):
         idle(listener, 2)
+
+
+def test_a_worker_with_other_code_is_refused_and_its_task_is_served_by_another(run, tmp_path, shell):
+    """The second one has the run's file: it is taken."""
+    shell.import_from(tmp_path)
+    (tmp_path / "somebodys_simulator.py").write_text("")
+    lines, refusals = [], iter(["x has another somebodys_simulator.py", ""])
+    with listening() as listener:
+        invoker = run(listener)
+        invoker.compare_code(lambda code, place: next(refusals) if "somebodys_simulator.py" in code and place else "")
+        agent = WorkerAgent(listener.address, 2, TOKEN, BADGE, lines.append, patience_s=0.1, modules=MODULES)
+        with ThreadPoolExecutor(1) as threads:
+            serving_wrongly = threads.submit(agent.run)
+            begin(invoker, "task", "import", "somebodys_simulator")
+            while not serving_wrongly.done():
+                invoker.wait(0.05)
+            serving_wrongly.result()
+        assert "another somebodys_simulator.py" in lines[-1]
+        assert any("another somebodys_simulator.py" in line for line in invoker.own.news())
+        with serving(listener):
+            said(collect(invoker, 1)["task"])
 
 
 def test_any_processor_serves_runs_that_have_the_same_bytes_on_each():

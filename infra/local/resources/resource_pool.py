@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import count
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from functions.keys import answer_key
+from functions.messages.report import Report
 from functions.resources.attempts import tries
 from functions.resources.port import ActionCall, Outcome
 from functions.resources.settings import Resource, token_variable
@@ -38,6 +41,15 @@ class PendingAction(Pending):
     """One attempt at an action."""
 
     question: Question | None = None
+
+    def refused(self, reason: str, **measurements: Any) -> Report:
+        """As an attempt that failed: the task that asks fails with the reason."""
+        return self.report("crash", detail=reason, **measurements)
+
+    @property
+    def output(self) -> str:
+        """Where its answer is kept, '' for nowhere."""
+        return answer_key(self.question.action.key) if self.question and self.question.action.key else ""
 
 
 class _Refusal(msgspec.Struct):

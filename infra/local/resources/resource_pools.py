@@ -208,6 +208,7 @@ class ResourcePools:
             # Lanes of several pools may have one name, but no two runs have one folder.
             folder = Path(os.fsdecode(asker.root))
             lane = ActionLane(pool, str(folder), folder, asker.weight)
+            lane.compare_code(lambda code, place: asker.refusal(code, place))
             pool.open(lane)
             lanes[key] = pool, lane
         return lanes[key]

@@ -83,3 +83,31 @@ def test_the_report_names_the_judge_s_code(command):
     assert command("train", *RUN, "--run", "asked").code == 0
     assert command("report", "asked", "-o", "page.html").code == 0
     assert "resources.judge" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(("name", "edited"), [("marker", "a_changing_rubric.py"), ("grader", "a_changing_level.txt")])
+def test_a_judge_s_helper_and_data_are_its_code_too(command, shell, name, edited):
+    shell.forget(f"a_changing_{name}", "a_changing_rubric")
+    read = "def grade(question):\n    return open('a_changing_level.txt', 'rb').read()\n"
+    Path(f"a_changing_{name}.py").write_text(f"import a_changing_rubric\n{read}")
+    Path("a_changing_rubric.py").write_text("GRADE = 1")
+    Path("a_changing_level.txt").write_text("1")
+    named = f"resources.judge.serve=a_changing_{name}:grade"
+    assert command("train", *RUN, named, "--run", "asked").code == 0
+    assert "code" not in " ".join(command("evaluate", "asked").err)
+    Path(edited).write_text("GRADE = 2" if edited.endswith(".py") else "2")
+    said = command("resume", "asked", "stop.rounds=2")
+    assert said.code == 2 and f"{edited} was " in said.err[0] and len(said.err) == 1
+    assert f"asked was trained by other code: {edited} was " in command("evaluate", "asked").err[0]
+    assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
+    assert [change["part"] for change in recorded_changes("asked")] == [edited]
+    assert command("resume", "asked", "stop.rounds=3").code == 0
+
+
+def test_a_comparison_names_the_code_in_which_runs_differ(command, shell):
+    for run, seed in (("one", 1), ("two", 2)):
+        shell.forget("a_changing_judge")
+        judge(seed)
+        assert command("train", *RUN, f"seed={seed}", "--run", run).code == 0
+    (line,) = (line for line in command("compare", "one", "two").out if "different code" in line)
+    assert "a_changing_judge.py is " in line and " in one, " in line and line.endswith(" in two.")

@@ -1,0 +1,50 @@
+"""The modules that a source imports, as far as its text shows it."""
+
+import ast
+import os
+from importlib.machinery import PathFinder
+
+# So many files are followed, at most.
+_MOST = 1000
+
+
+def imported_names(path: str, package: str = "") -> list[str]:
+    """Return the dotted names of what a source of the package may import; nothing for a file that is no source."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            packages = package.split(".")
+            above = packages[: len(packages) - node.level + 1] if node.level else []
+            base = ".".join(filter(None, [*above, node.module or ""]))
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return [*{".".join(name.split(".")[: end + 1]) for name in names for end in range(name.count(".") + 1)}]
+
+
+def beside_script(path: str) -> list[str]:
+    """Return the paths of the modules beside a Python program that it imports."""
+    folder, waiting, paths = os.path.dirname(path), imported_names(path), dict[str, None]()
+    while waiting and len(paths) < _MOST:
+        name = waiting.pop()
+        module = _module_below(folder, name)
+        if module and module not in paths:
+            paths[module] = None
+            waiting += imported_names(module, name if module.endswith("__init__.py") else name.rpartition(".")[0])
+    return [*paths]
+
+
+def _module_below(folder: str, name: str) -> str:
+    """The file of a module that is found from the folder, '' for none."""
+    spec = None
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, [folder])
+        folder = next(iter((spec and spec.submodule_search_locations) or ()), "")
+        if spec is None:
+            return ""
+    return os.path.abspath(spec.origin) if spec and spec.origin and os.path.isfile(spec.origin) else ""

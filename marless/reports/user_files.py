@@ -1,0 +1,72 @@
+"""The files of a run's code on this machine, by name: the files of its configuration and their imports."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator
+
+from functions.isolation.file_names import (
+    ABSENT,
+    PACKAGE,
+    file_name,
+    found_file,
+    installed_package,
+    package_value,
+    value_of,
+)
+from functions.isolation.foreign_imports import is_trusted
+from functions.isolation.imported_sources import beside_script, imported_names
+from marless.reports.user_modules import find_module
+
+# So many files are followed, at most.
+_MOST = 1000
+
+
+def value_here(name: str) -> str:
+    """Return the value of a file, or of an installed package, that has this name here; `ABSENT` where there is none."""
+    if name.startswith(PACKAGE):
+        package = name.removeprefix(PACKAGE)
+        if (spec := find_module(package)) is None:
+            return ABSENT
+        return package_value(package, [*(spec.submodule_search_locations or ())] or [str(spec.origin)])
+    path = found_file(name, os.getcwd())
+    return (value_of(path) if path else None) or ABSENT
+
+
+def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, str]:
+    """Return name and value of the files of modules and commands and of what these import, as far as sources show it.
+
+    Modules are named as ``package.module:name``.
+    """
+    paths = [pair for module in modules for pair in _of_module(module.partition(":")[0])]
+    paths += [pair for command in commands for pair in _of_command(command)]
+    return {name: value for name, path in paths if name and (value := value_of(path))}
+
+
+def _of_command(command: str) -> Iterator[tuple[str, str]]:
+    """The program, the files that the command names, and the modules beside them that they import."""
+    for place, word in enumerate(shlex.split(command)):
+        path = os.path.abspath((shutil.which(word) if place == 0 else None) or word)
+        if os.path.isfile(path):
+            yield file_name(path, os.getcwd()) or (path if place == 0 else ""), path
+            for source in beside_script(path) if path.endswith(".py") else ():
+                yield file_name(source, os.getcwd()), source
+
+
+def _of_module(module: str) -> list[tuple[str, str]]:
+    """Name and path of a user's module and of those that it imports."""
+    waiting, paths = [module], dict[str, str]()
+    while waiting and len(paths) < _MOST:
+        module = waiting.pop()
+        path = "" if is_trusted(module.partition(".")[0]) else _path_of(module)
+        name = file_name(path, os.getcwd()) if path and not installed_package(path) else ""
+        if name and name not in paths:
+            paths[name] = path
+            waiting += imported_names(path, module if path.endswith("__init__.py") else module.rpartition(".")[0])
+    return [*paths.items()]
+
+
+def _path_of(module: str) -> str:
+    """The file of a module, '' where there is none."""
+    spec = find_module(module)
+    return os.path.abspath(spec.origin) if spec and spec.origin and os.path.isfile(spec.origin) else ""

@@ -1,0 +1,167 @@
+"""The files of a run's code (code.json), by name with a hash, and whether an answer comes from the same files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from coordinator.config.schema import RunConfig
+from coordinator.file_reading import read_file, read_json
+from functions import keys
+from functions.encoding import to_json_file
+from functions.isolation.file_names import ABSENT, KEPT
+from marless.program import program_name
+from marless.reports import provenance
+from marless.reports.atomic_files import replace, storage_errors
+from marless.reports.provenance import CodeChange
+from marless.reports.user_files import named_files, value_here
+from marless.runs.folder import CODE, IDENTITY, Identity, RunFolder, decode_identity
+
+# Parts of a run's origin that are no code.
+_NO_CODE = ("machine", "gpu")
+_LIBRARIES = ("program", "python", "numpy", "torch")
+
+
+class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The content of code.json: values by name, the names of files that only other machines had,
+    and earlier values of files that have changed."""
+
+    files: dict[str, str] = {}
+    elsewhere: tuple[str, ...] = ()
+    earlier: dict[str, tuple[str, ...]] = {}
+
+
+class CodeRecord:
+    """The files in a `folder`, whose run users resume as `argument`; of a study those that its runs share.
+
+    The first value of a file is that of the run. `shared` is the record of the run's study.
+    """
+
+    def __init__(self, folder: Path, argument: str, shared: Self | None = None) -> None:
+        self._path, self._argument, self._shared = folder / CODE, argument, shared
+        present = read_json(self._path, Files) if self._path.exists() else Files()
+        self.files, self._elsewhere, self._earlier = dict(present.files), {*present.elsewhere}, dict(present.earlier)
+
+    def begin(self, config: RunConfig) -> str:
+        """Record the files that a configuration names; return why the run cannot begin with them, '' if it can.
+
+        Raises `StorageFault`.
+        """
+        files = named_files(provenance.modules_of(config), (each.command for each in config.resources.values()))
+        if self._shared is not None:
+            program = provenance.program_parts()
+            fault = self._shared.fault({**files, **program}) or self._shared.fault(
+                {name: value_here(name) for name in self._shared.files if name not in files | program}
+            )
+            if fault:
+                return fault
+        self._add({name: value for name, value in files.items() if name not in self.files}, "")
+        return ""
+
+    def refusal(self, values: Mapping[str, str], place: str) -> str:
+        """Return why an answer from these files is refused, '' if it is taken; `place` is another machine's name.
+
+        Raises `StorageFault`.
+        """
+        for record in (self._shared, self):
+            if record is not None and (fault := record.fault(values, place)):
+                return fault
+        return ""
+
+    def fault(self, values: Mapping[str, str], place: str = "") -> str:
+        """Return which file differs, and what to do; '' for none, whose values are recorded. Raises `StorageFault`."""
+        for name, value in values.items():
+            if name.startswith(KEPT):
+                if fault := self._fault_of_answer(name.removeprefix(KEPT), value):
+                    return fault
+                continue
+            # A machine that is not this one must have the files of this one.
+            expected = self.files.get(name) or (known_here(name) if place else None) or value
+            if value != expected:
+                return self._line(CodeChange(part=name, before=expected, after=value), place)
+        fresh = {name: value for name, value in values.items() if name not in self.files and not name.startswith(KEPT)}
+        self._add(fresh, place)
+        return ""
+
+    def changes(self) -> list[CodeChange]:
+        """Return which files differ here by now."""
+        now = {name: value_here(name) for name in self.files}
+        differing = [name for name, value in now.items() if value != self.files[name]]
+        return [
+            CodeChange(part=name, before=self.files[name], after=now[name])
+            for name in differing
+            if now[name] != ABSENT or name not in self._elsewhere
+        ]
+
+    def accept(self) -> None:
+        """From now on the files that are here are the run's. Raises `StorageFault`."""
+        changes = self.changes()
+        for change in changes:
+            self._earlier[change.part] = (*self._earlier.get(change.part, ()), self.files[change.part])
+        self._add({change.part: change.after or ABSENT for change in changes}, "")
+
+    def _fault_of_answer(self, name: str, value: str) -> str:
+        """Why a kept answer is none of the run; '' if it is one."""
+        expected = self.files.get(name, value)
+        if value == expected or value in self._earlier.get(name, ()):
+            return ""
+        change = CodeChange(part=name, before=expected, after=value)
+        return f"{change} in a kept answer; delete the run's {keys.ANSWERS}, which are then asked again"
+
+    def _line(self, change: CodeChange, place: str) -> str:
+        if place:
+            return (
+                f"{place} has another {change.part}: {change.after}, the run's is {change.before}; copy that file there"
+            )
+        if self._shared is None and not self._argument:
+            return f"{change}, and all runs of a study have the same code; put it back, or start another study"
+        again = f"{program_name()} resume {self._argument} --changed-code"
+        return f"{change}; put it back, or continue with the changed code: {again}"
+
+    def _add(self, values: Mapping[str, str], place: str) -> None:
+        if not values:
+            return
+        self.files |= values
+        if place:
+            self._elsewhere |= {name for name in values if known_here(name) is None}
+        files, elsewhere = dict(sorted(self.files.items())), tuple(sorted(self._elsewhere))
+        body = Files(files=files, elsewhere=elsewhere, earlier=self._earlier)
+        with storage_errors(self._path):
+            replace(self._path, to_json_file(body), durable=True)
+
+
+def known_here(name: str) -> str | None:
+    """Return the value of the file here, None where there is none."""
+    return None if (value := value_here(name)) == ABSENT else value
+
+
+def code_of_run(folder: Path) -> dict[str, str]:
+    """Return values of a run's code by name: of the program, the libraries that compute, its packages and its files."""
+    files = read_json(folder / CODE, Files).files if (folder / CODE).exists() else {}
+    code: dict[str, str] = {}
+    for part, value in decode_identity(read_file(folder / IDENTITY)).parts.items():
+        if value and part in _LIBRARIES:
+            code[part] = value
+        elif value and part not in _NO_CODE:
+            package, _, digest = value.partition(" ")
+            code |= {} if f"{package}.py" in files else {package: digest}
+    return code | files
+
+
+def changes_here(folder: RunFolder, identity: Identity, config: RunConfig) -> list[CodeChange]:
+    """Return the parts of a run and the files of its code that are other ones here.
+
+    A part that is one module names it, so that its file is left out.
+    """
+    parts = provenance.changes(identity.parts, provenance.parts_of(config))
+    modules = {f"{(change.before or '').partition(' ')[0]}.py" for change in parts}
+    files = CodeRecord(folder.path, folder.argument).changes()
+    return [*parts, *(change for change in files if change.part not in modules)]
+
+
+def remark(folder: RunFolder, identity: Identity, config: RunConfig) -> str:
+    """Return which code is another here than the run's, for commands that play its policies; '' for none."""
+    changes = changes_here(folder, identity, config)
+    differing = [change for change in changes if change.part not in ("program", *_NO_CODE)]
+    return f"{folder.name} was trained by other code: {', '.join(map(str, differing))}" if differing else ""

@@ -1,0 +1,155 @@
+"""What a process has loaded and read of files that are not ours."""
+
+import hashlib
+import importlib
+import os
+import py_compile
+import subprocess
+import sys
+
+import pytest
+
+from functions.isolation.file_names import ABSENT, file_name, found_file, package_value
+from functions.isolation.foreign_files import ForeignFiles
+from functions.isolation.imported_sources import beside_script
+
+
+@pytest.fixture
+def user(tmp_path, shell):
+    """The user's folder, which is no temporary one."""
+    shell.cd(tmp_path)
+    shell.import_from(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def watched():
+    """Runs a function as a task, and returns what the process tells of it."""
+    files = ForeignFiles()
+
+    def watch(task):
+        with files.watching():
+            task()
+        return files.news()
+
+    return watch
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def write(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return text
+
+
+def imported(name):
+    def task():
+        sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        importlib.import_module(name)
+
+    return task
+
+
+def test_modules_their_helpers_and_data_are_told_once(user, watched):
+    helper = write(user / "rewards_here.py", "GOAL = 1\n")
+    data = write(user / "levels_here.txt", "3 1 2")
+    module = write(user / "env_here.py", "from rewards_here import GOAL\nLEVELS = open('levels_here.txt').read()\n")
+    expected = {"env_here.py": digest(module), "rewards_here.py": digest(helper), "levels_here.txt": digest(data)}
+    assert watched(imported("env_here")) == expected
+    assert watched(lambda: (user / "levels_here.txt").read_text()) == {}
+
+
+def test_a_file_that_is_edited_later_has_another_value(user, watched):
+    before = write(user / "levels_edited.txt", "1")
+    path = user / "levels_edited.txt"
+    assert watched(path.read_text) == {"levels_edited.txt": digest(before)}
+    after = write(path, "2")
+    assert watched(path.read_text) == {"levels_edited.txt": digest(after)}
+
+
+def test_a_file_that_is_edited_between_two_readings_of_a_task_has_both_values(user, watched):
+    path = user / "levels_both.txt"
+
+    def task():
+        path.read_text()
+        path.rename(user / "levels_old.txt")
+        os.link(user / "levels_new.txt", path)
+
+    write(path, "1")
+    write(user / "levels_new.txt", "2")
+    assert watched(task) == {"levels_both.txt": f"{digest('1')}, {digest('2')}"}
+
+
+def test_a_module_that_was_edited_within_the_second_is_compiled_again(user, watched):
+    """Python compares whole seconds and sizes: by its cache the module is the old one."""
+    path, old = user / "edited_within_the_second.py", "VALUE = 1\n"
+    write(path, old)
+    os.utime(path, ns=(0, 1_000_000_000))
+    py_compile.compile(path)
+    new = write(path, "VALUE = 2\n")
+    os.utime(path, ns=(0, 1_500_000_000))
+    assert watched(imported("edited_within_the_second")) == {"edited_within_the_second.py": digest(new)}
+    assert sys.modules["edited_within_the_second"].VALUE == 2
+
+
+def test_what_the_process_or_its_programs_have_written_is_its_own(user, watched):
+    def task():
+        (user / "written_here.txt").write_text("1")
+        (user / "written_here.txt").read_text()
+        subprocess.run([sys.executable, "-c", "open('written_there.txt', 'w').write('1')"], check=True)
+        (user / "written_there.txt").read_text()
+
+    assert watched(task) == {}
+
+
+def test_a_file_that_is_looked_for_and_not_there_is_told(user, watched):
+    def task():
+        with pytest.raises(FileNotFoundError):
+            (user / "overrides.txt").read_text()
+
+    assert watched(task) == {"overrides.txt": ABSENT}
+    write(user / "overrides.txt", "1")
+    assert watched((user / "overrides.txt").read_text) == {"overrides.txt": digest("1")}
+
+
+def test_a_program_is_told_with_the_modules_beside_it(user, watched):
+    program = write(user / "judge_program.py", "from rubric_beside import score\nprint(score)\n")
+    rubric = write(user / "rubric_beside.py", "import json\nscore = 1\n")
+    news = watched(lambda: subprocess.run([sys.executable, "judge_program.py"], check=True, stdout=subprocess.DEVNULL))
+    assert news == {"judge_program.py": digest(program), "rubric_beside.py": digest(rubric)}
+    assert beside_script(str(user / "judge_program.py")) == [str(user / "rubric_beside.py")]
+
+
+def test_data_of_a_package_is_told_before_anybody_opens_it(user, watched):
+    write(user / "a_user_s_package" / "__init__.py", "")
+    write(user / "a_user_s_package" / "scene.xml", "<a/>")
+    write(user / "a_user_s_package" / "run.log", "1")
+    news = watched(imported("a_user_s_package"))
+    assert news == {"a_user_s_package/__init__.py": digest(""), "a_user_s_package/scene.xml": digest("<a/>")}
+
+
+def test_an_installed_package_has_a_value_of_its_sources(user, watched, shell):
+    place = user / "lib" / "site-packages"
+    place.mkdir(parents=True)
+    shell.import_from(place)
+    write(place / "installed_here" / "__init__.py", "ONE = 1\n")
+    (news,) = watched(imported("installed_here")).items()
+    assert news == ("package installed_here", package_value("installed_here", [str(place / "installed_here")]))
+    write(place / "installed_here" / "__init__.py", "ONE = 2\n")
+    assert package_value("installed_here", [str(place / "installed_here")]) != news[1]
+
+
+def test_files_have_the_same_name_on_every_machine(user):
+    write(user / "packages" / "levels.txt", "")
+    assert file_name(str(user / "packages" / "levels.txt"), str(user)) == "packages/levels.txt"
+    assert found_file("packages/levels.txt", str(user)) == str(user / "packages" / "levels.txt")
+    for path in ("/proc/cpuinfo", "/usr/lib/libm.so", json_file(), f"{user}/.cache/fonts.json", "/tmp/x/episode.xml"):
+        assert file_name(path, str(user)) == ""
+
+
+def json_file():
+    return importlib.import_module("json").__file__
