@@ -208,7 +208,7 @@ def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
         for work, slot in state.slots.items()
     }
     going_on = replace(state, status="running", slots=slots)
-    if PHASES[state.phase].ends and not (state.status == "running" and _target_reached(plan, state)):
+    if PHASES[state.phase].ends and not (state.status == "running" and _end_reached(plan, state)):
         return phase_ends.start_round(plan, replace(_without_results(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
         return (
@@ -228,10 +228,14 @@ def _without_results(state: State) -> State:
     return replace(before, absolute=(), absolute_sides={}, absolute_env_metrics={})
 
 
-def _target_reached(plan: Plan, state: State) -> bool:
-    """Whether the run ended at a return that still reaches the target."""
-    target = plan.config.stop.return_
-    return state.reason == "return" and target is not None and state.best is not None and state.best.mean >= target
+def _end_reached(plan: Plan, state: State) -> bool:
+    """Whether the run has ended for a reason that still holds: a return, rounds or steps."""
+    stop = plan.config.stop
+    if state.reason == "return":
+        return stop.return_ is not None and state.best is not None and state.best.mean >= stop.return_
+    counted = {"rounds": (stop.rounds, state.round), "env_steps": (stop.env_steps, state.env_steps)}
+    most, count = counted.get(state.reason, (None, 0))
+    return most is not None and count >= most
 
 
 def _bill_waiting(plan: Plan, state: State) -> State:

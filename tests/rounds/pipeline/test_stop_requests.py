@@ -18,8 +18,8 @@ SETTINGS = (
 class Watched:
     """Passes everything on, and counts the attempts that were answered after the run was told to stop."""
 
-    def __init__(self, invoker):
-        self._invoker, self._is_stopping = invoker, False
+    def __init__(self, invoker, answered_tasks):
+        self._invoker, self._is_stopping, self._answered_tasks = invoker, False, answered_tasks
         self.answered, self.withdrawn = 0, 0
 
     def __getattr__(self, name):
@@ -27,6 +27,7 @@ class Watched:
 
     def wait(self, timeout_s):
         reports = self._invoker.wait(timeout_s)
+        self._answered_tasks += [report.id for report in reports if report.outcome == "answered"]
         if self._is_stopping:
             self.answered += sum(report.outcome == "answered" for report in reports)
         self.withdrawn += sum(report.outcome == "withdrawn" for report in reports)
@@ -38,23 +39,26 @@ class Watched:
 
 
 def stopped_at_random(folder, draws, workers, back_end):
-    """Trains, and stops after a random number of steps, again and again; the result, and how many were withdrawn."""
-    withdrawn, steps = 0, 0
+    """Trains, and stops after a random number of steps, again and again; the result, and how many were withdrawn.
+
+    No task is answered twice.
+    """
+    withdrawn, answered_tasks = 0, []
     while True:
         watched = []
 
         def open_watched(at, workers, watched=watched):
             connection = back_end.open(at, workers)
-            watched.append(Watched(connection.invoker))
+            watched.append(Watched(connection.invoker, answered_tasks))
             return replace(connection, invoker=watched[0])
 
-        steps += draws.randrange(1, 30)  # the last evaluations begin anew with each command
-        left = iter(range(steps))
+        left = iter(range(draws.randrange(30)))
         trained = train(folder, SETTINGS, workers, asking=lambda left=left: next(left, None) is not None,
                         back_end=open_watched)  # fmt: skip
         assert watched[0].answered <= workers
         withdrawn += watched[0].withdrawn
         if trained.state.status != "running":
+            assert len(answered_tasks) == len(set(answered_tasks))
             return trained, withdrawn
 
 
