@@ -27,7 +27,6 @@ from functions.isolation.file_names import (
     value_of,
 )
 from functions.isolation.foreign_imports import is_trusted
-from functions.isolation.imported_sources import beside_script
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # A file that was changed so short a time ago may change again without a later time stamp.
@@ -148,6 +147,8 @@ class ForeignFiles:
 
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
         """A program is started: it consists of the files that its command names and of the modules beside them."""
+        from functions.isolation.imported_sources import beside_script  # with the parser of Python
+
         self._hear_child()
         words = words if isinstance(words, list | tuple) else (words,)
         for word in (executable, *(one for text in words if isinstance(text, str) for one in text.split())):

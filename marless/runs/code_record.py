@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from coordinator.config.schema import RunConfig
-from coordinator.file_reading import read_file, read_json
+from coordinator.file_reading import read_json
 from functions import keys
 from functions.encoding import to_json_file
 from functions.isolation.file_names import ABSENT, KEPT
@@ -16,7 +16,7 @@ from marless.reports import provenance
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.provenance import CodeChange
 from marless.reports.user_files import named_files, value_here
-from marless.runs.folder import CODE, IDENTITY, Identity, RunFolder, decode_identity
+from marless.runs.folder import CODE, IDENTITY, Identity, RunFolder
 
 # Parts of a run's origin that are no code.
 _NO_CODE = ("machine", "gpu")
@@ -30,6 +30,14 @@ class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     files: dict[str, str] = {}
     elsewhere: tuple[str, ...] = ()
     earlier: dict[str, tuple[str, ...]] = {}
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    """The part of a run's plan.json that says which code it has."""
+
+    code_sha256: str = ""
+    environment_fingerprint: dict[str, Any] = {}
+    changes: tuple[CodeChange, ...] = ()
 
 
 class CodeRecord:
@@ -51,10 +59,7 @@ class CodeRecord:
         files = named_files(provenance.modules_of(config), (each.command for each in config.resources.values()))
         if self._shared is not None:
             program = provenance.program_parts()
-            fault = self._shared.fault({**files, **program}) or self._shared.fault(
-                {name: value_here(name) for name in self._shared.files if name not in files | program}
-            )
-            if fault:
+            if fault := self._shared.fault({**files, **program}) or self._shared.fault_here():
                 return fault
         self._add({name: value for name, value in files.items() if name not in self.files}, "")
         return ""
@@ -84,9 +89,13 @@ class CodeRecord:
         self._add(fresh, place)
         return ""
 
+    def fault_here(self) -> str:
+        """Return which file differs here by now, and what to do; '' for none."""
+        return self._line(changes[0], "") if (changes := self.changes()) else ""
+
     def changes(self) -> list[CodeChange]:
         """Return which files differ here by now."""
-        now = {name: value_here(name) for name in self.files}
+        now = {name: value_here(name) for name in self.files if name not in _LIBRARIES}
         differing = [name for name, value in now.items() if value != self.files[name]]
         return [
             CodeChange(part=name, before=self.files[name], after=now[name])
@@ -139,11 +148,14 @@ def known_here(name: str) -> str | None:
 def code_of_run(folder: Path) -> dict[str, str]:
     """Return values of a run's code by name: of the program, the libraries that compute, its packages and its files."""
     files = read_json(folder / CODE, Files).files if (folder / CODE).exists() else {}
+    origin = read_json(folder / IDENTITY, _Origin)
+    fields = {"program": origin.code_sha256, **origin.environment_fingerprint}
+    parts = fields | fields.pop("resources", {}) | {change.part: change.after for change in origin.changes}
     code: dict[str, str] = {}
-    for part, value in decode_identity(read_file(folder / IDENTITY)).parts.items():
+    for part, value in parts.items():
         if value and part in _LIBRARIES:
             code[part] = value
-        elif value and part not in _NO_CODE:
+        elif value and part not in (*_NO_CODE, *files):
             package, _, digest = value.partition(" ")
             code |= {} if f"{package}.py" in files else {package: digest}
     return code | files
