@@ -157,6 +157,8 @@ class Lane:
         """What its tasks may ask, by name."""
         self.root = os.fsencode(blobs_root.absolute())
         self.reports: list[Report] = []
+        self.is_withdrawn = False
+        """Whether the run is to stop: none of its tasks begins, or waits for a resource that asks to be left alone."""
         self.running: set[WorkerProcess[Pending]] = set()
         self.refusal: Refusal = lambda code, place: ""
         self.foreign: set[str] = set()
@@ -233,6 +235,7 @@ class Lane:
 
     def withdraw(self) -> None:
         """Reports as withdrawn the tasks that no worker has begun."""
+        self.is_withdrawn = True
         self.reports += [pending.report("withdrawn") for pending in self._pending.values()]
         self.waiting = Waiting(self._pool.capacity)
         self._pending.clear()

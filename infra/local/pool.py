@@ -41,8 +41,8 @@ class Pool(TaskPool):
         self._workers.watch(resources.fileno())
 
     def news(self) -> list[str]:
-        """Lines for the user about the workers since the last call; of processes of this machine there are none."""
-        return []
+        """Lines for the user since the last call: of resources that ask to be left alone."""
+        return [] if self.resources is None else self.resources.news()
 
     def has_room(self) -> bool:
         """Whether another lane finds a worker that it may share."""

@@ -86,8 +86,8 @@ class DialInPool(Pool):
         return int(min(sum(self._agents().values()), self._most_slots))
 
     def news(self) -> list[str]:
-        """Lines for the user since the last call: of workers that were refused, and of a run that waits for one."""
-        lines, self._news = self._news, []
+        """See `Pool`; also of workers that were refused, and of a run that waits for one."""
+        lines, self._news = [*self._news, *super().news()], []
         return lines
 
     def limit_cores(self) -> None:

@@ -9,7 +9,7 @@ from coordinator.platform import Platform
 from functions.errors import MissingExtra
 from infra.local.file_storage import FileStorage
 from infra.local.lane import Lane
-from infra.local.single_run_pool import WorkerPool
+from infra.local.single_run_pool import OwnPool, WorkerPool
 from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness
 
@@ -73,7 +73,7 @@ class ListeningBackend(LocalBackend):
 
         run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
         connection = _connection(folder, run, max(1, run.connected), read_only)
-        return replace(connection, width=lambda: max(1, run.connected), news=run.own.news)
+        return replace(connection, width=lambda: max(1, run.connected))
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:
@@ -86,6 +86,7 @@ def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: boo
         printed=_below_here(invoker.logs) if isinstance(invoker, Lane) else "",
         any_processor=isinstance(invoker, Lane) and invoker.any_processor,
         settle=storage.settle,
+        news=invoker.own.news if isinstance(invoker, OwnPool) else list,
     )
     offered = {name: getattr(invoker, name) for name in ("serve", "compare_code") if hasattr(invoker, name)}
     return replace(connection, **offered)

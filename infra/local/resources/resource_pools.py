@@ -24,6 +24,8 @@ from infra.local.resources.upcalls import answer_frame
 from infra.local.worker_processes import Worker, Workers
 
 _DECODER = MessagePackDecoder[Outcome](Outcome)
+# The user is told of a pause that is as long.
+_TOLD_S = 5.0
 
 
 class ResourcePools:
@@ -44,11 +46,19 @@ class ResourcePools:
         self._asked: dict[int, list[Question]] = {}
         # Attempts that have failed at questions of tasks that have ended, where answers are kept: by lane and answer.
         self._failed: dict[tuple[Lane, str], list[Outcome]] = {}
+        # Lines for the user, and for each resource until when nothing else is said of it.
+        self._news: list[str] = []
+        self._told_until: dict[str, float] = {}
         self._selector = selectors.DefaultSelector()
 
     def fileno(self) -> int:
         """Readable when a process of a resource has something to say."""
         return self._selector.fileno()
+
+    def news(self) -> list[str]:
+        """Lines for the user since the last call: of resources that ask to be left alone."""
+        lines, self._news = self._news, []
+        return lines
 
     def due_at(self) -> float:
         """When `listen` is due although none says anything, by the monotonic clock."""
@@ -98,6 +108,8 @@ class ResourcePools:
                 if (question := self._questions.pop(report.id, None)) is not None:
                     self._attempt_ended(question, report)
             self._cores.dispatch()
+        if any(lane.is_withdrawn for lane in self._lanes):
+            self._refuse_waiting()
 
     def unbilled(self, worker: Worker) -> tuple[dict[str, ActionUse], tuple[ActionTime, ...]]:
         """What the worker's task has used of resources, which gives no answer that would say so, and when. Kept answers
@@ -159,7 +171,8 @@ class ResourcePools:
         outcome = _outcome(report)
         question.attempt_ended(outcome)
         if outcome.pause_s:
-            self._refuse_waiting(self._lane_of(question)[0])
+            self._note_pause(question.name, outcome)
+            self._refuse_waiting()
         if not question.is_over:
             self._begin(question)
             return
@@ -169,11 +182,18 @@ class ResourcePools:
             self._remember_failed(question)
         question.end(after(question.all_attempts()))
 
-    def _refuse_waiting(self, pool: ResourcePool) -> None:
-        """End the questions that wait for a resource which asks to be left alone, if that takes too long for them."""
+    def _note_pause(self, name: str, outcome: Outcome) -> None:
+        """Notes a line about a resource that asks to be left alone, unless one was noted of this pause."""
+        now = time.monotonic()
+        if outcome.pause_s >= _TOLD_S and now >= self._told_until.get(name, 0.0):
+            self._told_until[name] = now + outcome.pause_s
+            self._news.append(f"resource {name!r}: {outcome.error}")
+
+    def _refuse_waiting(self) -> None:
+        """End the questions that wait for resources which ask to be left alone, if that takes too long for them."""
         for question in [one for one in self._questions.values() if not one.is_served]:
-            its_pool, lane = self._lane_of(question)
-            if its_pool is pool and pool.refusal(question.patience_s()) is not None:
+            pool, lane = self._lane_of(question)
+            if pool.refusal(question.patience_s()) is not None:
                 lane.cancel(question)
                 del self._questions[question.attempt_id]
                 self._begin(question)
