@@ -132,7 +132,7 @@ class PooledRun:
             folder.begin()
         connection = self._backend.attach(path, self.lane, concurrency)
         self._open_files.callback(connection.ledger.close)
-        shared = CodeRecord(self._root, "")
+        shared = CodeRecord(self._root.parent, "")
         if resumes:
             identity = folder.identity()
             old, _ = config_and_changes(folder, identity)
