@@ -22,7 +22,8 @@ _CODE = (".py", ".so", ".pyd")
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = os.path.dirname(os.__file__)
 _ROOT = Path(__file__).resolve().parents[2]
-_OURS = tuple(str(_ROOT / name) + os.sep for name in ("functions", "coordinator", "infra", "marless", "emulator"))
+# With the slash, as a text that is a module's name would count as an import of it (`infra.packaging.package_sources`).
+_OURS = tuple(f"{_ROOT}/{name}" for name in ("functions/", "coordinator/", "infra/", "marless/", "emulator/"))
 _SYSTEM = (
     "/proc/",
     "/sys/",
