@@ -12,7 +12,7 @@ from functions.isolation.foreign_files import FOREIGN_FILES
 from functions.keys import answer_key
 from functions.resources.asking import Refusing
 from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
-from functions.resources.kinds.kind import AskLater, NoAnswer
+from functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
 from functions.resources.kinds.registry import Kinds
 from functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
 from functions.storage_port import ClaimedBlobs
@@ -44,10 +44,11 @@ def _outcome(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
         answer = _answer(call)
         return Outcome(answer, run_ms=_ms_since(began))
     except AskLater as error:
-        return Outcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=error.pause_s)
+        pause_s = error.pause_s
+        return Outcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=pause_s, is_down=True)
     except (Exception, SystemExit) as error:  # whatever code of others raises is an answer that failed
         show_traceback(error)
-        return Outcome(error=_one_line(error), run_ms=_ms_since(began))
+        return Outcome(error=_one_line(error), run_ms=_ms_since(began), is_down=isinstance(error, NotServing))
 
 
 def _once(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:

@@ -36,6 +36,37 @@ def after(attempts: Sequence[Outcome]) -> Outcome:
     )
 
 
+def unasked(fault: Outcome) -> Outcome:
+    """Return the outcome of an action that is not asked, as another action of its task has shown that the
+    resource is down."""
+    return replace(fault, run_ms=0.0, attempts=0)
+
+
+class Batch:
+    """Actions that a task asks together, for hosts that wait themselves. No more of them are asked after one has shown
+    that the resource is down."""
+
+    def __init__(self) -> None:
+        self._fault: Outcome | None = None
+        self._answered_at = 0.0
+
+    def outcome(self, ask: Callable[[], Outcome]) -> Outcome:
+        """Return how an action ended, which `ask` asks."""
+        if self._fault is not None:
+            return unasked(self._fault)
+        began = time.monotonic()
+        outcome = ask()
+        if not outcome.error:
+            self._answered_at = time.monotonic()
+        elif outcome.is_down and self._answered_at < began:
+            self._fault = outcome
+        return outcome
+
+    def is_over(self) -> bool:
+        """Whether no other action is asked."""
+        return self._fault is not None
+
+
 class Attempts:
     """Makes attempts one after the other, for hosts that wait themselves. A resource that asks to be left alone is left
     alone by all of them."""

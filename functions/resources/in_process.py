@@ -5,12 +5,13 @@ Functions have no time-out here; programs and services have theirs.
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
 from functions.encoding import MessagePackDecoder, to_message_pack
 from functions.resources.answering import handle
-from functions.resources.attempts import Attempts, tries
+from functions.resources.attempts import Attempts, Batch, tries
 from functions.resources.port import Action, ActionCall, Outcome, ResourceFault
 from functions.resources.settings import Resource
 from functions.storage_port import ClaimedBlobs
@@ -29,10 +30,12 @@ class InProcess:
         """See `port.Host`."""
         if name not in self._resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
-        outcomes, since = [], time.perf_counter()
+        outcomes, batch, since = [], Batch(), time.perf_counter()
+        resource = self._resources[name]
         for action in actions:
             queued_ms = (time.perf_counter() - since) * 1000
-            outcomes.append(replace(self._outcome(name, self._resources[name], action), queued_ms=queued_ms))
+            outcome = batch.outcome(partial(self._outcome, name, resource, action))
+            outcomes.append(replace(outcome, queued_ms=queued_ms))
         return outcomes
 
     def _outcome(self, name: str, resource: Resource, action: Action) -> Outcome:

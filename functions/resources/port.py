@@ -50,6 +50,8 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """How often the resource was asked, each of which is billed; 0 for an answer that was there."""
     pause_s: float = 0.0
     """The resource asks to be left alone for so long; the question is then asked again, and this was no attempt."""
+    is_down: bool = False
+    """The resource answers no question at all, whatever this one is."""
     puts: int = 0
     """Objects that keeping the answer stored."""
     gets: int = 0

@@ -4,6 +4,7 @@ import base64
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
 from functions.encoding import Undecodable, to_json
-from functions.resources.attempts import Attempts
+from functions.resources.attempts import Attempts, Batch
 from functions.resources.port import Action, Outcome, ResourceFault
 from infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from infra.aws.clients import Cloud
@@ -48,15 +49,16 @@ class LambdaResources:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
         threads, is_over = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS)), Event()
         try:
-            since = time.monotonic()
-            return list(threads.map(lambda action: self._outcome(name, action, since, is_over), actions))
+            since, batch = time.monotonic(), Batch()
+            ask = partial(self._outcome, name, since, batch, is_over)
+            return list(threads.map(lambda action: batch.outcome(partial(ask, action)), actions))
         finally:
             # Whoever is interrupted at its time limit does not wait for answers that it will not need, and asks for no
             # more of them.
             is_over.set()
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, name: str, action: Action, since: float, is_over: Event) -> Outcome:
+    def _outcome(self, name: str, since: float, batch: Batch, is_over: Event, action: Action) -> Outcome:
         function = self._functions[name]
         outcome = self._attempts.outcome(
             name,
@@ -64,7 +66,7 @@ class LambdaResources:
             function.attempts * function.timeout_s,
             lambda _: self._attempt(name, action, is_over),
             is_over.wait,
-            is_over.is_set,
+            lambda: is_over.is_set() or batch.is_over(),
         )
         return replace(outcome, queued_ms=max(0.0, (time.monotonic() - since) * 1000 - outcome.run_ms))
 
@@ -105,9 +107,8 @@ def _without_answer(function: AskableFunction, error: Exception) -> Outcome:
     """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
     if turned_away(error):
         slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
-        return Outcome(
-            error=f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}", attempts=0
-        )
+        reason = f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}"
+        return Outcome(error=reason, attempts=0, is_down=True)
     if unclear(error):
         return Outcome(error=explain(error), run_ms=function.timeout_s * 1000)
     return Outcome(error=explain(error), attempts=0)

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from urllib.parse import SplitResult, urlsplit
 
-from functions.resources.kinds.kind import AskLater, NoAnswer
+from functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
 from functions.resources.kinds.proxies import Proxy, proxy_of
 from functions.resources.kinds.retry_after import retry_after_s
 from functions.resources.port import MOST_BYTES, Action
@@ -44,7 +44,11 @@ _DRAWS = random.Random()
 
 
 class _Passing(Exception):
-    """A fault that passes. The message names it."""
+    """A fault that passes. The message names it. If it lasts, an `error` is raised."""
+
+    def __init__(self, message: str, error: type[NoAnswer] = NotServing) -> None:
+        super().__init__(message)
+        self.error = error
 
 
 class Service:
@@ -70,7 +74,7 @@ class Service:
                 is_closed = is_kept and isinstance(fault.__cause__, ConnectionError)
                 pause_s = 0.0 if is_closed else _DRAWS.uniform(0.0, ceiling)
                 if time.monotonic() + pause_s >= deadline:
-                    raise NoAnswer(f"{fault} for {self._timeout_s:g} s") from fault
+                    raise fault.error(f"{fault} for {self._timeout_s:g} s") from fault
             time.sleep(pause_s)
             ceiling = min(_LONGEST_S, 2 * ceiling)
 
@@ -90,12 +94,15 @@ class Service:
                 if response.will_close:
                     self.close()
         except TimeoutError as error:
+            is_reached = self._connection is not None and self._connection.sock is not None
             self.close()
-            raise NoAnswer(f"no answer within {self._timeout_s:g} s") from error
+            raise (NoAnswer if is_reached else NotServing)(f"no answer within {self._timeout_s:g} s") from error
         except (OSError, HTTPException) as error:
             self.close()
-            kind = _Passing if _passes(error) else NoAnswer
-            raise kind(f"{self._address.netloc}: {_reason(error)}") from error
+            reason = f"{self._address.netloc}: {_reason(error)}"
+            if not _passes(error):
+                raise NoAnswer(reason) from error
+            raise _Passing(reason, NoAnswer if isinstance(error, IncompleteRead) else NotServing) from error
         except BaseException:
             self.close()
             raise
@@ -108,8 +115,10 @@ class Service:
         reason = f"{response.status} {response.reason}".rstrip()
         if response.status >= 400 and (pause_s := retry_after_s(response.headers)) > 0:
             raise AskLater(reason, pause_s)
-        if response.status in _PASSING or (response.status == _STILL_ASKED and key):
+        if response.status in _PASSING:
             raise _Passing(reason)
+        if response.status == _STILL_ASKED and key:
+            raise _Passing(reason, NoAnswer)
         raise NoAnswer(reason)
 
     def _all_headers(self, key: str) -> Mapping[str, str]:

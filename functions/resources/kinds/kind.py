@@ -20,7 +20,11 @@ class Start(NamedTuple):
     errors: int | None = None
 
 
-class AskLater(NoAnswer):
+class NotServing(NoAnswer):
+    """The resource answers no question at all."""
+
+
+class AskLater(NotServing):
     """The resource asks to be left alone for `pause_s` seconds, and is then asked again."""
 
     def __init__(self, message: str, pause_s: float) -> None:

@@ -10,6 +10,7 @@ from functions.messages.usage import ActionTime
 from functions.resources.attempts import are_over, tries
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
+from infra.local.dispatch import Task
 from infra.local.lane import Lane
 
 
@@ -38,12 +39,16 @@ class Question:
     """Those that have ended."""
     failed_before: Sequence[Outcome] = ()
     """Attempts for a task that had ended by then: paid with the answer, which its next attempt gets."""
+    first_task: Task | None = None
+    """Of its first attempt: its place in the queue."""
     attempt_id: str = ""
     """Of the one that has not."""
     is_served: bool = False
     """Whether that has begun."""
     served_at: float = 0.0
     """When it has."""
+    is_last: bool = False
+    """Whether no other attempt is made, as the resource is down."""
 
     def begin(self, slot: int, cores: int, queued_ms: float) -> None:
         """An attempt begins."""
@@ -60,7 +65,12 @@ class Question:
     @property
     def is_over(self) -> bool:
         """Whether no other attempt is made, see `attempts.are_over`, or nobody waits any more."""
-        return self.tell is None or are_over(self.attempts, self.resource.attempts, self.patience_s())
+        return self.tell is None or self.is_last or are_over(self.attempts, self.resource.attempts, self.patience_s())
+
+    def is_beside(self, other: "Question") -> bool:
+        """Whether both are of the same task and for the same resource."""
+        theirs = (other.asker, other.name, other.action.asked_by)
+        return (self.asker, self.name, self.action.asked_by) == theirs
 
     def patience_s(self) -> float:
         """The seconds for which it may still wait for a resource that asks to be left alone."""

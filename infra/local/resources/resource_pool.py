@@ -4,7 +4,7 @@ import math
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -68,9 +68,11 @@ class ActionLane(Lane):
     _ids = count()
 
     def ask(self, question: Question) -> str:
-        """Queues an attempt; the id of its report."""
+        """Queue an attempt, a later one where the first one was, and return the id of its report."""
         id = f"action/{next(self._ids)}/{question.name}"
         task = self._task(_FUNCTION, id, None, 0)
+        question.first_task = first = question.first_task or task
+        task = replace(task, number=first.number, expected_s=first.expected_s)
         timeout_s, now = _timeout_s(question.resource), time.monotonic()
         self._add(PendingAction(task, self, _FUNCTION, id, question.tries(), b"", timeout_s, now, question=question))
         return id
@@ -96,6 +98,8 @@ class ResourcePool(TaskPool):
         self._rate = RateLimit(resource.per_s)
         # The last one of the resource, which asked to be left alone.
         self._refusal: Outcome | None = None
+        # When it gave its last answer.
+        self._answered_at = 0.0
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
@@ -111,6 +115,10 @@ class ResourcePool(TaskPool):
         """Return the outcome of an action that would have to wait for more than `patience_s` until the resource may be
         asked, None if it may wait."""
         return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
+
+    def is_down(self, question: Question, outcome: Outcome) -> bool:
+        """Whether the outcome of a question shows that the resource answers no question at all."""
+        return outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
 
     def learn(self, cores: int, seconds: float) -> None:
         """An action took so long on so many cores."""
@@ -144,8 +152,8 @@ class ResourcePool(TaskPool):
     def _open_slots(self) -> int:
         """How many actions may begin now."""
         free = self.slots - sum(worker.task is not None for worker in self.workers)
-        if self._rate.wait_s(time.monotonic()):
-            return 0
+        if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.lanes):
+            return 0  # a question whose attempt has failed comes before the next one
         return min(free, 1) if self._resource.rate else free
 
     def _waiting(self) -> int:
@@ -176,8 +184,10 @@ class ResourcePool(TaskPool):
         """See `TaskPool`; begins no other action if the resource asks to be left alone."""
         with suppress(Undecodable):
             refusal = _REFUSALS.decode(body)
+            if not refusal.error:
+                self._answered_at = time.monotonic()
             if refusal.pause_s:
-                self._refusal = Outcome(error=refusal.error, attempts=0, pause_s=refusal.pause_s)
+                self._refusal = Outcome(error=refusal.error, attempts=0, pause_s=refusal.pause_s, is_down=True)
                 self._rate.pause(time.monotonic() + refusal.pause_s)
         super()._end(worker, pending, message, body)
 

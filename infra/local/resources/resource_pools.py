@@ -7,11 +7,13 @@ from functools import partial
 from math import ceil, inf
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from functions.encoding import MessagePackDecoder, Undecodable
 from functions.messages.report import Report
 from functions.messages.usage import ActionTime, ActionUse, sums_by_name
 from functions.resources.action_meter import MOST_TIMES
-from functions.resources.attempts import after
+from functions.resources.attempts import after, unasked
 from functions.resources.port import Action, Outcome
 from functions.resources.settings import Resource
 from functions.system_errors import explain
@@ -162,7 +164,7 @@ class ResourcePools:
         """Queues an attempt, unless the resource asks to be left alone for too long; raises `OSError`."""
         pool, lane = self._lane_of(question)
         if (refusal := pool.refusal(question.patience_s())) is not None:
-            question.end(after([*question.all_attempts(), refusal]))
+            self._end(question, refusal)
             return
         question.attempt_id = lane.ask(question)
         self._questions[question.attempt_id] = question
@@ -180,7 +182,21 @@ class ResourcePools:
             self._lane_of(question)[0].learn(question.cores, outcome.run_ms / 1000)
         if outcome.error and question.tell is None:
             self._remember_failed(question)
-        question.end(after(question.all_attempts()))
+        self._end(question)
+
+    def _end(self, question: Question, *refusal: Outcome) -> None:
+        """End a question. If the resource is down, no other question of its task is asked."""
+        outcome = after([*question.all_attempts(), *refusal])
+        question.end(outcome)
+        pool, lane = self._lane_of(question)
+        if not pool.is_down(question, outcome):
+            return
+        for other in [one for one in self._questions.values() if question.is_beside(one)]:
+            other.is_last = True
+            if not other.is_served and self._questions.pop(other.attempt_id, None) is not None:
+                lane.cancel(other)
+                final = after([*other.all_attempts(), unasked(outcome)])
+                other.end(replace(final, error=outcome.error))
 
     def _note_pause(self, name: str, outcome: Outcome) -> None:
         """Notes a line about a resource that asks to be left alone, unless one was noted of this pause."""
@@ -193,7 +209,8 @@ class ResourcePools:
         """End the questions that wait for resources which ask to be left alone, if that takes too long for them."""
         for question in [one for one in self._questions.values() if not one.is_served]:
             pool, lane = self._lane_of(question)
-            if pool.refusal(question.patience_s()) is not None:
+            is_asked = question.attempt_id in self._questions
+            if is_asked and pool.refusal(question.patience_s()) is not None:
                 lane.cancel(question)
                 del self._questions[question.attempt_id]
                 self._begin(question)

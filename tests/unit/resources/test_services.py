@@ -11,17 +11,19 @@ from urllib.parse import urlsplit
 import pytest
 from faulty_service import FaultyService, grade
 from loopback import serving
-from resource_hosts import asking, in_process, in_processes
+from resource_hosts import asking, in_a_pool, in_process, in_processes
 
 from functions.resources.action_meter import ActionMeter
+from functions.resources.attempts import Batch
 from functions.resources.kinds.http import begin
 from functions.resources.kinds.kind import AskLater, NoAnswer
 from functions.resources.kinds.proxies import proxy_of
 from functions.resources.kinds.retry_after import retry_after_s
-from functions.resources.port import Action, ResourceFault
+from functions.resources.port import Action, Outcome, ResourceFault
 from functions.resources.settings import Resource
 
 HOSTS = {"in process": in_process, "in processes": in_processes}
+ALL_HOSTS = {**HOSTS, "in a pool": in_a_pool}
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -225,6 +227,72 @@ def test_a_time_beyond_one_attempt_is_waited_for(host, tmp_path):
     with serving(Scripted((429, {"Retry-After": "0.6"}))) as service:
         assert call(host, service, tmp_path, [b"a"], attempts=3, timeout_s=0.5) == ([b"ok"], 1)
         assert len(service.times) == 2 and service.times[1] - service.times[0] >= 0.6
+
+
+def outcomes(host, address, tmp_path, questions, **settings):
+    """How the questions of a task end."""
+    with ALL_HOSTS[host]({"judge": Resource(http=address, **settings)}, tmp_path / "objects") as served:
+        return served.ask("judge", [Action(each, asked_by="task") for each in questions])
+
+
+@pytest.mark.parametrize("host", ALL_HOSTS)
+@pytest.mark.parametrize("step", [(503, {}), (503, {"Retry-After": "0.3"}), "drop"], ids=["busy", "later", "drop"])
+def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
+    """Each of the slots asks its first question to the end, and the service is asked at most 4 times in a pause."""
+    with serving(Scripted(*[step] * 5000)) as service:
+        ended = outcomes(host, service.address, tmp_path, [b"q"] * 50, slots=2, attempts=2, timeout_s=0.4)
+    assert all(each.error for each in ended)
+    assert len({each.error for each in ended if not each.attempts}) == 1
+    assert sum(each.attempts > 0 for each in ended) <= 2
+    assert "Retry-After" not in step[1] or len(service.times) <= 4 * 3
+
+
+@pytest.mark.parametrize("host", ALL_HOSTS)
+def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
+    with serving(Scripted()) as service:
+        address = service.address
+    ended = outcomes(host, address, tmp_path, [b"q"] * 50, attempts=2, timeout_s=0.2)
+    assert {each.attempts for each in ended[1:]} == {0} and ended[0].attempts == 2
+    assert {each.error for each in ended} == {ended[0].error} and ended[0].error.endswith("(2 attempts)")
+
+
+@pytest.mark.parametrize("host", ALL_HOSTS)
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_question_that_a_service_refuses_harms_no_other(host, status, tmp_path):
+    with serving(Scripted((status, {}))) as service:
+        ended = outcomes(host, service.address, tmp_path, [b"q"] * 5, attempts=1)
+    assert [each.answer for each in ended if not each.error] == [b"ok"] * 4
+
+
+@pytest.mark.parametrize("host", ["in processes", "in a pool"])
+def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path):
+    class Picky(ScriptedHandler):
+        def do_POST(self):
+            question = self.rfile.read(int(self.headers["Content-Length"]))
+            time.sleep(0.05)
+            self.send_response(503 if question == b"bad" else 200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+    with serving(Scripted()) as service:
+        service.RequestHandlerClass = Picky
+        questions = [b"bad", *[b"good"] * 20]
+        ended = outcomes(host, service.address, tmp_path, questions, slots=2, attempts=1, timeout_s=0.5)
+    assert ended[0].error and [each.answer for each in ended[1:]] == [b"ok"] * 20
+
+
+def test_a_batch_ends_with_an_action_during_which_no_other_was_answered():
+    down, batch = Outcome(error="503", run_ms=7.0, is_down=True), Batch()
+
+    def down_while_another_is_answered():
+        batch.outcome(lambda: Outcome(b"ok"))
+        return down
+
+    assert batch.outcome(down_while_another_is_answered) == down and not batch.is_over()
+    assert batch.outcome(lambda: Outcome(error="400")).error == "400" and not batch.is_over()
+    assert batch.outcome(lambda: down) == down and batch.is_over()
+    assert batch.outcome(lambda: Outcome(b"ok")) == Outcome(error="503", attempts=0, is_down=True)
 
 
 def all_are_graded(seed, host, tmp_path, questions, keep):
