@@ -52,3 +52,9 @@ class BadRequest(ValueError):
 
 class MissingExtra(Exception):
     """An optional dependency is not installed; the message says how to get it."""
+
+
+def foreign_errors() -> tuple[type[BaseException], ...]:
+    """Errors of foreign code. Some packages end the process, and packages in Rust panic."""
+    panics = [kind for kind in BaseException.__subclasses__() if kind.__name__ == "PanicException"]
+    return (Exception, SystemExit, *panics)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from functions.encoding import from_json
 from functions.environments.base import EnvironmentFault
-from functions.errors import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra, foreign_errors
 from functions.language.base_request import BaseRequest, lessons_of
 from functions.language.errors import UnusableBase
 from functions.language.registry import make
@@ -30,7 +30,11 @@ def make_base(request: BaseRequest) -> bytes:
             f"a language model needs the package {error.name}: pip install 'marless[language]'"
         ) from error
     if request.task is None:
-        return convert(Path(request.source))
+        try:
+            return convert(Path(request.source))
+        except OSError as error:
+            file = error.filename or (error.args[0] if error.args else "")
+            raise UnusableBase(f"{request.source}: {explain(error, 'copy it anew')} ({file})") from error
     task, seed = make(request.task), request.training.seed
     symbols, lessons = lessons_of(task, request.task.name, seed)
     return pretrain(lessons, symbols, task.context + _ROOM, seed, Pretraining(steps=request.training.steps))
@@ -49,7 +53,7 @@ def main() -> int:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{target}: {explain(error)}")
-    except Exception as error:  # of a library that a damaged file surprises
+    except foreign_errors() as error:  # of a library that a damaged file surprises
         what = request.source or (request.task.name if request.task else "")
         return _failed(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}; the file may be damaged")
     finally:

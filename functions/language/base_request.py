@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.errors import BadRequest
+from functions.errors import BadRequest, foreign_errors
 from functions.language.protocol import LanguageTask, Lesson
 from functions.language.symbols import Symbols
 from functions.randomness import generator
@@ -43,7 +43,7 @@ def lessons_of(task: LanguageTask, name: str, seed: int) -> tuple[Symbols, tuple
         lessons = task.lessons(generator(seed, "lessons"), _EXAMPLES)
     except EnvironmentFault:
         raise
-    except Exception as error:
+    except foreign_errors() as error:
         raise EnvironmentFault(f"{name}, lessons: {describe_error_with_location(error)}") from error
     if not isinstance(lessons, tuple | list):
         raise EnvironmentFault(f"{name}, lessons: returned {type(lessons).__name__}, not a tuple of Lesson")

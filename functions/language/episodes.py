@@ -9,6 +9,7 @@ import numpy as np
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec
 from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.environments.spec_check import fault_of as _spec_fault_of
+from functions.errors import foreign_errors
 from functions.isolation.process_guard import settle
 from functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
 from functions.setting_limits import LARGEST_FLOAT32
@@ -54,7 +55,7 @@ class Episodes:
         except EnvironmentFault:
             settle()
             raise
-        except Exception as error:
+        except foreign_errors() as error:
             settle()
             raise self._fault(method, describe_error_with_location(error)) from error
         settle(f"{self._name}, {method}")

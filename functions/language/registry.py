@@ -13,7 +13,7 @@ from typing import Any
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.factory import is_environment, module_of
 from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.errors import BadRequest, MissingExtra
+from functions.errors import BadRequest, MissingExtra, foreign_errors
 from functions.isolation.process_guard import settling
 from functions.language import tasks
 from functions.language.episodes import fault_of
@@ -56,7 +56,7 @@ def _task_of(task: EnvTask, tokenizer: Vocabulary | None) -> LanguageTask:
         return _of_factory(task, factory, tokenizer)
     except (ValueError, MissingExtra, BadRequest, EnvironmentFault, Unsupported):
         raise
-    except Exception as error:
+    except foreign_errors() as error:
         raise EnvironmentFault(f"{task.name}, make: {describe_error_with_location(error)}") from error
 
 

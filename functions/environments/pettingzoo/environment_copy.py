@@ -14,10 +14,11 @@ import numpy as np
 from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.global_state import StateWriter
-from functions.environments.pettingzoo.guard import FOREIGN_ERRORS, Guard
+from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.masks import MASK, Place, has_mask
 from functions.environments.spaces.actions import ActionCodec
 from functions.environments.spaces.observations import ObservationCodec, is_finite
+from functions.errors import foreign_errors
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class EnvironmentCopy:
         actions = {key: native_actions[kind][at[0]][at[1]] for key, kind, at, _, _ in self._live_agents}
         try:
             answer = guard.environment.step(actions)
-        except FOREIGN_ERRORS as error:
+        except foreign_errors() as error:
             raise guard.fault_of("step", error) from error
         guard.settle("step")
         ends = self._read_fast(answer, rewards)

@@ -15,13 +15,12 @@ from typing import Any
 
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import (
-    FOREIGN_ERRORS,
     describe_error,
     describe_error_with_location,
     foreign_location,
 )
 from functions.environments.pettingzoo.turns import TurnEnvironment
-from functions.errors import MissingExtra
+from functions.errors import MissingExtra, foreign_errors
 from functions.named_code import clash, refuse_standard, require_maker
 from functions.resources.factories import resources_for
 
@@ -67,7 +66,7 @@ def factory_of(name: str) -> Factory:
     module = module_of(name, match[1])
     try:
         factory = getattr(module, match[2], None)
-    except FOREIGN_ERRORS as error:  # a package may raise for names that it no longer has
+    except foreign_errors() as error:  # a package may raise for names that it no longer has
         raise ValueError(f"{name}: module '{match[1]}' refuses '{match[2]}': {describe_error(error)}") from error
     if callable(factory):
         try:
@@ -162,7 +161,7 @@ def module_of(name: str, path: str) -> Any:
     """The module `path`, for the task `name`; raises what `factory_of` raises."""
     try:
         return import_module(path)
-    except FOREIGN_ERRORS as error:
+    except foreign_errors() as error:
         if isinstance(error, ModuleNotFoundError) and not clash(error):
             raise _package_error(name, error, path) from error
         reason = f"{describe_error_with_location(error)}{clash(error)}"
@@ -215,7 +214,7 @@ def build(task: EnvTask, factory: Factory) -> Any:
         family = _FAMILY.match(getattr(factory, "__module__", ""))
         hint = f": pip install 'pettingzoo[{family[1]}]'" if family else ""
         raise MissingExtra(f"{task.name} lacks a package ({describe_error(error)}){hint}") from error
-    except FOREIGN_ERRORS as error:
+    except foreign_errors() as error:
         if options:
             raise ValueError(
                 f"{task.name}: the factory refuses task.options {options}: {describe_error(error)}"

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.environments.spaces.observations import SpaceError, finite_numbers
+from functions.errors import foreign_errors
 from functions.isolation.process_guard import ProcessChanged, remark, settle
 from functions.text.redaction import redact
 
@@ -19,8 +20,6 @@ _MAX_CHARACTERS = 400
 # Modules whose frames are not the location of an environment's error.
 _NOT_FOREIGN = {"functions", "numpy", *sys.stdlib_module_names}
 _SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
-# What code of others may raise; some packages end the process in `close`.
-FOREIGN_ERRORS = (Exception, SystemExit)
 
 
 class Guard:
@@ -42,7 +41,7 @@ class Guard:
     def _run(self, method: str, call: Callable[[], Any]) -> Any:
         try:
             answer = call()
-        except FOREIGN_ERRORS as error:
+        except foreign_errors() as error:
             settle()
             raise self.fault_of(method, error) from error
         self.settle(method)

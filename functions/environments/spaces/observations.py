@@ -47,6 +47,8 @@ def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTyp
         array = np.asarray(value)
         # As a number, None is NaN.
         holds_none = array.dtype == object and any(entry is None for entry in array.reshape(-1).tolist())
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
         if array.dtype != dtype and not holds_none:
             with np.errstate(over="ignore"):
                 array = array.astype(dtype)

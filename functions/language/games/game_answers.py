@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.guard import Guard, one_line
 
 
 def player_number(guard: Guard, answer: Any, players: int) -> tuple[int, Any]:
@@ -15,7 +15,7 @@ def player_number(guard: Guard, answer: Any, players: int) -> tuple[int, Any]:
         raise guard.fault("get_observation", f"returned {_described(answer)}, not a player and its observation")
     number = _player(answer[0], players)
     if number is None:
-        raise guard.fault("get_observation", f"it is the turn of player {answer[0]!r:.40}, whom there is not")
+        raise guard.fault("get_observation", f"it is the turn of player {_as_text(answer[0])}, whom there is not")
     return number, answer[1]
 
 
@@ -59,11 +59,14 @@ def rewards_by_player(guard: Guard, answer: Any, roles: Sequence[str]) -> list[f
         rewards = dict(enumerate(rewards))
     if not isinstance(rewards, Mapping):
         raise guard.fault("close", f"returned {_described(answer)}, not the rewards of {len(roles)} players")
-    every = [0.0] * len(roles)
+    every, rewarded = [0.0] * len(roles), set[int]()
     for key, reward in rewards.items():
         player = roles.index(key) if key in roles else _player(key, len(roles))
         if player is None:
-            raise guard.fault("close", f"returned a reward of player {key!r:.40}, whom there is not")
+            raise guard.fault("close", f"returned a reward of player {_as_text(key)}, whom there is not")
+        if player in rewarded:
+            raise guard.fault("close", f"returned two rewards of {roles[player]}, the second as {_as_text(key)}")
+        rewarded.add(player)
         every[player] = guard.number("close", reward, f"the reward of player {key}")
     return every
 
@@ -77,4 +80,8 @@ def _player(key: Any, players: int) -> int | None:
 
 def _described(answer: Any) -> str:
     kind = type(answer).__name__
-    return f"{kind} of {len(answer)}" if isinstance(answer, tuple | list | Mapping) else f"{kind} {answer!r:.40}"
+    return f"{kind} of {len(answer)}" if isinstance(answer, tuple | list | Mapping) else f"{kind} {_as_text(answer)}"
+
+
+def _as_text(answer: Any) -> str:
+    return one_line(repr(answer), 40)

@@ -77,12 +77,14 @@ def _require_rows(shape: LlamaShape, tokenizer: str, name: str) -> None:
 
 
 def encode(header: BaseHeader, tensors: Mapping[str, NDArray[np.float32]], name: str) -> bytes:
-    """The object of a model; raises `UnusableBase` where its tensors are not those of its shape."""
+    """The object of a model. Raises `UnusableBase` for tensors of another shape and numbers that are not finite."""
     body = {key: np.ascontiguousarray(tensors[key], np.float32) for key in sorted(tensors) if key != HEAD}
     if not header.shape.tied and HEAD in tensors:
         body[HEAD] = np.ascontiguousarray(tensors[HEAD], np.float32)
     require_possible(header.shape, name)
     require_tensors(header.shape, {key: array.shape for key, array in body.items()}, name)
+    if key := next((key for key, array in body.items() if not np.isfinite(array).all()), None):
+        raise UnusableBase(f"{name}: {key} has numbers that are infinite, or none; it is damaged, so take another copy")
     return _serialise(body, {METADATA: to_json_text(header)})
 
 

@@ -46,6 +46,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "rope_type": ("default",),
     "sliding_window": (),
     "use_sliding_window": (False,),
+    "use_bidirectional_attention": (False,),
     "use_qk_norm": (False,),
     "qk_norm": (False,),
     "embedding_multiplier": (1,),
@@ -72,6 +73,7 @@ decoder_start_token_id forced_bos_token_id forced_eos_token_id temperature top_k
 length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids num_return_sequences max_length
 min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty remove_invalid_values
 exponential_decay_length_penalty suppress_tokens begin_suppress_tokens tf_legacy_loss max_window_layers
+max_sequence_length model_name tokenizer_model_max_length tokenizer_padding_side keys_to_ignore_at_inference
 """
 _SILENT = frozenset(_DESCRIBING.split())
 _ROPE = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, "factor": 1}

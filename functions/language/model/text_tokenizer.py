@@ -1,13 +1,14 @@
 """The vocabulary of a base, from the text that describes it."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from functions.encoding import Undecodable, from_json, to_json_text
-from functions.errors import MissingExtra
+from functions.errors import MissingExtra, foreign_errors
 from functions.language.errors import UnusableBase, Unwritable
 from functions.language.model.tokenizer_document import require_known, require_sound
 from functions.language.protocol import Vocabulary
@@ -58,7 +59,7 @@ class TextTokenizer:
         self._added_texts = [token.content for token in added.values() if not token.special]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the text alone. Raises `Unwritable` where a character of it would vanish."""
+        """The ids of the text alone. Raises `Unwritable` where a part of it would vanish."""
         return self._encoded(self._tokenizer, text, self._added)
 
     def encode_plain(self, text: str) -> list[int]:
@@ -71,7 +72,11 @@ class TextTokenizer:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the ids, marks such as the end of a message with it."""
-        return str(self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False))
+        numbers = [int(token) for token in tokens]
+        try:
+            return str(self._tokenizer.decode(numbers, skip_special_tokens=False))
+        except foreign_errors() as error:
+            raise Unwritable(f"the vocabulary cannot read tokens {numbers[:5]}: {error}") from error
 
     def _writes(self, letter: str) -> bool:
         try:
@@ -87,10 +92,14 @@ class TextTokenizer:
 
     def _encoded(self, tokenizer: Any, text: str, added: Sequence[str]) -> list[int]:
         try:
-            tokens = list(tokenizer.encode(text, add_special_tokens=False).ids)
+            encoding = tokenizer.encode(text, add_special_tokens=False)
+            tokens = list(encoding.ids)
             fresh = sorted({*text} - self._writable)
             vanishing = next((letter for letter in fresh if self._vanishes(letter, text, added)), None)
-        except Exception as error:  # the package raises this class itself, where it has no token for what is unknown
+            vanishing = vanishing or next(_vanishing_parts(tokenizer, encoding, text), None)
+        except (
+            foreign_errors()
+        ) as error:  # the package raises this class itself, where it has no token for what is unknown
             raise Unwritable(f"the vocabulary cannot write {text[:20]!r}: {error}") from error
         if vanishing is not None:
             raise Unwritable(f"the vocabulary has no token for {vanishing!r}")
@@ -114,6 +123,18 @@ class TextTokenizer:
         return "".join(piece for piece, _ in pre_tokenizer.pre_tokenize_str(text)) if pre_tokenizer else text
 
 
+def _vanishing_parts(tokenizer: Any, encoding: Any, text: str) -> Iterator[str]:
+    """The parts of a text that leave no trace in its tokens. White space may vanish."""
+    is_covered = bytearray(len(text))
+    for start, end in encoding.offsets:
+        is_covered[start:end] = b"\1" * (end - start)
+    for part in re.finditer(b"\0+", is_covered):
+        start, end = part.span()
+        without = text[:start] + text[end:]
+        if text[start:end].strip() and tokenizer.encode(without, add_special_tokens=False).ids == encoding.ids:
+            yield text[start:end]
+
+
 def _loaded(text: str) -> Any:
     """The package's tokenizer, with nothing around or in place of the text's own tokens."""
     try:
@@ -122,7 +143,7 @@ def _loaded(text: str) -> Any:
         raise MissingExtra("this base's tokenizer needs a package: pip install 'marless[language]'") from error
     try:
         tokenizer: Any = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the package raises this class itself
+    except foreign_errors() as error:
         raise ValueError(str(error)) from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

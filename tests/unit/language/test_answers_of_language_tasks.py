@@ -68,6 +68,25 @@ def test_turns_of_another_kind_are_one_line(turn: dict[str, Any], words: str):
     assert words in str(fault.value) and "\n" not in str(fault.value)
 
 
+class PanicException(BaseException):
+    """A package in Rust raises an error of this name."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), PanicException("index")], ids=repr)
+def test_a_task_that_ends_the_program_or_panics_is_one_line(error: BaseException):
+    class Broken(Task):
+        def reset(self, rng: Any, episodes: int, copies: int = 1) -> Turn:
+            raise error
+
+        def lessons(self, rng: Any, examples: int) -> Any:
+            raise error
+
+    for call in (lambda: Episodes("task", Broken()).reset(0, 2), lambda: lessons_of(Broken(), "task", 0)):
+        with pytest.raises(EnvironmentFault, match=type(error).__name__) as fault:
+            call()
+        assert str(fault.value).startswith("task, ") and "\n" not in str(fault.value)
+
+
 def test_whole_numbers_of_numpy_are_whole_numbers():
     turn = {
         "role": np.int64(0),

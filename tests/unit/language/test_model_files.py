@@ -98,6 +98,10 @@ def test_settings_with_their_plain_values_and_those_that_describe_a_model_change
         eos_token_id=[1, 2],
         use_cache=True,
         is_llama_config=True,
+        max_sequence_length=32,
+        tokenizer_model_max_length=32,
+        tokenizer_padding_side="right",
+        use_bidirectional_attention=False,
         unknown_to_all=None,
     )
     assert convert(folder, VOCABULARY) == random_body()
@@ -140,6 +144,15 @@ def test_numbers_that_count_with_a_scale_are_refused(folder: Path, kind: torch.d
         stored[MATRIX.replace("weight", scale)] = torch.ones(1)
     save_file(stored, folder / "model.safetensors")
     assert "q_proj" in refusal(folder)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1e300])
+def test_numbers_that_are_not_finite_in_single_precision_are_refused(folder: Path, number: float):
+    stored = weights(folder)
+    stored[MATRIX] = stored[MATRIX].double()
+    stored[MATRIX][2, 1] = number
+    save_file(stored, folder / "model.safetensors")
+    assert f"{MATRIX} has numbers that are infinite, or none" in refusal(folder)
 
 
 def test_numbers_of_several_precisions_are_read_as_they_are(folder: Path):

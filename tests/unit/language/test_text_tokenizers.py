@@ -64,6 +64,46 @@ def test_a_character_that_is_taken_out_before_a_text_is_split_does_not_vanish(no
         ours.encode("abc")
 
 
+@pytest.mark.parametrize(
+    ("part", "setting"),
+    [
+        ("ab", ("normalizer", normalizers.Replace("ab", ""))),
+        ("a", ("normalizer", normalizers.Replace(tokenizers.Regex("a(?=b)"), ""))),
+        ("ab", ("pre_tokenizer", pre_tokenizers.Split("ab", "removed"))),
+        ("b", ("pre_tokenizer", pre_tokenizers.Split(tokenizers.Regex("b(?=c)"), "removed"))),
+    ],
+)
+def test_characters_that_are_taken_out_beside_certain_others_do_not_vanish(part: str, setting: tuple[str, Any]):
+    tokenizer = pairs()
+    setattr(tokenizer, *setting)
+    ours = tokenizer_of(tokenizer.to_str())
+    assert ours.encode("a c\nb") == [2, 1, 4, 0, 3]
+    with pytest.raises(Unwritable, match=f"no token for '{part}'"):
+        ours.encode("c abc")
+
+
+def test_characters_that_become_one_do_not_vanish():
+    tokenizer = tokenizers.Tokenizer(models.BPE({"e": 0, "\u00e9": 1, "\u0301": 2}, []))
+    tokenizer.normalizer = normalizers.NFC()
+    assert tokenizer_of(tokenizer.to_str()).encode("ee\u0301") == [0, 1]
+
+
+def test_a_file_at_which_the_package_panics_is_one_line():
+    def prefix(document: dict[str, Any]) -> None:
+        document["model"] |= {"continuing_subword_prefix": "##", "unk_token": "a"}
+
+    with pytest.raises(UnusableBase, match="its tokenizer cannot be read: slice index"):
+        tokenizer_of(changed(pairs(), prefix), "its tokenizer")
+
+
+def test_tokens_at_which_the_package_panics_are_named():
+    tokenizer = pairs()
+    tokenizer.decoder = decoders.Strip("a", 1, 1)
+    ours = tokenizer_of(tokenizer.to_str())
+    with pytest.raises(Unwritable, match=r"the vocabulary cannot read tokens \[3, 2\]: slice index"):
+        ours.decode([3, 2])
+
+
 def test_a_character_behind_a_prefix_does_not_vanish():
     tokenizer = tokenizers.Tokenizer(models.BPE({"▁": 0, "a": 1}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
