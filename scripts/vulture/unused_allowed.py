@@ -88,3 +88,6 @@ options.log_severity_level
 
 # The font of a picture's canvas, which Pillow reads.
 _.font
+
+# The class of responses, which http.client makes.
+_.response_class

@@ -22,6 +22,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from io import BufferedReader
 from urllib.parse import SplitResult, urlsplit
 
 from functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
@@ -49,6 +50,22 @@ class _Passing(Exception):
     def __init__(self, message: str, error: type[NoAnswer] = NotServing) -> None:
         super().__init__(message)
         self.error = error
+
+
+class _WholeLines(BufferedReader):
+    """What a service sends, in which a line that is cut is a fault: part of a number is another number."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        if line and not line.endswith(b"\n") and len(line) != size:
+            raise IncompleteRead(line)
+        return line
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None):
+        super().__init__(sock, debuglevel, method, url)
+        self.fp = _WholeLines(self.fp.detach())
 
 
 class Service:
@@ -145,6 +162,7 @@ class Service:
             host, port = self._address.hostname or "", self._address.port
             first = (self._proxy.host, self._proxy.port) if self._proxy else (host, port)
             self._connection = (HTTPSConnection if is_secure else HTTPConnection)(*first, timeout=_left_s(deadline))
+            self._connection.response_class = _Response
             if self._proxy and is_secure:
                 self._connection.set_tunnel(host, port, dict(self._proxy.headers))
             self._connection.connect()

@@ -74,6 +74,8 @@ class Program:
         """
         while (end := self._printed.find(b"\n", self._searched)) < 0 and not self._is_over:
             self._searched = len(self._printed)
+            if time.monotonic() > deadline:  # it may print for ever
+                raise TimeoutError
             self._exchange(deadline)
         if end < 0 and not self._printed:
             return None

@@ -143,6 +143,21 @@ def test_a_program_that_goes_on_without_input_is_a_fault():
         assert faults(heard(program, [b"q0"])) == ["it goes on after the end of its input"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({}, "it goes on after the end of its input"),
+        ({"until": "end"}, "no answer within 0.3 s"),
+        ({"ready": "ready"}, "it has printed no line that starts with 'ready' (ready)"),
+        ({"tagged": True}, "no answer within 0.3 s"),
+    ],
+)
+def test_a_program_that_prints_for_ever_is_a_fault_at_its_time_out(settings, says):
+    """It prints 16 MiB of lines long before they could all be looked at."""
+    with closing(begin("judge", Resource(command="yes", timeout_s=0.3, **settings))) as program:
+        assert faults(heard(program, [b"q0"])) == [says]
+
+
 def test_tagged_programs_are_kept_and_may_print_what_they_like():
     noise = [[0.02, "answer to q9"], [0.02, "0123456789abcdef answer to q9"], [0.02, "noise"]]
     plan = {"form": "tagged", **dict.fromkeys(["banner", "meanwhile", "before", "after", "later"], noise)}

@@ -120,6 +120,27 @@ def test_an_answer_that_is_longer_than_its_length_is_a_fault():
         answers(service)
 
 
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
+        "Content-Length: 2",
+    ],
+)
+def test_a_line_that_is_cut_is_no_end_of_an_answer(cut):
+    class Cutting(ScriptedHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(f"HTTP/1.1 200 OK\r\n{cut}".encode())
+            self.close_connection = True
+
+    with serving(Scripted()) as service:
+        service.RequestHandlerClass = Cutting
+        with pytest.raises(NoAnswer, match=r"its answers ended early for 0\.2 s"):
+            answers(service, timeout_s=0.2)
+
+
 def test_a_service_that_is_being_restarted_is_waited_for():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
