@@ -285,7 +285,14 @@ def _name_a_file_whose_name_is_no_text(argument, blobs):
     raise FileNotFoundError(f"no file {os.fsdecode(bytes.fromhex(argument))}")
 
 
+def _ask(argument, blobs):
+    from functions.resources.port import RESOURCES, Action
+
+    return RESOURCES.host.ask(argument, [Action(b"q")])[0].error
+
+
 _DEEDS = {
+    "ask": _ask,
     "garble": _write_into_every_pipe,
     "misname": _name_a_file_whose_name_is_no_text,
     "echo": _echo,

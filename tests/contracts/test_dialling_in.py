@@ -21,10 +21,12 @@ from asking import ask, begin, collect, said
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from loopback import serving as loopback_serving
 from msgspec.structs import replace
 from relay import Relay
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
+from functions.resources.settings import Resource
 from infra.local.file_storage import FileStorage
 from infra.local.pipe_messages import Ended, frame
 from infra.remote import encryption
@@ -454,6 +456,29 @@ def test_a_run_that_waits_for_workers_says_so_and_goes_on(run):
         with serving(listener):
             assert said(collect(invoker, 1)["run/1/sample"]) == "said"
         assert "a worker is connected; the run goes on" in invoker.own.news()
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(503)
+        self.send_header("Retry-After", "6")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+def test_a_run_whose_resource_asks_to_be_left_alone_says_so(run):
+    busy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    busy.stopping = threading.Event()
+    with listening() as listener, serving(listener), loopback_serving(busy):
+        invoker = run(listener)
+        address = f"http://127.0.0.1:{busy.server_port}/"
+        invoker.serve({"judge": Resource(http=address, attempts=1, timeout_s=5.0)})
+        begin(invoker, "run/1/sample", "ask", "judge")
+        line = "resource 'judge': 503 Service Unavailable; it asks to be left alone for 6 s"
+        assert line.endswith(said(collect(invoker, 1)["run/1/sample"]))
+        assert invoker.own.news().count(line) == 1 and line not in invoker.own.news()
 
 
 class Expecting(Listener):

@@ -74,7 +74,7 @@ class Question:
 
     def patience_s(self) -> float:
         """The seconds for which it may still wait for a resource that asks to be left alone."""
-        if self.asker.is_withdrawn:
+        if self.asker.is_withdrawn or self.is_last:
             return 0.0
         now = time.monotonic()
         return (self.begun_at or now) + self.resource.patience_s - now

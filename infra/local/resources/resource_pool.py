@@ -98,8 +98,8 @@ class ResourcePool(TaskPool):
         self._rate = RateLimit(resource.per_s)
         # The last one of the resource, which asked to be left alone.
         self._refusal: Outcome | None = None
-        # When it gave its last answer.
-        self._answered_at = 0.0
+        # When it gave its last answer, and whether it was found to be down after that.
+        self._answered_at, self._is_down = 0.0, False
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
@@ -116,9 +116,16 @@ class ResourcePool(TaskPool):
         asked, None if it may wait."""
         return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
 
-    def is_down(self, question: Question, outcome: Outcome) -> bool:
+    @property
+    def is_down(self) -> bool:
+        """Whether it answered no question at all when it was asked last."""
+        return self._is_down
+
+    def learn_down(self, question: Question, outcome: Outcome) -> bool:
         """Whether the outcome of a question shows that the resource answers no question at all."""
-        return outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
+        is_down = outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
+        self._is_down = self._is_down or is_down
+        return is_down
 
     def learn(self, cores: int, seconds: float) -> None:
         """An action took so long on so many cores."""
@@ -185,7 +192,7 @@ class ResourcePool(TaskPool):
         with suppress(Undecodable):
             refusal = _REFUSALS.decode(body)
             if not refusal.error:
-                self._answered_at = time.monotonic()
+                self._answered_at, self._is_down = time.monotonic(), False
             if refusal.pause_s:
                 self._refusal = Outcome(error=refusal.error, attempts=0, pause_s=refusal.pause_s, is_down=True)
                 self._rate.pause(time.monotonic() + refusal.pause_s)

@@ -93,6 +93,7 @@ class ResourcePools:
     def begin(self, question: Question) -> None:
         """Has a question answered, or told that no process can be started for it; does not wait."""
         try:
+            question.is_last = self._lane_of(question)[0].is_down
             self._begin(question)
         except OSError as error:
             question.end(Outcome(error=f"no process can be started for it: {explain(error)}"))
@@ -189,7 +190,7 @@ class ResourcePools:
         outcome = after([*question.all_attempts(), *refusal])
         question.end(outcome)
         pool, lane = self._lane_of(question)
-        if not pool.is_down(question, outcome):
+        if not pool.learn_down(question, outcome):
             return
         for other in [one for one in self._questions.values() if question.is_beside(one)]:
             other.is_last = True

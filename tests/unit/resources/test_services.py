@@ -277,6 +277,26 @@ def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
     assert {each.error for each in ended} == {ended[0].error} and ended[0].error.endswith("(2 attempts)")
 
 
+def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
+    """Once it answers again, a question has all its attempts."""
+    down, settings = [(503, {"Retry-After": "0.3"})], {"attempts": 2, "timeout_s": 0.4}
+    questions = [Action(b"q", asked_by="task")] * 5
+    with serving(Scripted(*down * 50)) as service:
+        resource = Resource(http=service.address, **settings)
+        with in_processes({"judge": resource}, tmp_path / "objects") as served:
+            served.ask("judge", questions)
+            before = len(service.times)
+            time.sleep(0.4)  # the pause is over
+            assert all(each.error for each in served.ask("judge", questions))
+            assert all(each.error for each in served.ask("judge", questions))
+            assert len(service.times) == before + 1
+            time.sleep(0.4)
+            service.steps[:] = []
+            assert not any(each.error for each in served.ask("judge", questions))
+            service.steps[:] = down
+            assert not any(each.error for each in served.ask("judge", questions))
+
+
 @pytest.mark.parametrize("host", ALL_HOSTS)
 @pytest.mark.parametrize("status", [400, 404, 500])
 def test_a_question_that_a_service_refuses_harms_no_other(host, status, tmp_path):
