@@ -5,6 +5,7 @@ The package passes over settings that it does not know. Here they are refused by
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -24,7 +25,7 @@ _PARTS = (
 _OFF = ("truncation", "padding", "post_processor", "dropout")
 # Of older files; the package keeps what they mean under other names.
 _RENAMED = ("add_prefix_space", "str_rep")
-# So many times as long may texts become before they are split.
+# So many times as long may texts become before they are split, and again where they are put together.
 _MOST_GROWTH = 64
 
 
@@ -33,7 +34,7 @@ def require_sound(document: Document) -> None:
     replacements that could write far more than a text has, one after the other."""
     if other := next((name for name in document if name not in _PARTS), None):
         raise ValueError(f"{other} ({document[other]!r:.40}) is not known to the package tokenizers")
-    model, normalizer = document.get("model"), document.get("normalizer")
+    model = document.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not vocabulary or not isinstance(vocabulary, dict | list):
         raise ValueError("model.vocab has no token")
@@ -41,13 +42,33 @@ def require_sound(document: Document) -> None:
     twice, count = Counter(keys).most_common(1)[0]
     if count > 1:
         raise ValueError(f"model.vocab has {twice!r:.40} {count} times; take the model's own file")
-    growth = 1.0
-    for part in normalizer.get("normalizers", [normalizer]) if isinstance(normalizer, dict) else []:
-        if part.get("type") == "Replace":
-            shortest = len(part["pattern"].get("String", "")) or 1
-            growth *= max(1.0, (len(part["content"]) + 1) / (shortest + 1))
-    if growth > _MOST_GROWTH:
-        raise ValueError(f"normalizer replaces texts by ones {growth:.0f} times as long; take the model's own file")
+    for name in ("normalizer", "decoder"):
+        if prod(map(_growth, _parts_in(document.get(name)))) > _MOST_GROWTH:
+            raise ValueError(f"{name} makes texts over {_MOST_GROWTH} times as long; take the model's own file")
+
+
+def _parts_in(part: Any) -> Iterator[Mapping[str, Any]]:
+    """All parts of a sequence, and of sequences in it."""
+    waiting = [part]
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, list):
+            waiting += entry
+        elif isinstance(entry, dict):
+            yield entry
+            waiting += [entry.get("normalizers"), entry.get("decoders")]
+
+
+def _growth(part: Mapping[str, Any]) -> float:
+    """By how much a part can lengthen a text. The package itself names parts of another form."""
+    match part:
+        case {"pattern": dict(pattern), "content": str(content)}:
+            text = pattern.get("String")
+            shortest = (len(text) if isinstance(text, str) else 0) or 1
+            return max(1.0, (len(content) + 1) / (shortest + 1))
+        case {"prepend": str(text)}:
+            return max(1.0, len(text))
+    return 1.0
 
 
 def ids_of(document: Document) -> dict[str, int]:

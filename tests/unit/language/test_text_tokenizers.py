@@ -196,12 +196,22 @@ def test_what_a_tokenizers_file_says_beyond_what_is_known_is_refused_by_its_name
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_replacements_that_make_texts_far_longer_are_refused():
-    parts = [normalizers.Replace("a", 100 * "a") for _ in range(6)]
-    tokenizer = pairs()
-    tokenizer.normalizer = normalizers.Sequence(parts)
-    with pytest.raises(UnusableBase, match="normalizer replaces texts by ones"):
-        tokenizer_of(tokenizer.to_str())
+LONGER = {"type": "Replace", "pattern": {"String": "a"}, "content": 100 * "a"}
+NESTED = {"type": "Sequence", "normalizers": [LONGER]}
+
+
+@pytest.mark.parametrize(
+    ("part", "setting"),
+    [
+        ("normalizer", {"type": "Sequence", "normalizers": [LONGER] * 6}),
+        ("normalizer", {"type": "Sequence", "normalizers": [NESTED, {"type": "Lowercase"}, NESTED]}),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": 100 * "a"}] * 2}),
+        ("decoder", {"type": "Sequence", "decoders": [LONGER, {"type": "Fuse"}, LONGER]}),
+    ],
+)
+def test_replacements_that_make_texts_far_longer_are_refused(part: str, setting: dict[str, Any]):
+    with pytest.raises(UnusableBase, match=f"{part} makes texts over 64 times as long"):
+        tokenizer_of(changed(pairs(), lambda file: file.update({part: setting})))
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100_000, '"x"', "{}", '{"model": 3}', '{"symbols": ["a", "a"]}'])
