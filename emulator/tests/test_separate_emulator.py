@@ -89,8 +89,9 @@ running.stop()
 def test_the_folder_alone_runs_a_function_that_writes_to_a_bucket(tmp_path):
     away, use = tmp_path / "away", tmp_path / "use"
     shutil.copytree(FOLDER, away / "aws_emulator", ignore=shutil.ignore_patterns("__pycache__"))
-    (away / "sitecustomize.py").write_text(SITE)
     use.mkdir()
+    for folder in (away, use):
+        (folder / "sitecustomize.py").write_text(SITE)
     (use / "template.yaml").write_text(TEMPLATE)
     (use / "writer.py").write_text(WRITER)
     (example,) = re.findall(r"```python\n(.*?)```", (FOLDER.parent / "README.md").read_text(), re.DOTALL)

@@ -8,7 +8,7 @@ from coordinator.errors import UserError
 from functions.encoding import mismatch
 from functions.resources.settings import NAME, Resource
 from infra.deployment import Deployment
-from marless.reports.user_modules import function_fault
+from marless.reports.user_code.user_modules import function_fault
 
 EXAMPLE = "judge=my_judge:grade,slots=4"
 # Settings of `Resource` that a deployment fixes, beside what is asked.

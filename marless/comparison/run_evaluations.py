@@ -17,8 +17,8 @@ from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, RunEntries
 from marless.reports.journal import read as read_lines
 from marless.reports.provenance import CodeChange
-from marless.runs.code_record import code_of_run
 from marless.runs.folder import EVALUATIONS, IDENTITY, METRICS
+from marless.runs.integrity.code_record import code_of_run
 from marless.runs.summary import Summary
 
 FloatArray = NDArray[np.float64]

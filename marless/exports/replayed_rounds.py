@@ -27,8 +27,8 @@ from marless.program import program_name
 from marless.reports import journal
 from marless.reports.text import counted, seconds
 from marless.reports.weights import weights_sha256
-from marless.runs.code_record import changes_here
 from marless.runs.folder import METRICS, RunFolder
+from marless.runs.integrity.code_record import changes_here
 from marless.runs.stored_run import Stored, plan_of
 
 _TRAJECTORY = keys.object_key("", "trajectory")

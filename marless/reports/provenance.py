@@ -25,7 +25,7 @@ from functions.resources.settings import Resource
 from functions.text import source_code
 from marless.program import cache_folder
 from marless.reports import atomic_files, gpus
-from marless.reports.user_modules import code_of, hash_of_files
+from marless.reports.user_code.user_modules import code_of, hash_of_files
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 # The parts of them that weights, decisions and bills follow from. Command lines, pages and exports are not among them.

@@ -22,9 +22,9 @@ from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.provenance import CodeChange
 from marless.runs import summary
-from marless.runs.code_record import CodeRecord
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.inputs.stored_inputs import store_inputs
+from marless.runs.integrity.code_record import CodeRecord
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import refuse_lost
 from marless.runs.integrity.trusted_origin import seal

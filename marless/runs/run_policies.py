@@ -27,8 +27,8 @@ from infra.local.file_storage import FileStorage
 from marless.output import note
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
-from marless.runs.code_record import remark
 from marless.runs.folder import RunFolder
+from marless.runs.integrity.code_record import remark
 from marless.runs.run_files import header_of
 from marless.runs.stored_run import Stored, look
 

@@ -23,11 +23,11 @@ from marless.backends.base import Backend, Connection, LocatedDeployment, Remote
 from marless.output import note
 from marless.program import program_name
 from marless.reports.provenance import CodeChange
-from marless.runs.code_record import changes_here
 from marless.runs.detach import detach
 from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import CONFIG, Identity, RunFolder, suggestion
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, refuse_language, require_packages
+from marless.runs.integrity.code_record import changes_here
 from marless.signals import Signals
 
 # Settings that do not change a byte of the weights.

@@ -17,8 +17,8 @@ from functions.text.redaction import redact
 from infra.local.lane import Lane
 from marless.backends.local import LocalBackend
 from marless.runs.beginning import begin_run, compare_code, continue_run, with_processors
-from marless.runs.code_record import CodeRecord
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
+from marless.runs.integrity.code_record import CodeRecord
 from marless.runs.run_log import LEAST_PATIENCE_S
 from marless.runs.session import Session, Stopping
 from marless.runs.summary import Summary

@@ -10,7 +10,7 @@ from asking import collect
 from functions.encoding import from_json
 from functions.messages.exchange import Failed
 from infra.local.single_run_pool import WorkerPool
-from marless.runs.code_record import CodeRecord
+from marless.runs.integrity.code_record import CodeRecord
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from functions.resources.settings import Resource
 from marless import extras
 from marless.loggers import registry as loggers
 from marless.reports import gpus
-from marless.reports.user_modules import function_fault
+from marless.reports.user_code.user_modules import function_fault
 
 # Where Debian keeps engines; not on the path of every account.
 _GAMES = os.pathsep.join(["/usr/games", "/usr/local/games"])

@@ -89,9 +89,14 @@ def array(name, change):
 
 
 def one(name, value, at=3, dtype=None):
+    """The value at one place, or in the first column of all rows where a row of a dead agent would mean nothing."""
+
     def change(found):
         found = found.astype(dtype or np.float64)
-        found.flat[at] = value
+        if name in (SEEN, LAST, MAY):
+            found[:, 0] = value
+        else:
+            found.flat[at] = value
         return found
 
     return array(name, change)
@@ -208,7 +213,9 @@ def swapped(found):
 
 SEEN, ACTS, PAID = "agent_0/observations", "agent_0/actions", "agent_0/rewards"
 ENDS, LIVES, MAY, STARTS = "agent_0/terminations", "agent_0/alive", "agent_0/masks", "episode_starts"
-FLOATS = (SEEN, PAID, f"final/{SEEN}")
+# The last observation of an agent means something in an episode that it outlives; agent_2 outlives one.
+LAST = "final/agent_2/observations"
+FLOATS = (SEEN, PAID, LAST)
 
 HOSTILE = {
     **{f"nan in {name}": one(name, np.nan) for name in (*FLOATS, ACTS, ENDS, LIVES, MAY)},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from marless.reports.user_modules import function_fault
+from marless.reports.user_code.user_modules import function_fault
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.provenance import CodeChange
-from marless.reports.user_files import named_files, value_here
+from marless.reports.user_code.user_files import named_files, value_here
 from marless.runs.folder import CODE, IDENTITY, Identity, RunFolder
 
 # Parts of a run's origin that are no code.

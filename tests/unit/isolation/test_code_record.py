@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.config.loading import convert
 from functions.isolation.file_names import ABSENT, KEPT
-from marless.runs.code_record import CodeRecord
+from marless.runs.integrity.code_record import CodeRecord
 
 GRADED = {"task.name": "toy/signal", "task.judge": "judge"}
 

@@ -16,7 +16,7 @@ from functions.isolation.file_names import (
 )
 from functions.isolation.foreign_imports import is_trusted
 from functions.isolation.imported_sources import beside_script, imported_names
-from marless.reports.user_modules import find_module
+from marless.reports.user_code.user_modules import find_module
 
 # So many files are followed, at most.
 _MOST = 1000
