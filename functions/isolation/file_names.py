@@ -76,9 +76,15 @@ def file_name(path: str, folder: str) -> str:
         name = os.path.relpath(path, max(folders, key=len))
     elif path.startswith(home + os.sep):
         name = f"~{path[len(home) :]}"
-    elif path.startswith(tempfile.gettempdir() + os.sep):
+    elif path.startswith(_temporary_folder() + os.sep):
         return ""
     return "" if any(part.startswith(".") or part == "__pycache__" for part in name.split(os.sep)) else name
+
+
+def _temporary_folder() -> str:
+    """The folder of `tempfile.gettempdir`, without its lock: the audit hook runs while others hold it."""
+    variables = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return str(tempfile.tempdir or next(filter(None, variables), "/tmp")).rstrip(os.sep)
 
 
 def found_file(name: str, folder: str) -> str | None:

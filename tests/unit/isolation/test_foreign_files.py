@@ -153,3 +153,17 @@ def test_files_have_the_same_name_on_every_machine(user):
 
 def json_file():
     return importlib.import_module("json").__file__
+
+
+def test_looking_for_the_temporary_folder_waits_for_nothing(tmp_path):
+    program = """
+import tempfile
+from functions.isolation.foreign_files import FOREIGN_FILES
+FOREIGN_FILES.watch()
+print(tempfile.gettempdir())
+"""
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, encoding="utf-8", timeout=60, check=True
+    )
+    assert done.stdout.strip() == str(tmp_path)
