@@ -153,6 +153,13 @@ def _legal_problem(turn: Turn) -> str:
 
 def fault_of(task: Any) -> str:
     """What a task lacks that its protocol promises; '' where nothing is."""
+    try:
+        return _attribute_fault(task)
+    except foreign_errors() as error:
+        return f"its attributes cannot be read: {describe_error_with_location(error)}"
+
+
+def _attribute_fault(task: Any) -> str:
     missing = [name for name in ("roles", "sides", "turns", "context", "tokenizer") if not hasattr(task, name)]
     if missing:
         return f"{type(task).__name__} has no {', '.join(missing)}"

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from functions.environments.base import EnvTask, Unsupported
 from functions.environments.pettingzoo.agents import Agent, agents_of, sides_of
 from functions.environments.pettingzoo.factory import build
-from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.guard import Guard, one_line
 from functions.environments.pettingzoo.horizon import horizon_of
 from functions.environments.pettingzoo.turns import TurnEnvironment
+from functions.errors import foreign_errors
 from functions.language.games.draws import Draws
 from functions.language.games.game_task import GameTask, Rules
 from functions.language.games.texts import CHARACTERS, FILL, NUMERALS, count_of, without_options
@@ -108,6 +109,8 @@ class PettingZooGame:
         environment, self.player = self._guard.environment, None
         if environment.agents:
             key = environment.game.agent_selection
+            if key not in self._places:
+                raise self._guard.fault("agent_selection", f"it is the turn of {one_line(key, 40)}, whom there is not")
             self.player = self._places[key]
             with self._guard.space_errors("observe"):
                 self._seen = self._agent.codec.encode(key, observations[key])
@@ -121,9 +124,7 @@ class PettingZooGame:
         """See `Game.read`; raises `EnvironmentFault` for numbers that have no numeral each."""
         game, key = self._guard.environment.game, self._agent.key
         if hasattr(game, "text_of"):
-            with self._draws:
-                text = str(game.text_of(key))
-            return self._board.vocabulary.encode_plain(text)
+            return self._board.vocabulary.encode_plain(self._text_of(game, key))
         values = self._seen.rows[0]
         if (values % 1 != 0).any() or values.min() < 0 or values.max() >= len(NUMERALS):
             raise self._guard.fault(
@@ -132,6 +133,16 @@ class PettingZooGame:
                 " give the environment a method text_of(agent) that returns what is read",
             )
         return [int(token) for token in self._board.numerals[values.astype(np.int64)]]
+
+    def _text_of(self, game: Any, key: Any) -> str:
+        with self._draws:
+            try:
+                text = game.text_of(key)
+            except foreign_errors() as error:
+                raise self._guard.fault_of("text_of", error) from error
+        if not isinstance(text, str):
+            raise self._guard.fault("text_of", f"returned {type(text).__name__} for agent '{key}', not a text")
+        return text
 
     def legal(self) -> LegalArray:
         """See `Game.legal`."""

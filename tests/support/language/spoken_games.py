@@ -13,6 +13,19 @@ class WordedChallenge(Challenge):
         return f"Player {place}, turn {turns}, {players} of us, {number}:"
 
 
+class WrongWords(WordedChallenge):
+    """Its texts are given, or raised."""
+
+    def __init__(self, limit, text):
+        super().__init__(limit=limit)
+        self.text = {"none": None, "bytes": b"read", "raised": ValueError("no\ntext")}[text]
+
+    def text_of(self, agent):
+        if isinstance(self.text, ValueError):
+            raise self.text
+        return self.text
+
+
 class Stones:
     """Two players take 1 to 3 stones in turn, and who takes the last one gets 1; who says something else gets -1.
 

@@ -72,6 +72,21 @@ class PanicException(BaseException):
     """A package in Rust raises an error of this name."""
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), ValueError("no\nturns"), KeyError("turns")], ids=repr)
+def test_attributes_that_raise_are_one_line(error: BaseException):
+    class Broken(Task):
+        @property
+        def sides(self) -> Any:
+            raise error
+
+        @sides.setter
+        def sides(self, sides: Any) -> None:
+            pass
+
+    fault = fault_of(Broken())
+    assert "its attributes cannot be read: " in fault and type(error).__name__ in fault and "\n" not in fault
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), PanicException("index")], ids=repr)
 def test_a_task_that_ends_the_program_or_panics_is_one_line(error: BaseException):
     class Broken(Task):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_turns import DONE
 
-from functions.environments.base import EnvTask
+from functions.environments.base import EnvironmentFault, EnvTask
 from functions.errors import BadRequest
 from functions.language.episodes import Episodes
 from functions.language.games.texts import CHARACTERS
@@ -32,6 +32,23 @@ STONES = EnvTask(
 @pytest.mark.parametrize("task", [TICTACTOE, CHALLENGE, RANDOM_ORDER, STONES], ids=lambda task: task.name)
 def test_games_keep_the_protocol(task):
     check(partial(make, task), random_starts=task is not TICTACTOE)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("none", "text_of: returned NoneType for agent 'player_"),
+        ("bytes", "text_of: returned bytes for agent 'player_"),
+        ("raised", "text_of: ValueError: no text"),
+    ],
+)
+def test_what_is_no_text_is_not_read(text, words):
+    task = EnvTask(
+        name="text:spoken_games:WrongWords", options={"horizon": 24, "limit": 15, "prompt": 40, "text": text}
+    )
+    with pytest.raises(EnvironmentFault) as fault:
+        make(task).reset(np.random.default_rng(0), 1)
+    assert words in str(fault.value) and "\n" not in str(fault.value)
 
 
 def said(task, *moves, seed=0):
