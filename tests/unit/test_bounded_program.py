@@ -43,6 +43,14 @@ def test_a_program_ends_at_its_bound_of_time():
         run("code", b"import time\ntime.sleep(600)\n", Bounds(0.3, 0))
 
 
+def test_a_program_imports_modules_of_the_current_folder_after_all_others(tmp_path, shell):
+    shell.cd(tmp_path)
+    (tmp_path / "mine.py").write_text("print('mine', file=__import__('sys').stderr)\n")
+    (tmp_path / "random.py").write_text("raise SystemExit(3)\n")
+    code, errors = run("code", b"import random, mine\n", Bounds(60, 0))
+    assert (code, "mine" in errors) == (0, True)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has this bound")
 def test_a_program_has_no_more_memory_than_its_bound():
     _, errors = run("code", b"many = bytes(1 << 29)\n", Bounds(60, 256))

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from infra.local.own_process import expendable, limit_memory
+from infra.local.processes.import_folders import add_last_folders, last_folders
 from infra.local.processes.lifeline import end_with
 
 
@@ -40,6 +42,7 @@ def run(module: str, body: bytes, bounds: Bounds) -> tuple[int, str]:
             stderr=subprocess.PIPE,
             pass_fds=(far,),
             start_new_session=True,
+            env={**os.environ, **last_folders([*sys.path, str(Path.cwd())])},
         ) as child:
             try:
                 _, errors = child.communicate(body, timeout=bounds.seconds)
@@ -64,6 +67,7 @@ def _main() -> None:
     lifeline, memory_mb, module = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     os.set_inheritable(lifeline, False)
     end_with(lifeline)
+    add_last_folders()
     expendable()
     limit_memory(memory_mb)
     sys.argv = [module]
