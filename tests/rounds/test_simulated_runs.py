@@ -34,10 +34,11 @@ def test_a_simulated_run_asks_for_the_tasks_of_the_real_one(run):
     assert found["round_s_lowest"] <= found["round_s"] <= found["round_s_highest"]
 
 
-def test_a_run_that_went_on_with_other_workers_is_simulated_on_those(run):
-    """What set it up ran only on the first ones."""
-    assert run("resume", "first", "stop.rounds=11", "--workers", "2").code == 0
-    assert run("simulate", "first", "--rounds", "3").out[-3].startswith("2 functions at once")
+def test_a_run_that_went_on_with_other_workers_is_simulated_on_those(marless, processes):
+    """What set it up ran only on the first ones. Rollouts take longer than it takes to hand them out."""
+    assert marless.train("first", *LONGER, "actors.num_envs=512").code == 0
+    assert marless("resume", "first", "stop.rounds=11", "--workers", "2").code == 0
+    assert marless("simulate", "first", "--rounds", "3").out[-3].startswith("2 functions at once")
 
 
 def test_more_rollouts_on_one_slot_take_longer_and_cost_more(run):
