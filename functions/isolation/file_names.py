@@ -16,9 +16,15 @@ PACKAGE = "package "
 """Before the name of an installed package, which counts as one file."""
 KEPT = "kept "
 """Before the name of a file from which a kept answer comes."""
+LOADED = "loaded "
+"""Before the name of a module that the process loaded before the run began."""
 ABSENT = "absent"
 """The value of a file that code looked for where there was none."""
+WRITTEN = "written"
+"""The value of a file that a process of the run has written, which differs from time to time."""
 _CODE = (".py", ".so", ".pyd")
+# People and shells write these files beside code. If Python code reads such a file, it counts all the same.
+_NOTES = (".md", ".rst", ".ipynb", ".toml", ".log", ".out", ".err")
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = os.path.dirname(os.__file__)
 _ROOT = Path(__file__).resolve().parents[2]
@@ -146,7 +152,7 @@ def _data_below(folder: str) -> Iterator[str]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name not in _OUTPUT)
         for name in sorted(names):
-            if not name.startswith(".") and not name.endswith((*_CODE, ".pyc", ".log")):
+            if not name.startswith(".") and not name.endswith((*_CODE, *_NOTES, ".pyc")):
                 yield os.path.join(root, name)
 
 

@@ -18,7 +18,9 @@ from typing import Any
 from functions.isolation.file_names import (
     ABSENT,
     KEPT,
+    LOADED,
     PACKAGE,
+    WRITTEN,
     data_below,
     file_name,
     installed_package,
@@ -31,8 +33,8 @@ from functions.isolation.foreign_imports import is_trusted
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # A file that was changed so short a time ago may change again without a later time stamp.
 _RACY_NS = 50_000_000
-# So many files are told, at most.
-_MOST = 5_000
+# So many files are told, at most, and so many that were only written.
+_MOST, _MOST_WRITTEN = 5_000, 1_000
 
 
 class ForeignFiles:
@@ -46,6 +48,8 @@ class ForeignFiles:
         self._recent: dict[str, str] = {}
         self._programs: dict[str, str] = {}
         self._written: set[str] = set()
+        # Path and value of each module when Python loaded it, from the first task on.
+        self._modules: dict[str, tuple[str, str]] = {}
         # Since when other processes may write for this one, in nanoseconds.
         self._children_since: float = inf
         self._known: set[str] = set()
@@ -55,9 +59,11 @@ class ForeignFiles:
         self._thread = local()
         self._hears: dict[str, Callable[..., None]] = {
             "open": self._hear_open,
+            "exec": self._hear_module,
             "import": lambda name, path, *_: self._read(path),
             "ctypes.dlopen": self._read,
             "os.rename": lambda before, after, *_: self._write(after),
+            "sqlite3.connect": self._hear_database,
             "subprocess.Popen": self._hear_start,
             **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "os.system"), self._hear_child),
         }
@@ -100,8 +106,10 @@ class ForeignFiles:
         return news
 
     def forget(self) -> None:
-        """Another run begins in this process, which tells what it reads itself."""
-        self._values.clear()
+        """Another run begins in this process. It tells the files that it reads, and the modules that are loaded."""
+        paths = {_absolute(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
+        loaded = {name: value for name, (path, value) in self._modules.items() if path in paths}
+        self._values = {f"{LOADED}{name}": value for name, value in loaded.items()}
         self._stamps.clear()
 
     def ignore(self, folder: str) -> None:
@@ -116,11 +124,15 @@ class ForeignFiles:
 
     def values(self) -> dict[str, str]:
         """Return names and values of all files so far."""
-        return {name: value for name, value in self._values.items() if not name.startswith(KEPT)}
+        return {
+            name: value
+            for name, value in self._values.items()
+            if value != WRITTEN and not name.startswith((KEPT, LOADED))
+        }
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         hear = self._hears.get(event)
-        if hear is not None and self._is_watching and not getattr(self._thread, "is_busy", False):
+        if hear is not None and (self._is_watching or event == "exec") and not getattr(self._thread, "is_busy", False):
             with self._busy():
                 hear(*arguments)
 
@@ -145,6 +157,15 @@ class ForeignFiles:
         is_written = bool(flags & _WRITES) if mode is None else any(letter in mode for letter in "wax+")
         (self._write if is_written else self._read)(path)
 
+    def _hear_module(self, code: Any) -> None:
+        """A module's code runs, also between two runs, for instance by `importlib.reload`."""
+        path = getattr(code, "co_filename", "")
+        if path.endswith(".py") and code.co_name == "<module>":
+            name = self._name(path := _absolute(path))
+            if name and (value := value_of(path)) is not None:
+                self._modules[name] = path, value
+                self._values.pop(f"{LOADED}{name}", None)
+
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
         """A program is started: it consists of the files that its command names and of the modules beside them."""
         from functions.isolation.imported_sources import beside_script  # with the parser of Python
@@ -158,13 +179,29 @@ class ForeignFiles:
                     self._programs[each] = each
                     self._read(each)
 
+    def _hear_database(self, database: Any, *_: Any) -> None:
+        """SQLite opens its files by itself, and writes them unless it is told otherwise."""
+        path, options = [*os.fsdecode(database).removeprefix("file:").split("?", 1), ""][:2]
+        if "mode=ro" in options or "immutable=1" in options:
+            self._read(path)
+            return
+        for end in ("", "-journal", "-wal", "-shm"):
+            self._write(f"{path}{end}")
+
     def _hear_child(self, *_: Any) -> None:
         self._children_since = min(self._children_since, time.time_ns())
 
     def _write(self, path: Any) -> None:
         if isinstance(path, str | bytes) and (name := self._name(_absolute(path))):
-            self._written.add(name)
-            self._values.pop(name, None)
+            was_read = name in self._values
+            self._let_go(name)
+            if was_read or len(self._written) <= _MOST_WRITTEN:
+                self._values[name] = WRITTEN
+
+    def _let_go(self, name: str) -> None:
+        """The file is this process's own by now, or its program's."""
+        self._written.add(name)
+        self._values.pop(name, None)
 
     def _read(self, path: Any) -> None:
         if not isinstance(path, str | bytes):
@@ -178,7 +215,7 @@ class ForeignFiles:
         if stamp and self._stamps.get(name) == stamp:
             return
         if max(stamp, default=0) > self._children_since and not is_code(name) and path not in self._programs:
-            self._write(path)
+            self._let_go(name)
         elif (value := value_of(path)) is not None:
             self._add(name, value)
             self._stamps[name] = stamp if time.time_ns() - max(stamp, default=0) > _RACY_NS else ()
@@ -217,6 +254,12 @@ class ForeignFiles:
 
 def _absolute(path: str | bytes) -> str:
     return os.path.abspath(os.fsdecode(path))
+
+
+def _file_of(module: Any) -> str:
+    """The file of a module, '' for none; a module that loads its content late is left alone."""
+    file = getattr(module, "__dict__", {}).get("__file__")
+    return file if isinstance(file, str) else ""
 
 
 def _stamp(path: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.file_reading import read_json
 from functions import keys
 from functions.encoding import to_json_file
-from functions.isolation.file_names import ABSENT, KEPT
+from functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
 from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.atomic_files import replace, storage_errors
@@ -50,6 +50,8 @@ class CodeRecord:
         self._path, self._argument, self._shared = folder / CODE, argument, shared
         present = read_json(self._path, Files) if self._path.exists() else Files()
         self.files, self._elsewhere, self._earlier = dict(present.files), {*present.elsewhere}, dict(present.earlier)
+        # The names of files that the run's processes write: these are compared no more.
+        self._written = {name for name, value in self.files.items() if value == WRITTEN}
 
     def begin(self, config: RunConfig) -> str:
         """Record the files that a configuration names; return why the run cannot begin with them, '' if it can.
@@ -76,16 +78,20 @@ class CodeRecord:
 
     def fault(self, values: Mapping[str, str], place: str = "") -> str:
         """Return which file differs, and what to do; '' for none, whose values are recorded. Raises `StorageFault`."""
+        self._written |= {name for name, value in values.items() if value == WRITTEN}
+        values = {name: value for name, value in values.items() if name.removeprefix(KEPT) not in self._written}
+        self._add({name: WRITTEN for name in self._written if self.files.get(name, WRITTEN) != WRITTEN}, place)
         for name, value in values.items():
-            if name.startswith(KEPT):
-                if fault := self._fault_of_answer(name.removeprefix(KEPT), value):
+            if name.startswith((KEPT, LOADED)):
+                if fault := self._fault_of_old(name, value):
                     return fault
                 continue
             # A machine that is not this one must have the files of this one.
             expected = self.files.get(name) or (known_here(name) if place else None) or value
             if value != expected:
                 return self._line(CodeChange(part=name, before=expected, after=value), place)
-        fresh = {name: value for name, value in values.items() if name not in self.files and not name.startswith(KEPT)}
+        fresh = {name: value for name, value in values.items() if name not in self.files}
+        fresh = {name: value for name, value in fresh.items() if not name.startswith((KEPT, LOADED))}
         self._add(fresh, place)
         return ""
 
@@ -95,7 +101,7 @@ class CodeRecord:
 
     def changes(self) -> list[CodeChange]:
         """Return which files differ here by now."""
-        now = {name: value_here(name) for name in self.files if name not in _LIBRARIES}
+        now = {name: value_here(name) for name in self.files if name not in (*_LIBRARIES, *self._written)}
         differing = [name for name, value in now.items() if value != self.files[name]]
         return [
             CodeChange(part=name, before=self.files[name], after=now[name])
@@ -110,9 +116,13 @@ class CodeRecord:
             self._earlier[change.part] = (*self._earlier.get(change.part, ()), self.files[change.part])
         self._add({change.part: change.after or ABSENT for change in changes}, "")
 
-    def _fault_of_answer(self, name: str, value: str) -> str:
-        """Why a kept answer is none of the run; '' if it is one."""
+    def _fault_of_old(self, old: str, value: str) -> str:
+        """Return why a kept answer, or a module that was loaded before, does not belong to the run, '' if it does."""
+        name = old.removeprefix(KEPT).removeprefix(LOADED)
         expected = self.files.get(name, value)
+        if old.startswith(LOADED):
+            edited = f"{name} was edited after this process loaded it: it was {value} and is {expected}"
+            return f"{edited}; start Python again, or reload the module" if value != expected else ""
         if value == expected or value in self._earlier.get(name, ()):
             return ""
         change = CodeChange(part=name, before=expected, after=value)
@@ -147,7 +157,8 @@ def known_here(name: str) -> str | None:
 
 def code_of_run(folder: Path) -> dict[str, str]:
     """Return values of a run's code by name: of the program, the libraries that compute, its packages and its files."""
-    files = read_json(folder / CODE, Files).files if (folder / CODE).exists() else {}
+    present = read_json(folder / CODE, Files).files if (folder / CODE).exists() else {}
+    files = {name: value for name, value in present.items() if value != WRITTEN}
     origin = read_json(folder / IDENTITY, _Origin)
     fields = {"program": origin.code_sha256, **origin.environment_fingerprint}
     parts = fields | fields.pop("resources", {}) | {change.part: change.after for change in origin.changes}

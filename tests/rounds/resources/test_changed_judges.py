@@ -26,7 +26,7 @@ def recorded_changes(run):
     return json.loads(Path(f"runs/{run}/plan.json").read_text())["changes"]
 
 
-def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command):
+def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command, shell):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
     fingerprint = json.loads(Path("runs/asked/plan.json").read_text())["environment_fingerprint"]
@@ -37,22 +37,25 @@ def test_a_run_continues_with_a_changed_judge_only_by_the_flag(command):
     assert "asked would continue with other bytes" in said.err[0]
     assert f"resources.judge was {before} and is a_changing_judge " in said.err[0]
     assert said.err[0].endswith("marless resume asked --changed-code")
+    shell.forget("a_changing_judge")
     assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
     judge("1")
     assert command("resume", "asked", "stop.rounds=3").code == 2
+    shell.forget("a_changing_judge")
     assert command("resume", "asked", "stop.rounds=3", "--changed-code").code == 0
     there, back = recorded_changes("asked")
     assert (there["part"], there["before"], there["round"]) == ("resources.judge", before, 1)
     assert (back["before"], back["after"], back["round"]) == (there["after"], before, 2)
 
 
-def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(command):
+def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(command, shell):
     judge("1")
     game, named = Path("a_changing_game.py"), "task.name=pettingzoo:a_changing_game:quiz"
     game.write_text("from asking_games import quiz\n")
     assert command("train", *RUN, named, "--run", "played").code == 0
     game.write_text("from asking_games import quiz\n\nMENDED = True\n")
     assert command("resume", "played", "stop.rounds=2").code == 2
+    shell.forget("a_changing_game")
     assert command("resume", "played", "stop.rounds=2", "--changed-code").code == 0
     (change,) = recorded_changes("played")
     sentence = f"continued with changed code from round 2: environment was {change['before']} and is {change['after']}"
@@ -67,10 +70,11 @@ def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(comma
     assert f"played {sentence}." in command("compare", "played").out
 
 
-def test_a_record_of_changed_code_that_is_removed_later_is_found(command):
+def test_a_record_of_changed_code_that_is_removed_later_is_found(command, shell):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
     judge("2")
+    shell.forget("a_changing_judge")
     assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
     plan = Path("runs/asked/plan.json")
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"changes": []}))
@@ -99,6 +103,7 @@ def test_a_judge_s_helper_and_data_are_its_code_too(command, shell, name, edited
     said = command("resume", "asked", "stop.rounds=2")
     assert said.code == 2 and f"{edited} was " in said.err[0] and len(said.err) == 1
     assert f"asked was trained by other code: {edited} was " in command("evaluate", "asked").err[0]
+    shell.forget(f"a_changing_{name}", "a_changing_rubric")
     assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
     assert [change["part"] for change in recorded_changes("asked")] == [edited]
     assert command("resume", "asked", "stop.rounds=3").code == 0

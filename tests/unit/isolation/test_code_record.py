@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config.loading import convert
-from functions.isolation.file_names import ABSENT, KEPT
+from functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
 from marless.runs.integrity.code_record import CodeRecord
 
 GRADED = {"task.name": "toy/signal", "task.judge": "judge"}
@@ -61,6 +61,26 @@ def test_the_first_value_is_the_run_s_and_another_is_refused_in_one_line(here):
     line = CodeRecord(here, "r").refusal({"rewards.py": "2"}, "")
     assert line.startswith("rewards.py was 1 and is 2; put it back") and "resume r --changed-code" in line
     assert record.refusal({"rewards.py": "1", "levels.txt": "3"}, "") == ""
+
+
+def test_a_file_that_the_run_s_processes_write_is_compared_no_more(here):
+    record, value = CodeRecord(here, "r"), write("best.json", "1")
+    assert record.refusal({"best.json": value}, "") == ""
+    assert record.refusal({"best.json": WRITTEN, "episode.txt": WRITTEN}, "") == ""
+    assert record.refusal({"best.json": "2", "episode.txt": "3", f"{KEPT}best.json": "4"}, "") == ""
+    write("best.json", "5")
+    again = CodeRecord(here, "r")
+    assert again.changes() == [] and again.refusal({"best.json": "6"}, "far") == ""
+    assert again.files == {"best.json": WRITTEN}
+
+
+def test_a_module_that_was_loaded_before_it_was_edited_is_refused_where_the_run_has_it(here):
+    record = CodeRecord(here, "r")
+    assert record.refusal({"env.py": "2"}, "") == ""
+    assert record.refusal({f"{LOADED}env.py": "2", f"{LOADED}of_another_run.py": "1"}, "") == ""
+    line = record.refusal({f"{LOADED}env.py": "1"}, "")
+    assert line.startswith("env.py was edited after this process loaded it: it was 1 and is 2; start Python again")
+    assert record.files == {"env.py": "2"}
 
 
 def test_another_machine_must_have_the_files_of_this_one(here):

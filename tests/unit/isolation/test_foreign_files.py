@@ -4,12 +4,14 @@ import hashlib
 import importlib
 import os
 import py_compile
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
-from functions.isolation.file_names import ABSENT, file_name, found_file, package_value
+from functions.isolation.file_names import ABSENT, LOADED, WRITTEN, data_below, file_name, found_file, package_value
 from functions.isolation.foreign_files import ForeignFiles
 from functions.isolation.imported_sources import beside_script
 
@@ -81,7 +83,7 @@ def test_a_file_that_is_edited_between_two_readings_of_a_task_has_both_values(us
 
     write(path, "1")
     write(user / "levels_new.txt", "2")
-    assert watched(task) == {"levels_both.txt": f"{digest('1')}, {digest('2')}"}
+    assert watched(task) == {"levels_both.txt": f"{digest('1')}, {digest('2')}", "levels_old.txt": WRITTEN}
 
 
 def test_a_module_that_was_edited_within_the_second_is_compiled_again(user, watched):
@@ -96,14 +98,58 @@ def test_a_module_that_was_edited_within_the_second_is_compiled_again(user, watc
     assert sys.modules["edited_within_the_second"].VALUE == 2
 
 
-def test_what_the_process_or_its_programs_have_written_is_its_own(user, watched):
+def test_what_the_process_has_written_is_told_as_such_and_what_its_programs_have_written_is_its_own(user, watched):
     def task():
         (user / "written_here.txt").write_text("1")
         (user / "written_here.txt").read_text()
         subprocess.run([sys.executable, "-c", "open('written_there.txt', 'w').write('1')"], check=True)
         (user / "written_there.txt").read_text()
 
-    assert watched(task) == {}
+    assert watched(task) == {"written_here.txt": WRITTEN}
+
+
+def test_a_file_that_was_read_and_is_written_later_is_told_again(user, watched):
+    content = write(user / "best_here.txt", "1")
+    assert watched((user / "best_here.txt").read_text) == {"best_here.txt": digest(content)}
+    assert watched(lambda: (user / "best_here.txt").write_text("2")) == {"best_here.txt": WRITTEN}
+    assert watched((user / "best_here.txt").read_text) == {}
+
+
+def test_a_database_counts_where_it_is_only_read(user, watched):
+    def task(address):
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            database.execute("pragma user_version = 3" if "mode=ro" not in address else "pragma user_version")
+
+    told = watched(lambda: task("file:levels_here.db"))
+    assert told["levels_here.db"] == WRITTEN
+    content = (user / "levels_here.db").read_bytes()
+    (user / "book_here.db").write_bytes(content)
+    assert watched(lambda: task("file:book_here.db?mode=ro")) == {
+        "book_here.db": hashlib.sha256(content).hexdigest()[:12]
+    }
+
+
+def test_notes_in_a_package_s_folder_are_no_data(user):
+    for name in ("README.md", "train.toml", "trials.ipynb", "nohup.out", "map.xml"):
+        write(user / "package_here" / name, "1")
+    assert [*data_below(str(user / "package_here"))] == [str(user / "package_here" / "map.xml")]
+
+
+def test_a_module_that_a_process_loaded_before_a_run_is_told_as_it_was_then(user):
+    files, path = ForeignFiles(), user / "edited_in_a_notebook.py"
+    old = write(path, "VALUE = 1\n")
+    with files.watching():
+        imported("edited_in_a_notebook")()
+    assert files.news("one") == {"edited_in_a_notebook.py": digest(old)}
+    new = write(path, "VALUE = 22\n")
+    files.forget()
+    assert files.news("two") == {f"{LOADED}edited_in_a_notebook.py": digest(old)}
+    importlib.reload(sys.modules["edited_in_a_notebook"])
+    files.forget()
+    assert files.news("three") == {f"{LOADED}edited_in_a_notebook.py": digest(new)}
+    del sys.modules["edited_in_a_notebook"]
+    files.forget()
+    assert files.news("four") == {}
 
 
 def test_a_file_that_is_looked_for_and_not_there_is_told(user, watched):
