@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 _REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
 
-# The version of what runs store and functions are sent: plan.json, the manifest, the state, requests and answers. Raise
+# The version of a run's formats: plan.json, the manifest, the state, requests and answers. Raise
 # it with a change that an earlier program would misread.
 FORMAT_VERSION = 1
 
@@ -39,7 +39,7 @@ _VERSION = "format_version"
 
 
 class _Version(msgspec.Struct):
-    """The version of a value whose other fields are of any program."""
+    """The format version of a value. Any program may have written the other fields."""
 
     format_version: int | msgspec.UnsetType = msgspec.UNSET
 

@@ -41,8 +41,8 @@ def object_key(output: str, kind: str) -> str:
 
 
 def is_made_by(task: str, kind: str, key: str) -> bool:
-    """Whether the task with this id can have made an object of that kind under this key; a task of whole rounds adds
-    how many they are."""
+    """Whether the task with this id can have made an object of that kind under this key. A task of whole rounds adds
+    their number to the key."""
     output = f"rounds/{task.partition('/')[2]}"
     rounds = key.removeprefix(output).removesuffix(object_key("", kind)).removeprefix("-")
     names = (output, f"{output}-{rounds}") if rounds.isdecimal() else (output,)

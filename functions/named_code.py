@@ -42,8 +42,8 @@ def refuse_standard(path: str) -> None:
 
 
 def clash(error: BaseException) -> str:
-    """What to do about an import that failed because of a file of the user with the name of our package; '' if it is
-    another error."""
+    """Say what to do if an import failed because a file of the user has the name of our package. Return '' for other
+    errors."""
     name, path = getattr(error, "name", None), getattr(error, "path", None)
     package = _package(name)
     ours = _OWN.fullmatch(package) and (path is None or Path(path).is_relative_to(_ROOT))

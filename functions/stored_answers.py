@@ -61,7 +61,7 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
 
 
 def unlike(request: Request, reply: Reply, objects: Mapping[str, Ref]) -> str:
-    """How an answer differs from all that the request can have, such as ``names ...``; '' where it does not."""
+    """How an answer differs from all that the request can have, such as ``names ...``, or ''."""
     if not isinstance(reply, _REPLIES[type(request)]):
         return "is that to another kind of task"
     if isinstance(reply, EvaluateReply) and len(reply.returns) != getattr(request, "episodes", 0):

@@ -9,7 +9,7 @@ _NAMES = ("coordinator", "functions", "infra")
 
 
 def import_own_packages() -> None:
-    """Import them before files of the same names that lie beside the user's script.
+    """Import them before files of the same names next to the user's script.
 
     Raises `ImportError`, one line, where the user's file was imported before.
     """

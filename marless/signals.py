@@ -33,10 +33,10 @@ def ended_by_signal(code: int) -> bool:
 
 @contextmanager
 def handle_signals(handler: _Handler) -> Iterator[None]:
-    """Installs `handler` for the signals; does nothing in a thread.
+    """Installs `handler` for the signals. Does nothing in a thread.
 
     SIGINT and SIGTERM are handled even if the process was started ignoring them. A SIGHUP that `nohup` has it ignore
-    stays ignored. Signals of batch systems for which the user's program has a handler stay that handler's.
+    stays ignored. If the user's program handles a signal of batch systems, its handler stays.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -75,7 +75,7 @@ ARITHMETIC = Arithmetic()
 
 @contextmanager
 def standard_arithmetic() -> Iterator[None]:
-    """Compute within the block with the standard control registers, and afterwards with those from before."""
+    """Compute within the block with the standard control registers, and restore the former registers afterwards."""
     registers = ARITHMETIC.read()
     ARITHMETIC.write(ARITHMETIC.standard)
     try:

@@ -13,11 +13,11 @@ from pathlib import Path
 from functions.isolation.foreign_imports import is_trusted
 
 PACKAGE = "package "
-"""Before the name of an installed package, which counts as one file."""
+"""The prefix of the name of an installed package, which counts as one file."""
 KEPT = "kept "
-"""Before the name of a file from which a kept answer comes."""
+"""The prefix of the name of a file that produced a kept answer."""
 LOADED = "loaded "
-"""Before the name of a module that the process loaded before the run began."""
+"""The prefix of the name of a module that the process loaded before the run began."""
 ABSENT = "absent"
 """The value of a file that code looked for where there was none."""
 WRITTEN = "written"
@@ -69,7 +69,7 @@ def file_name(path: str, folder: str) -> str:
     """Return the name of a user's file: its path below the nearest folder of `sys.path` or the current `folder`, else
     below home. It is '' for files of Python, of the system and of MARLess, for hidden and for temporary ones.
 
-    The code of an installed package has no name of its own.
+    It is also '' for the code of an installed package.
     """
     if package := installed_package(path):
         if is_trusted(package) or path.endswith((*_CODE, ".pyc", ".pth")) or "-info" + os.sep in path:
@@ -94,7 +94,7 @@ def _temporary_folder() -> str:
 
 
 def found_file(name: str, folder: str) -> str | None:
-    """Return the path of the file that has this name here; None where there is none. Workers look in this order."""
+    """Return the path of the file that has this name here, or None if there is none. Workers look in this order."""
     if name.startswith(("~", os.sep)):
         paths: Iterable[str] = [os.path.expanduser(name)]
     else:

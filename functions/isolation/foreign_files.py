@@ -38,13 +38,13 @@ _MOST, _MOST_WRITTEN = 5_000, 1_000
 
 
 class ForeignFiles:
-    """What this process has loaded and read of others' files, from `watch` on or within `watching`."""
+    """The files of others that this process has loaded and read, from `watch` on or within `watching`."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._reported: dict[str, dict[str, str]] = {}
         self._stamps: dict[str, tuple[int, ...]] = {}
-        # The paths of what was read since the last news, and of what programs of ours consist of.
+        # The paths of files that were read since the last news, and of the files of programs that this process starts.
         self._recent: dict[str, str] = {}
         self._programs: dict[str, str] = {}
         self._written: set[str] = set()
@@ -89,9 +89,9 @@ class ForeignFiles:
             self._is_watching = False
 
     def news(self, reader: str = "") -> dict[str, str]:
-        """Return names and values of the files since the last call for this reader, and of those that have changed.
+        """Return names and values of new and changed files since the last call for this reader.
 
-        A file that was changed since it was opened has two values: nobody knows which of them was read.
+        A file that was changed since it was opened has two values, because either of them may have been read.
         """
         self._look_at_modules()
         with self._busy():
@@ -167,7 +167,8 @@ class ForeignFiles:
                 self._values.pop(f"{LOADED}{name}", None)
 
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
-        """A program is started: it consists of the files that its command names and of the modules beside them."""
+        """A program is started: it consists of the files that its command names and of the modules that they import
+        there."""
         from functions.isolation.imported_sources import beside_script  # with the parser of Python
 
         self._hear_child()
@@ -257,13 +258,14 @@ def _absolute(path: str | bytes) -> str:
 
 
 def _file_of(module: Any) -> str:
-    """The file of a module, '' for none; a module that loads its content late is left alone."""
+    """The file of a module, or ''. A module that loads its content late is left alone."""
     file = getattr(module, "__dict__", {}).get("__file__")
     return file if isinstance(file, str) else ""
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """Return values that differ between two states of a file, its times last; nothing for an absent file."""
+    """Return values that differ between two states of a file, its times last. The result is empty for an absent
+    file."""
     try:
         status = os.stat(path)
     except OSError:

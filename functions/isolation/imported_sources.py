@@ -9,7 +9,7 @@ _MOST = 1000
 
 
 def imported_names(path: str, package: str = "") -> list[str]:
-    """Return the dotted names of what a source of the package may import; nothing for a file that is no source."""
+    """Return the dotted names of modules that a source of the package may import. Other files import none."""
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read())
@@ -28,7 +28,7 @@ def imported_names(path: str, package: str = "") -> list[str]:
 
 
 def beside_script(path: str) -> list[str]:
-    """Return the paths of the modules beside a Python program that it imports."""
+    """Return the paths of the modules in the folder of a Python program that it imports."""
     folder, waiting, paths = os.path.dirname(path), imported_names(path), dict[str, None]()
     while waiting and len(paths) < _MOST:
         name = waiting.pop()

@@ -167,7 +167,7 @@ def _returns(rewards: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def _env_metrics(task: str, parts: Sequence[Transcript]) -> dict[str, float]:
-    """Means over the episodes; raises `EnvironmentFault` where some have other metrics."""
+    """Means over the episodes. Raises `EnvironmentFault` if some episodes have other metrics."""
     names = {*parts[0].outcome.metrics}
     if other := next((names ^ {*part.outcome.metrics} for part in parts if names ^ {*part.outcome.metrics}), None):
         raise EnvironmentFault(f"{task}, reply: metric {min(other)} is returned of some episodes alone")

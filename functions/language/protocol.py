@@ -42,7 +42,7 @@ class Vocabulary(Tokenizer, Protocol):
         """The tokens that are no text, such as the end of a message."""
 
     def encode_plain(self, text: str) -> list[int]:
-        """As `encode` for a text of others: a spelt mark stays text, and ``?`` stands for a character without a token.
+        """Like `encode`, for a text of others: a spelt mark stays text, and ``?`` replaces a character without a token.
         Raises `ValueError` where there is none for that either."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functions.language.errors import Unwritable
 
 UNKNOWN = "?"
-"""Stands for a character that a vocabulary cannot write, where others wrote it."""
+"""Replaces a character that a vocabulary cannot write, in texts of others."""
 
 
 class Symbols:
@@ -27,11 +27,11 @@ class Symbols:
         return self._encoded(text, None)
 
     def encode_plain(self, text: str) -> list[int]:
-        """See `Vocabulary`; no symbol is a mark."""
+        """See `Vocabulary`. No symbol is a mark."""
         return self._encoded(text, self._numbers.get(UNKNOWN))
 
     def _encoded(self, text: str, unknown: int | None) -> list[int]:
-        """With the number that stands for other characters, if any."""
+        """With the number that replaces other characters, if any."""
         tokens, first = list[int](), 0
         while first < len(text):
             length = next((n for n in self._lengths if text[first : first + n] in self._numbers), 0)

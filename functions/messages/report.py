@@ -16,7 +16,7 @@ class Report(Message, frozen=True, kw_only=True):
     function: str
     """The name of the function."""
     outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
-    """How the invocation ended; one that was withdrawn was still waiting for a worker when the run was told to stop."""
+    """How the invocation ended. `withdrawn`: it was still waiting for a worker when the run was told to stop."""
     body: bytes = b""
     """An encoded `Answer` when `outcome` is `answered`."""
     duration_ms: float = 0.0

@@ -53,7 +53,7 @@ class WorldFields(Structure):
     ]
 
 
-# What each kernel returns, and what it takes.
+# The result and the arguments of each kernel.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sources": (c_uint64, ()),
     "compiler": (c_char_p, ()),

@@ -2,9 +2,9 @@
 
 IEEE 754 has one result for each operation of the kernels, and the sources fix their order. So the answers are known
 without any compiler: `tests/unit/native/test_known_answers.py` computes them by numpy and exact fractions. A compiler
-whose floats are fast (contracted, reordered, approximated, without NaN or subnormal numbers) comes to others.
+with fast floats (contracted, reordered, approximated, without NaN or subnormal numbers) gives other answers.
 
-A sum of all bytes stands for the answers of one kind. Inputs are read off a stream of SHAKE-256.
+The answers of one kind are recorded as a sum of all their bytes. Inputs are read off a stream of SHAKE-256.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 TANH, RELU = range(2)
 ROWS = 81
 BOUNDS = np.array([0, 19, 41, 55, 70, 81])
-"""Of minibatches whose rows fill tiles of six, and leave one to five over."""
+"""Sizes of minibatches: their rows fill tiles of six, and leave one to five over."""
 POLICY, CRITIC = Shape((7, 72, 56, 17), TANH, True), Shape((5, 33, 1), RELU, False)
 ACTING = Shape((6, 40, 18), RELU, False)
 """Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
@@ -107,7 +107,7 @@ def first_parameters(shape: Shape) -> Array:
 
 
 def policy_samples(rows: int, inputs: int, choices: int) -> Samples:
-    """What a policy learns from; some actions are illegal, and the last row's are all but the one that was taken."""
+    """Samples for a policy. Some actions are illegal. In the last row only the action that was taken is legal."""
     actions = np.arange(rows) * 5 % choices
     legal = drawn("legal", rows, choices) > -0.5
     legal[-1] = False
@@ -123,7 +123,7 @@ def policy_samples(rows: int, inputs: int, choices: int) -> Samples:
 
 
 def critic_samples(rows: int, inputs: int) -> Samples:
-    """What a critic learns from; an old value is NaN."""
+    """Samples for a critic. One old value is NaN."""
     old = drawn("old", rows)
     old[-1] = np.nan
     return {
@@ -157,7 +157,7 @@ def trained(library: CDLL, shape: Shape, samples: Samples, bounds: Array) -> Ans
 
 
 def spoilt() -> Iterator[tuple[Shape, Samples]]:
-    """Small networks of each kind, and samples of which one number is none."""
+    """Small networks of each kind, and samples with one number that is NaN."""
     nan, infinite = np.float32(np.nan), np.float32(np.inf)
     of_policies = (("inputs", nan), ("inputs", infinite), ("log_probability", nan), ("advantage", nan))
     of_critics = (("inputs", nan), ("inputs", infinite), ("targets", nan), ("targets", infinite))
@@ -185,7 +185,7 @@ def none(library: CDLL) -> Answers:
 
 
 def acting_inputs() -> tuple[Array, Array, Array]:
-    """Parameters of a network, what it sees, with numbers that are none, and uniform numbers."""
+    """Parameters of a network, its observations, some of them NaN, and uniform numbers."""
     observations = drawn("seen", ROWS, 6) * 2
     observations[3:6, 1] = np.nan, np.inf, 1e-42
     return drawn("acting", parameters(ACTING)), observations, (drawn("uniform", ROWS) + 1) / 2
@@ -241,7 +241,7 @@ def world_inputs() -> dict[str, Array]:
 
 
 def exponents() -> Array:
-    """Numbers whose exponentials physics takes."""
+    """Numbers for the exponentials of the physics."""
     return np.concatenate([drawn("far", 40).astype(np.float64) * 700, drawn("close", 40).astype(np.float64)])
 
 
@@ -265,11 +265,11 @@ KINDS: dict[str, tuple[Callable[[CDLL], Answers], str]] = {
     "numbers that are none": (none, "1a830dd968f01c14"),
     "physics": (physics, "d5b7398bfb914127"),
 }
-"""What computes the answers of each kind, and their sum."""
+"""The function that computes the answers of each kind, and the right sum of these answers."""
 
 
 def sum_of(answers: Answers) -> str:
-    """The first digits of a hash of all bytes; a NaN counts as one, whatever its sign and bits."""
+    """The first digits of a hash of all bytes. All NaN count alike, with any sign and bits."""
     digest = hashlib.sha256()
     for array in answers:
         if array.dtype.kind == "f":
@@ -279,6 +279,6 @@ def sum_of(answers: Answers) -> str:
 
 
 def wrong_answers(library: CDLL) -> list[str]:
-    """The kinds of which the library comes to other answers."""
+    """The kinds for which the library gives wrong answers."""
     with np.errstate(all="ignore"):
         return [kind for kind, (compute, right) in KINDS.items() if sum_of(compute(library)) != right]

@@ -26,7 +26,7 @@ def library_name(variant: str) -> str:
 
 
 def record_of(library: Path) -> Path:
-    """Return the file beside a library with the library's hash and length."""
+    """Return the file next to a library that has the library's hash and length."""
     return library.with_suffix(".sha256")
 
 

@@ -1,4 +1,4 @@
-"""What several attempts at one action come to, and whether there is another one."""
+"""The outcome of several attempts at one action, and whether another attempt is made."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ class Attempts:
         wait: Callable[[float], object] = time.sleep,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> Outcome:
-        """Return how an action ended, of which `attempt` makes one attempt after those that have failed."""
+        """Return how an action ended. `attempt` makes one attempt, given the failed attempts before it."""
         attempts: list[Outcome] = []
         gives_up_at = time.monotonic() + patience_s
         while not attempts or not (is_stopped() or are_over(attempts, most, gives_up_at - time.monotonic())):

@@ -49,9 +49,10 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     attempts: int = 1
     """How often the resource was asked, each of which is billed; 0 for an answer that was there."""
     pause_s: float = 0.0
-    """The resource asks to be left alone for so long; the question is then asked again, and this was no attempt."""
+    """The resource asks to be left alone for so long. The question is then asked again, and this attempt does not
+    count."""
     is_down: bool = False
-    """The resource answers no question at all, whatever this one is."""
+    """The resource answers no question at all."""
     puts: int = 0
     """Objects that keeping the answer stored."""
     gets: int = 0
@@ -96,8 +97,8 @@ class Resources(Protocol):
 class ProcessResources:
     """The resources that environments of this process ask.
 
-    Each thread asks the resources that it has bound itself. A thread without any, such as a helper thread of an
-    environment, asks those of the only other thread. It is refused if several threads have bound some.
+    Each thread asks the resources that it has bound itself. A thread without resources, such as a helper thread of an
+    environment, asks the resources of the only thread that has some. It is refused if several threads have some.
     """
 
     def __init__(self) -> None:
@@ -137,7 +138,7 @@ class ProcessResources:
 
     @contextmanager
     def bind_thread(self, resources: Resources) -> Iterator[None]:
-        """Has this thread alone ask `resources` until the block ends, and no thread that has bound none."""
+        """Has only this thread ask `resources` until the block ends. Other threads do not fall back to them."""
         before, self._of_thread.bound = getattr(self._of_thread, "bound", None), resources
         try:
             yield
@@ -154,7 +155,7 @@ class ProcessResources:
             self.host = before
 
     def _current(self) -> Resources:
-        """Return the resources of this thread; raises `LookupError`, with the reason, if there are none to ask."""
+        """Return the resources of this thread. Raises `LookupError`, with the reason, if there are none to ask."""
         of_thread: Resources | None = getattr(self._of_thread, "bound", None)
         if of_thread is not None:
             return of_thread

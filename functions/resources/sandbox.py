@@ -107,7 +107,7 @@ class Sandbox:
 
 @contextmanager
 def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) -> Iterator[Start]:
-    """How `command` is started inside the sandbox, where it sees its own file and those of `paths`.
+    """How `command` is started inside the sandbox, where it sees its own file and the files of `paths`.
 
     Raises `SandboxError`.
     """
@@ -123,7 +123,7 @@ def isolated(command: Sequence[str], memory_mb: int, paths: Sequence[str] = ()) 
 
 
 def require(kind: Kind, paths: Sequence[str] = ()) -> None:
-    """Raises `SandboxError` unless this machine has what `kind` needs, and these files and folders."""
+    """Raises `SandboxError` unless this machine has the programs that `kind` needs, and these files and folders."""
     if kind == "none":
         return
     if shutil.which("bwrap") is None:
@@ -236,7 +236,7 @@ def _copied_errors() -> Iterator[int]:
 
 
 def _copy_errors(read: int) -> None:
-    """Copies at most `ERROR_BYTES`, and takes the rest in, until nobody writes any more."""
+    """Copies at most `ERROR_BYTES`, and discards the rest, until the last writer has closed its end."""
     left = ERROR_BYTES
     with open(read, "rb", buffering=0) as errors:
         while chunk := errors.read(ERROR_BYTES):

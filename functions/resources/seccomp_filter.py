@@ -1,7 +1,7 @@
 """The filter of system calls of a sandbox: classic BPF, as seccomp(2) takes it.
 
-It keeps a program to one process, to memory that its limit counts, and away from all that reaches over the walls of
-name spaces: keys, other processes, mounts, kinds of sockets. Calls that a later kernel brings are missing.
+A program may have one process, and only memory that its limit counts. The filter refuses everything that reaches out
+of its name spaces: keys, other processes, mounts, kinds of sockets. Calls that a later kernel brings are missing.
 
 The limit of processes that setrlimit(2) sets does not hold for root, and counts all processes of a user. Threads are
 let through.
@@ -22,7 +22,7 @@ class Machine(NamedTuple):
     # Its column in the tables below.
     column: int
     clone: int
-    # Those that make a socket; their first argument is its family.
+    # System calls that make a socket. Their first argument is its family.
     sockets: tuple[int, int]
     # Those that begin a process whatever their arguments are.
     forks: tuple[int, ...]
@@ -32,7 +32,7 @@ MACHINES = {
     "x86_64": Machine(0xC000003E, 0, clone=56, sockets=(41, 53), forks=(57, 58)),
     "aarch64": Machine(0xC00000B7, 1, clone=220, sockets=(198, 199), forks=()),
 }
-# Name, number on x86-64, number on aarch64; 0: it is not there.
+# Name, number on x86-64, number on aarch64. 0: it does not exist there.
 _REFUSED = """
 memfd_create 319 279  shmget 29 194  shmat 30 196  shmctl 31 195  shmdt 67 197  vmsplice 278 75
 semget 64 190  semop 65 193  semctl 66 191  semtimedop 220 192  msgget 68 186  msgsnd 69 189  msgrcv 70 188
@@ -49,8 +49,8 @@ iopl 172 0  ioperm 173 0  modify_ldt 154 0  uselib 134 0  _sysctl 156 0
 """
 # From here on every instruction set has the same numbers: io_uring, mounts by descriptors, pidfd_getfd, memfd_secret.
 _COMMON = 424
-# close_range, openat2, faccessat2, epoll_pwait2, futex_waitv, fchmodat2. The C library does without the others, also
-# without `clone3`, which hides its flags behind a pointer.
+# close_range, openat2, faccessat2, epoll_pwait2, futex_waitv, fchmodat2. The C library works without the other
+# calls. One of them is `clone3`, which hides its flags behind a pointer.
 _COMMON_ALLOWED = (436, 437, 439, 441, 449, 452)
 # Numbers of the 32-bit interface of x86-64, which would pass by the numbers above.
 _OTHER_INTERFACE = 0x40000000
@@ -67,7 +67,7 @@ _ENDS = {
     "no such family": _ERROR | errno.EAFNOSUPPORT,
     "kill": _KILL,
 }
-# Code, operand, and where it goes on if true and if false: at an end, or so many instructions behind the next one.
+# Code, operand, and where it continues if true and if false: at an end, or so many instructions after the next one.
 _Test = tuple[int, int, str | int, str | int]
 
 

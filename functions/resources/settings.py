@@ -24,7 +24,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What a resource may be called: a part of keys, of variables and of functions' names."""
 SOURCES = ("serve", "command", "http")
 """The settings of which one says what answers."""
-# What an answer follows from. Settings of the second group count where they are set.
+# Settings that decide an answer. Settings of the second group count where they are set.
 _IDENTITY, _IDENTITY_IF_SET = (*SOURCES, "until", "sandbox"), ("ready", "ping", "tagged")
 # The settings of a program that name the beginning of a line, or a line.
 _LINES = ("until", "ready", "ping")
@@ -137,7 +137,7 @@ def _source_faults(resource: Resource) -> Iterator[str]:
 
 
 def _sandbox_faults(resource: Resource) -> Iterator[str]:
-    """What is wrong with the settings of a sandbox."""
+    """Say why the settings of a sandbox are wrong."""
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
     if resource.sandbox_paths and resource.sandbox == "none":
@@ -182,14 +182,14 @@ def _address_fault(address: str) -> str:
 
 
 def _text_fault(address: str) -> str:
-    """Return why no request can name an address; '' if one can."""
+    """Return why no request can name an address, or ''."""
     if unfit := [sign for sign in address if not "!" <= sign <= "~"]:
         return f"{unfit[0]!r} cannot stand in an address; write it with a percent sign, such as %20 for a blank"
     return "a service is not sent what follows '#'; leave it out" if "#" in address else ""
 
 
 def _host_fault(parts: SplitResult, host: str) -> str:
-    """Return why a host cannot be looked up; '' if it can."""
+    """Return why a host cannot be looked up, or ''."""
     from ipaddress import IPv4Address, IPv6Address  # few processes need it
 
     labels = host.removesuffix(".").split(".")

@@ -87,7 +87,7 @@ class LambdaInvoker:
             return reports
 
     def withdraw(self) -> None:
-        """Report queued and throttled calls as withdrawn, because the run is to stop; those in progress go on."""
+        """Report queued and throttled calls as withdrawn, because the run is to stop. Calls in progress continue."""
         self._withdrawn.set()
 
     def close(self) -> None:

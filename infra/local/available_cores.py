@@ -12,7 +12,7 @@ def cores() -> int:
 
 
 def quota_cores(process: Path = Path("/proc/self")) -> float:
-    """Return how many cores' time this process may use; `inf` without a limit, and on other systems.
+    """Return how many cores' time this process may use. It is `inf` without a limit, and on other systems.
 
     The least limit of the process's group and of those above it holds. `process` is its folder of proc(5).
     """
@@ -21,7 +21,7 @@ def quota_cores(process: Path = Path("/proc/self")) -> float:
         mounts = (process / "mountinfo").read_text("utf-8", "replace")
     except OSError:
         return inf
-    # Lines such as "3:cpu,cpuacct:/docker/5f"; version 2 has no list of controllers.
+    # Lines such as "3:cpu,cpuacct:/docker/5f". Version 2 has no list of controllers.
     fields = [line.split(":", 2) for line in groups.splitlines() if line.count(":") >= 2]
     group_of = {controller: group for _, controllers, group in fields for controller in controllers.split(",")}
     return min((_limit(mount, group_of) for mount in mounts.splitlines()), default=inf)

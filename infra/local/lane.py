@@ -101,7 +101,7 @@ class Pending:
         return output_of(self.body)
 
     def forget_output(self) -> None:
-        """Deletes what it has stored, which a later attempt would take for its own."""
+        """Deletes the objects that it has stored. A later attempt would take them for its own."""
         storage = FileStorage(Path(os.fsdecode(self.lane.root)))
         storage.delete(storage.list(self.output) if self.output else [])
 

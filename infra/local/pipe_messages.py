@@ -27,7 +27,7 @@ MOST_OBJECT = _MOST_BYTES - _MOST_HEADER
 
 
 class Damaged(Undecodable):
-    """A frame was changed on its way, or its sender is faulty. The message goes on from the sender's name."""
+    """A frame was changed on its way, or its sender is faulty. The message continues after the sender's name."""
 
 
 # A task may write a frame of its own into the pipe: what no worker can have measured is refused.
@@ -69,8 +69,8 @@ class Ready(_Message, frozen=True, tag="ready"):
 
 
 class Loaded(_Message, frozen=True, tag="loaded"):
-    """From the worker, before its task stores or answers anything: the `code`, hashes by name of the user's files that
-    the process has loaded or read since the last such message to the run."""
+    """From the worker, before its task stores or answers anything. `code` has the hashes by name of the user's files
+    that the process has loaded or read since the last such message to the run."""
 
     code: dict[str, str]
     token: int = 0

@@ -1,4 +1,4 @@
-"""When the next action of a resource may begin, by its rate and by what the resource asks for.
+"""When the next action of a resource may begin, by its rate and by the pause that the resource asks for.
 
 Two of them are never closer than the rate's interval, so that any stretch of w seconds has at most 1 + w * rate
 beginnings, however a service counts them. An interval that passes unused is not saved up for a burst.

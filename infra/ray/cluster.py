@@ -38,7 +38,7 @@ def connect(address: str, say: Callable[[str], None]) -> tuple[Any, bool]:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             options["include_dashboard"] = False
         try:
-            # Its workers would import from this folder before Python's library; they go there themselves.
+            # Its workers would import from this folder before Python's library. They go there themselves.
             with chdir("/"):
                 ray.init(address=address, namespace="marless", log_to_driver=False, configure_logging=False, **options)
         except Exception as error:  # Ray raises bare ones, too

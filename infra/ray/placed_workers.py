@@ -96,7 +96,7 @@ class PlacedWorkers:
             return str(error.cause)
         except self._ray.exceptions.RayError as error:
             lines = _COLOURS.sub("", str(error)).strip().splitlines()
-            # Of a worker that could not begin Ray says the traceback, whose last line is the cause.
+            # If a worker could not begin, Ray reports its traceback. The last line is the cause.
             return lines[-1 if "ray::" in lines[0] else 0].strip() if lines else type(error).__name__
         return ""
 
@@ -107,7 +107,7 @@ def node_address(ray: Any) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """Kernels must be those of the driver. Modules of its folder may be there on a node, too, and come last."""
+    """Kernels must be the driver's kernels. Modules of its folder may be there on a node, too, and come last."""
     kernels = {name: os.environ[name] for name in kernel_variables.VARIABLES if name in os.environ}
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     program = Path(__file__).resolve().parents[2]

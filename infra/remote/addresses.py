@@ -42,7 +42,7 @@ def address_of(text: str) -> Address:
 
 def listening_socket(address: Address) -> socket.socket:
     """A socket that listens there. Without a host it listens at all addresses of both protocols, if the system can. A
-    name with addresses of both protocols stands for its IPv4 address. Raises `DialInError`."""
+    name with addresses of both protocols means its IPv4 address. Raises `DialInError`."""
     has_both = not address.host and socket.has_dualstack_ipv6()
     try:
         candidates = socket.getaddrinfo(

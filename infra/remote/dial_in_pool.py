@@ -86,7 +86,7 @@ class DialInPool(Pool):
         return int(min(sum(self._agents().values()), self._most_slots))
 
     def news(self) -> list[str]:
-        """See `Pool`; also of workers that were refused, and of a run that waits for one."""
+        """See `Pool`. Also reports workers that were refused, and a run that waits for a worker."""
         lines, self._news = [*self._news, *super().news()], []
         return lines
 
@@ -268,7 +268,7 @@ class DialInPool(Pool):
         pending.lane.again(pending)
 
     def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
-        """A task does not pay for a machine that is lost or at fault, unless that happens to it again and again."""
+        """A lost or faulty machine costs a task an attempt only if this happens to the task again and again."""
         if not worker.place or end.startswith(("exit status", "killed by")):
             return super()._tries_again(worker, pending, end)
         # Nor does its lane pay for the start of another process, as it does for that of one which it has ended.

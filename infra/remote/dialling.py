@@ -21,7 +21,7 @@ class Away(Exception):
 
 
 def refusal(address: Address, error: OSError) -> Away | DialInError:
-    """What the system's error at a connection to the address means."""
+    """Explain the system's error at a connection to the address."""
     match error:
         case socket.gaierror() if error.errno in _FINAL:
             return DialInError(f"there is no host {address.host}: {explain(error, '')}")

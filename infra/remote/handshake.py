@@ -102,7 +102,7 @@ class Stream:
 
 
 async def greet(stream: Stream) -> Greeting:
-    """What a worker says first. Raises `EOFError`, `OSError`, `Undecodable`."""
+    """The first message of a worker. Raises `EOFError`, `OSError`, `Undecodable`."""
     if await stream.reader.readexactly(len(_PROTOCOL)) != _PROTOCOL:
         raise Undecodable("it is no worker")
     greeting = await stream.receive(Greeting)
@@ -119,7 +119,7 @@ async def admit(
     any_processor: bool,
     refused: Mapping[str, str] = _NOBODY,
 ) -> Introduction:
-    """The driver's part from there on; `refused` has agents that it takes no more, with the reason.
+    """The driver's part from there on. `refused` has agents that it no longer accepts, with the reason.
 
     Raises `DialInError` for a worker that it does not take, `EOFError`, `OSError`, `Undecodable`.
     """

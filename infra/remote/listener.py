@@ -26,7 +26,7 @@ from infra.remote.strangers import Strangers
 _BUFFER = 1 << 20
 # So long an agent with wrong answers is not asked, if there are others.
 _LONGEST_REST_S = 60.0
-# So many different lines are said of what strangers do.
+# So many different lines are printed about strangers.
 _MOST_TOLD_ONCE = 50
 
 
@@ -90,7 +90,7 @@ class Listener:
         raise OSError("no worker is connected")
 
     def refuse(self, name: str, reason: str) -> None:
-        """Takes in this agent no more, and ends its connections that no pool uses."""
+        """Refuses this agent from now on, and ends its unused connections."""
         self._others[name] = reason
         agents = self._agents
         self._agents = {each: agent for each, agent in agents.items() if each != name}
@@ -215,7 +215,7 @@ class Listener:
         self._tell_once(f"refused a worker of {peer}: {reason}")
 
     def _tell_once(self, line: str) -> None:
-        """Who scans ports fills no log."""
+        """A scan of ports must not fill the log."""
         if line not in self._told_once and len(self._told_once) < _MOST_TOLD_ONCE:
             self._told_once.add(line)
             is_last = len(self._told_once) == _MOST_TOLD_ONCE
@@ -237,14 +237,14 @@ class Agent:
     def __init__(self, host: str, slots: int) -> None:
         self.host, self.slots = host, slots
         self.pulses: tuple[Pulse, ...] = ()
-        """Of all its connections; replaced as a whole, because other threads read it."""
+        """Of all its connections. It is replaced as a whole, because other threads read it."""
         self.idle = deque[WorkerConnection]()
         self.is_last_choice = False
         """Whether its last task timed out or gave a wrong answer."""
         self._faults, self._rests_until = 0, 0.0
 
     def fails(self, is_wrong: bool) -> None:
-        """A task has timed out there, or has given a wrong answer. After those in a row it rests twice as long each
+        """A task has timed out there, or has given a wrong answer. After several in a row it rests twice as long each
         time."""
         self.is_last_choice = True
         if is_wrong:

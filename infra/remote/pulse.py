@@ -1,4 +1,4 @@
-"""Beats tell the ends of a connection that the other one is alive, also where a relay between them keeps it open."""
+"""Beats tell each end of a connection that the other end is alive, even if a relay keeps the connection open."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class Pulse:
         return self._missed > 1
 
     async def read(self) -> tuple[int, bytes]:
-        """The next chunk that is no beat; raises as `read_chunk`."""
+        """The next chunk that is no beat. Raises the errors of `read_chunk`."""
         while True:
             self._is_reading = True
             kind, body = await read_chunk(self._stream.reader)

@@ -1,18 +1,18 @@
-"""The connections at a driver's door that have not proved yet who they are; none of them may keep workers out."""
+"""Connections to a driver that have not proved the token yet. They must not keep workers out."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# So many may be there at once. One that comes to a full door takes the place of another, but not at once.
+# So many may wait at once. If all places are taken, a new connection replaces another one after a short wait.
 _PLACES, _PAUSE_S = 128, 0.005
 # So soon a peer has to have begun.
 _FIRST_WORDS_S = 3.0
 
 
 class Stranger:
-    """A peer of this address that is at its first words; its turn ends with the `timeout`."""
+    """A peer of this address that is at its first words. Its turn ends with the `timeout`."""
 
     def __init__(self, address: str, timeout: asyncio.Timeout, until: float) -> None:
         self.address, self.timeout, self._until = address, timeout, until

@@ -17,7 +17,7 @@ _WORD, _WORD_BITS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}"), 13
 
 
 def token_file(environment: Mapping[str, str]) -> Path:
-    """Where the token is unless somebody says otherwise; a home folder that machines share brings it to all.
+    """The default path of the token. A shared home folder brings the token to all machines.
 
     Raises `DialInError` for a user without a home folder.
     """

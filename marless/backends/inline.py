@@ -102,7 +102,8 @@ class InlineInvoker:
         FOREIGN_FILES.forget()
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Runs the attempt that was asked for first, and returns its report; those of withdrawn ones come before."""
+        """Runs the attempt that was asked for first, and returns its report. Reports of withdrawn attempts come
+        before."""
         if self._withdrawn or not self._queue:
             reports, self._withdrawn = self._withdrawn, []
             return reports

@@ -1,4 +1,4 @@
-"""The price of a run on one rented machine, with which the bill of functions is compared."""
+"""The price of a run on one rented machine, to compare with the bill of functions."""
 
 from typing import NamedTuple
 

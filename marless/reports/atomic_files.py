@@ -30,7 +30,8 @@ def replace(path: Path, body: bytes, durable: bool = False) -> None:
 
 
 def cache(path: Path, body: bytes) -> None:
-    """Replace a file below the user's cache folder; do nothing where it cannot be written, or the user has no home."""
+    """Replace a file below the user's cache folder. Do nothing if it is read-only, or if the user has no home
+    folder."""
     if path.is_absolute():
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -138,7 +138,7 @@ def environment_fingerprint(
 
 
 def modules_of(config: RunConfig) -> list[str]:
-    """Return the modules that a configuration names, as ``package.module:name``: those of its environment, its
+    """Return the modules that a configuration names, as ``package.module:name``: the modules of its environment, its
     algorithm and the functions that answer."""
     modules = [_environment(config.task), _algorithm(config.algorithm.name)]
     return [module for module in (*modules, *(each.serve for each in config.resources.values())) if module]
@@ -232,13 +232,13 @@ def machine() -> str:
 
 
 def _environment(task: EnvTask) -> str:
-    """The module of a task's environment; '' for one of ours."""
+    """The module of a task's environment, '' for an environment of ours."""
     kind, _, module = task.name.partition(":")
     return module if kind in _KINDS_OF_MODULES else _plug_in(ENVIRONMENTS.group, task.name)
 
 
 def _algorithm(name: str) -> str:
-    """The module of an algorithm; '' for one of ours."""
+    """The module of an algorithm, '' for an algorithm of ours."""
     return "" if name in ALGORITHMS.built_in else _plug_in(ALGORITHMS.group, name)
 
 

@@ -80,7 +80,7 @@ def continue_run(
 
 
 def compare_code(folder: RunFolder, config: RunConfig, backend: Connection, shared: CodeRecord | None = None) -> None:
-    """Have answers compared with the run's code from now on; `shared` is the record of its study.
+    """Have answers compared with the run's code from now on. `shared` is the record of its study.
 
     Raises `UserError` for a run with other code than its study, and `StorageFault`.
     """

@@ -70,7 +70,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """The `provenance.parts` of the next round, after all `changes`; files have their values in code.json."""
+        """The `provenance.parts` of the next round, after all `changes`. The values of files are in code.json."""
         before = parts(self.code_sha256, self.environment_fingerprint)
         return before | {one.part: one.after for one in self.changes if one.part in before}
 
@@ -145,7 +145,7 @@ class RunFolder:
         return not (self.path / IDENTITY).exists()
 
     def begin(self) -> None:
-        """Deletes the ledger and the record of code that a killed command left; raises `UserError` if it is a run."""
+        """Deletes the ledger and the record of code that a killed command left. Raises `UserError` if it is a run."""
         if not _is_leftover(self.path):
             raise _name_taken(self.path)
         for path in (*self.path.glob(f"{LEDGER_FILE}*"), self.path / CODE):

@@ -94,7 +94,7 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
 
 
 def _remark_code(folder: RunFolder, run: Stored) -> None:
-    """Notes that the code of the run's task is another one here."""
+    """Notes that the code of the run's task is different here."""
     if line := remark(folder, run.identity, run.plan.config):
         note(line)
 

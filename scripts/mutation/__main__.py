@@ -106,7 +106,7 @@ def _replace(path: Path, source: str, copy: Path) -> None:
 
 
 def _failure(copy: Path, tests: list[str], marks: str) -> str:
-    """The first test that fails, or that runs too long; empty if all pass."""
+    """The first test that fails, or that runs too long. Empty if all pass."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
@@ -126,7 +126,7 @@ def _failure(copy: Path, tests: list[str], marks: str) -> str:
 
 
 def _that_reach(mutant: Mutant, line: int, coverage: Path) -> list[str]:
-    """Tests that reach the line, by a record of pytest-cov; a few of each file."""
+    """Tests that reach the line, by a record of pytest-cov. It takes a few tests of each file."""
     with sqlite3.connect(coverage) as database:
         rows = database.execute(
             "SELECT context, numbits FROM line_bits JOIN context ON context.id = context_id"
@@ -176,7 +176,7 @@ def _write(table: Path, rows: list[dict[str, object]] | list[dict[str, str]]) ->
 
 
 def main(command: str, *arguments: str) -> None:
-    """Run the command; see the module's text."""
+    """Run the command. See the module's text."""
     if command == "draw":
         draw(int(arguments[0]), Path(arguments[1]))
     else:

@@ -36,12 +36,12 @@ class Mutant(NamedTuple):
     after: str
 
     def line_of(self, source: str) -> int | None:
-        """The line's number in the file's text, from 1; None where the line no longer exists."""
+        """The line's number in the file's text, from 1. None if the line no longer exists."""
         places = [number for number, line in enumerate(source.splitlines(), 1) if line.strip() == self.code]
         return min(places, key=lambda place: abs(place - self.line)) if places else None
 
     def applied(self, source: str) -> str | None:
-        """The file's text with this mutation; None where the line no longer exists."""
+        """The file's text with this mutation. None if the line no longer exists."""
         place = self.line_of(source)
         if place is None:
             return None
@@ -97,7 +97,7 @@ def _c_places(source: str) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _swapped(token: str) -> tuple[str] | None:
-    """The replacement of a token; None for a token that stays."""
+    """The replacement of a token. None for a token that stays."""
     if token in SWAPS:
         return (SWAPS[token],)
     if not _NUMBER.fullmatch(token):

@@ -195,7 +195,7 @@ class RuntimeApi:
 
 
 class RuntimeProcess:
-    """A running handler; it prints to the descriptor `output`. `code` as in `FunctionVersion`."""
+    """A running handler. It prints to the descriptor `output`. `code` is explained in `FunctionVersion`."""
 
     def __init__(self, handler: str, code: Sequence[Path], variables: Mapping[str, str], output: int) -> None:
         self.started = time.monotonic()

@@ -45,7 +45,7 @@ class Agent:
 
 
 def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO_RESET) -> list[Agent]:
-    """All agents, in the order of `possible_agents`; `shown` is what the first reset returned.
+    """All agents, in the order of `possible_agents`. `shown` has the observations and infos of the first reset.
 
     Raises what `observation_space_of`, `action_space_of` and `unmasked_space` raise, and `Unsupported` for two names
     with equal texts. `joint` numbers the combinations of several choices as one choice.

@@ -275,7 +275,7 @@ class EnvironmentCopy:
             agent.codec.observation.write(observation, what, into.values[kind][at])
 
     def _mask(self, method: str, agent: Agent, observation: Any, info: Any) -> Any:
-        """The agent's mask, None for an agent without masks. It must stand in the same place as in the first reset."""
+        """The agent's mask, None for an agent without masks. Its place must be its place in the first reset."""
         if agent.mask is Place.NOWHERE:
             if has_mask(observation) or has_mask(info):
                 raise self._guard.refusal(

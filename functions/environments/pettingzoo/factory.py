@@ -112,7 +112,8 @@ def _is_factory_of(package: str, value: Any) -> bool:
 
 
 def _submodule(task: str, package: str, name: str) -> ModuleType | None:
-    """The module of a package that nothing has imported yet, None if there is none; raises what `module_of` raises."""
+    """The module of a package that nothing has imported yet, None if there is none. Raises the errors of
+    `module_of`."""
     is_module = hasattr(sys.modules[package], "__path__") and find_spec(f"{package}.{name}")
     return module_of(task, f"{package}.{name}") if is_module else None
 

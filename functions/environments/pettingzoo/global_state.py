@@ -20,7 +20,7 @@ _NUMBERS = "biuf"
 
 def state_encoder(guard: Guard) -> ObservationCodec | None:
     """The encoder of the environment's global state, None if it has none or one that is no array of numbers, such as a
-    dictionary for debuggers; the environment has been reset."""
+    dictionary for debuggers. The environment has been reset."""
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
         return None

@@ -35,7 +35,7 @@ class Guard:
         return self._run(method, lambda: getattr(self.environment, method)(*args, **keywords))
 
     def space(self, name: str, key: object) -> Any:
-        """The agent's `observation_space` or `action_space`, see `space_of`; raises `EnvironmentFault`."""
+        """The agent's `observation_space` or `action_space`, see `space_of`. Raises `EnvironmentFault`."""
         return self._run(name, lambda: space_of(self.environment, name, key))
 
     def _run(self, method: str, call: Callable[[], Any]) -> Any:
@@ -114,7 +114,7 @@ class Guard:
 
 
 def space_of(environment: Any, name: str, key: object) -> Any:
-    """The `observation_space` or `action_space` of agent `key`: what the method of this `name` returns.
+    """The `observation_space` or `action_space` of agent `key`, from the method of this `name`.
 
     RLlib's environments have attributes instead: one space for all agents, or a space per agent.
     """

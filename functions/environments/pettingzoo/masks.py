@@ -1,8 +1,8 @@
 """Masks of legal actions: where a PettingZoo environment gives them.
 
-An agent's mask is the entry "action_mask" of its observation or of its info. In an observation it stands next to
-"observation" (PettingZoo's convention) or next to entries with other names. The first reset shows which of these holds:
-a mask that comes or goes later is an error, because nobody would know which actions are legal meanwhile.
+An agent's mask is the entry "action_mask" of its observation or of its info. In an observation it is next to
+"observation" (PettingZoo's convention) or next to entries with other names. The first reset shows the mask's place. A
+mask that comes or goes later is an error, because the legal actions would be unknown meanwhile.
 """
 
 import enum
@@ -41,7 +41,7 @@ class Place(enum.Enum):
 
 
 class FirstReset(NamedTuple):
-    """What the first reset returned, by agent."""
+    """The observations and infos of the first reset, by agent."""
 
     observations: Mapping[Any, Any] = {}
     infos: Mapping[Any, Any] = {}
@@ -51,7 +51,7 @@ NO_RESET = FirstReset()
 
 
 def has_mask(entries: object) -> bool:
-    """Whether an observation or an info holds a mask; None is none."""
+    """Whether an observation or an info holds a mask. None does not count as a mask."""
     return isinstance(entries, Mapping) and entries.get(MASK) is not None
 
 
@@ -97,7 +97,7 @@ def _require_flat(who: str, entries: Mapping[Any, Any]) -> None:
 
 
 def lookalike(key: Any, actions: int, first_reset: FirstReset) -> str:
-    """The name of an entry of as many numbers as the agent has `actions` that sounds like a mask; '' for none."""
+    """The name of an entry with one number for each of the agent's `actions` that sounds like a mask, or ''."""
     for entries in (first_reset.observations.get(key), first_reset.infos.get(key)):
         if not isinstance(entries, Mapping):
             continue

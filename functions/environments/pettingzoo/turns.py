@@ -126,13 +126,13 @@ class TurnEnvironment:
         return {"observation": observation, MASK: mask}
 
     def _is_inner(self, agent: Any) -> bool:
-        """Whether the space is of what stands in an observation's entry "observation"."""
+        """Whether the space describes the entry "observation" of an observation."""
         from gymnasium import spaces
 
         return self._places[agent] is Place.PAIR or not isinstance(self._spaces[agent], spaces.Dict)
 
     def _legal(self, agent: Any, observation: Any) -> Any:
-        """The mask of the agent whose turn it is."""
+        """The mask of the agent that has its turn."""
         mask = observation[MASK] if has_mask(observation) else (self._inner.infos.get(agent) or {}).get(MASK)
         if mask is None and self._places[agent] is not Place.NOWHERE:
             raise RuntimeError(f"observe('{agent}') returned no {MASK}, which the agent's observation space has")

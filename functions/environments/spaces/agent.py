@@ -33,7 +33,7 @@ class AgentCodec:
         self.action = ActionCodec(spaces["action"], spaces["joint"])
         # Where the environment gives masks, or a dictionary can be nothing else.
         self._may_hold_mask = spaces["masked"] or spaces["observation"]["type"] != "dict"
-        # The entries of an observation that stand next to the mask; () where it is ``{"observation", "action_mask"}``.
+        # The entries of an observation next to the mask. It is () for ``{"observation", "action_mask"}``.
         self._entries = tuple(spaces["observation"].get("keys", ()))
         if self._entries == ("observation",):
             self._entries = ()

@@ -99,7 +99,8 @@ class ObservationCodec(Protocol):
         """Whether nothing that `write_fast` writes can be other than finite."""
 
     def batch_of(self, observation: Any) -> tuple[int, ...]:
-        """The axes before the axes of one observation; () where there are none, or it is none of this space."""
+        """The axes before the axes of one observation. It is () without such axes, and for a value outside of this
+        space."""
 
     def write(self, observation: Any, what: str, out: Array) -> None:
         """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""

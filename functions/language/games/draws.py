@@ -7,7 +7,8 @@ import numpy as np
 
 
 class Draws:
-    """Within it Python's generator and numpy's global one draw the numbers of one game; outside they are as before."""
+    """Within it Python's generator and numpy's global generator draw the numbers of one game. Outside they are as
+    before."""
 
     def __init__(self, seed: int) -> None:
         """`seed` is a number from 0 to 2³¹ - 1. Equal seeds draw equal numbers."""

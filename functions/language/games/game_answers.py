@@ -1,4 +1,4 @@
-"""The answers of games of text, in each form that such games have; any other one is a fault that names the method."""
+"""The answers of games of text, in each form that such games have. Any other form is a fault that names the method."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -10,7 +10,7 @@ from functions.environments.pettingzoo.guard import Guard, one_line
 
 
 def player_number(guard: Guard, answer: Any, players: int) -> tuple[int, Any]:
-    """The player whose turn it is, and the observation; raises `EnvironmentFault`."""
+    """The player that has its turn, and the observation. Raises `EnvironmentFault`."""
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise guard.fault("get_observation", f"returned {_described(answer)}, not a player and its observation")
     number = _player(answer[0], players)
@@ -20,7 +20,7 @@ def player_number(guard: Guard, answer: Any, players: int) -> tuple[int, Any]:
 
 
 def message_text(guard: Guard, observation: Any) -> str:
-    """The text of an observation or of its messages, one below the other; raises `EnvironmentFault`."""
+    """The text of an observation or of its messages, one below the other. Raises `EnvironmentFault`."""
     if isinstance(observation, str):
         return observation
     if not isinstance(observation, tuple | list):
@@ -41,7 +41,7 @@ def _message(guard: Guard, message: Any) -> str:
 
 
 def is_over(guard: Guard, answer: Any) -> bool:
-    """Whether the game is over; raises `EnvironmentFault`."""
+    """Whether the game is over. Raises `EnvironmentFault`."""
     first = answer[0] if isinstance(answer, tuple | list) and len(answer) == 2 else answer
     if isinstance(first, Integral | np.bool_) and first in (0, 1):
         return bool(first)
@@ -49,7 +49,7 @@ def is_over(guard: Guard, answer: Any) -> bool:
 
 
 def rewards_by_player(guard: Guard, answer: Any, roles: Sequence[str]) -> list[float] | None:
-    """The rewards of all players, 0 for one that is not mentioned; None where there are none. Raises
+    """The rewards of all players, 0 for a player that is not mentioned. None if there are no rewards. Raises
     `EnvironmentFault`."""
     is_pair = isinstance(answer, tuple) and len(answer) == 2 and not all(isinstance(part, Real) for part in answer)
     rewards = answer[0] if is_pair else answer
@@ -72,7 +72,7 @@ def rewards_by_player(guard: Guard, answer: Any, roles: Sequence[str]) -> list[f
 
 
 def _player(key: Any, players: int) -> int | None:
-    """The number of a player; None for others. Some games write it as a text."""
+    """The number of a player, or None for other values. Some games write it as a text."""
     number = int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key
     is_number = isinstance(number, Real) and not isinstance(number, bool)
     return int(number) if is_number and number in range(players) else None

@@ -117,7 +117,7 @@ class TextGame:
         self.player = None
 
     def close(self) -> None:
-        """See `Game.close`; raises `EnvironmentFault`."""
+        """See `Game.close`. Raises `EnvironmentFault`."""
         with self._draws:
             answer = self._guard.call("close")
         rewards = rewards_by_player(self._guard, answer, self._rules.roles)

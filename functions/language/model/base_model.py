@@ -67,7 +67,8 @@ def convert(source: Path, tokenizer: str = "") -> bytes:
 
 
 def _require_rows(shape: LlamaShape, tokenizer: str, name: str) -> None:
-    """Raises `UnusableBase` unless the model has a row for each token; it may have more, which nobody can say."""
+    """Raises `UnusableBase` unless the model has a row for each token. It may have further rows, which are never
+    used."""
     size = tokenizer_of(tokenizer, f"{name}: its tokenizer").size
     if size > shape.vocabulary:
         raise UnusableBase(

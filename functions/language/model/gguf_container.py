@@ -19,7 +19,7 @@ _MOST_DIMENSIONS = 4
 
 
 class Placed(NamedTuple):
-    """A tensor in the file, its sizes outermost first; `kind` is the number of its type."""
+    """A tensor in the file, its sizes outermost first. `kind` is the number of its type."""
 
     name: str
     sizes: tuple[int, ...]
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 
 
 class Container:
-    """A file that is open; raises `ValueError` in words for one that is damaged."""
+    """An open file. Raises `ValueError` in words if the file is damaged."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -54,8 +54,8 @@ class Container:
         self._next = begin
 
     def data(self, tensor: Placed, block: int, size: int) -> memoryview:
-        """The bytes of the next tensor, whose numbers are kept in blocks of so many, of `size` bytes each. Tensors
-        stand one after another, as llama.cpp wants them."""
+        """The bytes of the next tensor. Its numbers are kept in blocks of so many numbers, of `size` bytes each.
+        Tensors follow one another, as llama.cpp wants them."""
         if tensor.start != self._next:
             raise ValueError(f"{tensor.name} does not begin where the tensor before it ends")
         if not tensor.sizes or tensor.sizes[-1] % block:
@@ -79,7 +79,7 @@ class Container:
         return struct.unpack(f"<{kind}", self._take(struct.calcsize(f"<{kind}")))[0]
 
     def _count(self, least: int) -> int:
-        """How many things follow, of which each takes so many bytes at least."""
+        """How many things follow. Each of them takes at least so many bytes."""
         count = int(self._number("Q"))
         if count * least > len(self._bytes):
             raise ValueError(f"{count} things are announced in a file of {len(self._bytes)} bytes")

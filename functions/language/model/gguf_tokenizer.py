@@ -1,4 +1,4 @@
-"""The tokenizer that stands in a GGUF file, in the format of the package tokenizers."""
+"""The tokenizer in a GGUF file, in the format of the package tokenizers."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from functions.encoding import to_json_text
 from functions.language.errors import UnusableBase
 
 _PREFIX = "tokenizer.ggml."
-# How texts are split before pairs are merged, by what the file calls it; from llama.cpp's table of these names.
+# How texts are split before pairs are merged, by the file's name of it. From llama.cpp's table of these names.
 _GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _SPLITS: dict[str, dict[str, Any]] = {
     "gpt-2": _GPT2,
@@ -26,7 +26,7 @@ _SILENT = re.compile(
 
 
 def tokenizer_of_fields(fields: Mapping[str, Any], path: Path) -> str:
-    """Of the fields of a file; raises `UnusableBase` for one that cannot be had exactly."""
+    """The tokenizer of a file's fields. Raises `UnusableBase` for one that cannot be reproduced exactly."""
     read: list[Any] = [fields.get(f"{_PREFIX}{name}") for name in _READ]
     if None in read:
         missing = _READ[read.index(None)]
@@ -62,7 +62,7 @@ def tokenizer_of_fields(fields: Mapping[str, Any], path: Path) -> str:
 
 
 def _others(fields: Mapping[str, Any]) -> str:
-    """The first field of a tokenizer that is not known here; '' for none."""
+    """The first unknown field of a tokenizer, or ''."""
     for name, value in fields.items():
         is_known = name.removeprefix(_PREFIX) in _READ or _SILENT.fullmatch(name)
         is_off = name in (f"{_PREFIX}add_space_prefix", f"{_PREFIX}remove_extra_whitespaces") and value is False
@@ -72,7 +72,7 @@ def _others(fields: Mapping[str, Any]) -> str:
 
 
 def _problem(tokens: Any, kinds: Any, merges: Any) -> str:
-    """Why a vocabulary cannot be had exactly; '' where it can."""
+    """Why a vocabulary cannot be reproduced exactly, or ''."""
     for name, values, kind in (("tokens", tokens, str), ("token_type", kinds, int), ("merges", merges, str)):
         if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
             return f"{_PREFIX}{name} is no list of {'texts' if kind is str else 'whole numbers'}"

@@ -79,7 +79,7 @@ def _tokenizer(folder: Path) -> str:
 
 
 def _tokens_elsewhere(folder: Path) -> Iterator[tuple[Path, str, int]]:
-    """Tokens in files beside the tokenizer, from which Hugging Face's packages add them to it."""
+    """Tokens in files next to the tokenizer. Hugging Face's packages add them to it."""
     added, config = folder / "added_tokens.json", folder / "tokenizer_config.json"
     if added.is_file():
         for token, number in from_json(added.read_bytes(), dict[str, int]).items():
@@ -126,7 +126,7 @@ def _indexed(index: Path, single: Path) -> dict[Path, frozenset[str] | None]:
 
 
 def _tensors(file: Any, path: Path, shape: LlamaShape, names: frozenset[str] | None) -> Iterator[tuple[str, Any]]:
-    """Those of a file, each of which is looked at before it is read."""
+    """The tensors of a file. Each one is looked at before it is read."""
     tensor_names = frozenset(file.keys())
     if names is not None and (other := sorted(tensor_names ^ names)):
         place = "is not in the index" if other[0] in tensor_names else "is not there, though the index names it"

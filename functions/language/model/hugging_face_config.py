@@ -60,7 +60,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({},),
     "quantization_config": (),
 }
-# Keys that describe a model, its training, its files and how texts are drawn of it.
+# Keys that describe a model, its training, its files and how texts are drawn from it.
 _DESCRIBING = """
 _name_or_path name_or_path _commit_hash _attn_implementation _attn_implementation_autoset attn_implementation
 _flash_attn_2_enabled transformers_version unsloth_version unsloth_fixed transformers.js_config is_llama_config
@@ -80,7 +80,8 @@ _ROPE = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1, 
 
 
 def shape_of(folder: Path) -> LlamaShape:
-    """The sizes in the folder's config.json; raises `UnusableBase` for none, and for what is computed otherwise."""
+    """The sizes in the folder's config.json. Raises `UnusableBase` without sizes, and for a model that computes
+    otherwise."""
     path = folder / CONFIG
     if not path.is_file():
         others = sorted(file.name for file in folder.glob("*.gguf"))
@@ -118,7 +119,7 @@ def _require_plain(settings: dict[str, Any], path: Path) -> None:
 
 
 def _theta(config: Config, settings: dict[str, Any], path: Path) -> float:
-    """How fast positions turn. It may stand in two places, which must agree."""
+    """How fast positions turn. The file may have it in two places, which must agree."""
     bases = {config.rope_theta} if "rope_theta" in settings else set[float]()
     for name, table in (("rope_parameters", config.rope_parameters), ("rope_scaling", config.rope_scaling)):
         for key, value in (table or {}).items():

@@ -39,7 +39,7 @@ def text_of(symbols: Symbols) -> str:
 class TextTokenizer:
     """A tokenizer in the format of the package tokenizers, which fetches nothing.
 
-    Tokens are those of the text alone: truncation, padding, dropout and marks around a text are off.
+    Only the text itself becomes tokens: truncation, padding, dropout and marks around a text are off.
     """
 
     def __init__(self, text: str) -> None:

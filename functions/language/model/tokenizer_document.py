@@ -21,17 +21,17 @@ _PARTS = (
     "decoder",
     "model",
 )
-# What `TextTokenizer` takes off: settings of whoever saved the file, which change what texts become.
+# Settings that `TextTokenizer` takes off. They belong to the person who saved the file, and change the tokens of texts.
 _OFF = ("truncation", "padding", "post_processor", "dropout")
-# Of older files; the package keeps what they mean under other names.
+# Keys of older files. The package keeps their meaning under other names.
 _RENAMED = ("add_prefix_space", "str_rep")
 # So many times as long may texts become before they are split, and again where they are put together.
 _MOST_GROWTH = 64
 
 
 def require_sound(document: Document) -> None:
-    """Raises `ValueError` for a part that no tokenizer has, for a vocabulary with two tokens of one id, and for
-    replacements that could write far more than a text has, one after the other."""
+    """Raises `ValueError` for an unknown part, and for a vocabulary with two tokens of one id. Also raises it for
+    replacements that together could make a text far longer."""
     if other := next((name for name in document if name not in _PARTS), None):
         raise ValueError(f"{other} ({document[other]!r:.40}) is not known to the package tokenizers")
     model = document.get("model")
@@ -91,7 +91,7 @@ def require_known(document: Document, read: Document) -> None:
 
 
 def _canonical(document: Document) -> Document:
-    """The document with the merges of older files as those of newer ones, and added tokens by their ids."""
+    """The document with merges in the form of newer files, and added tokens by their ids."""
     model, added = dict(document["model"]), document.get("added_tokens") or ()
     if "merges" in model:
         model["merges"] = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]

@@ -33,7 +33,7 @@ class Command:
         self._unasked: Output | None = None
 
     def answer(self, action: Action, cores: int) -> bytes:
-        """Return its answer to the question; raises `NoAnswer`."""
+        """Return its answer to the question. Raises `NoAnswer`."""
         deadline = time.monotonic() + self._resource.timeout_s
         try:
             if self._resource.ping or self._resource.tagged:

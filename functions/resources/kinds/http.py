@@ -53,7 +53,7 @@ class _Passing(Exception):
 
 
 class _WholeLines(BufferedReader):
-    """What a service sends, in which a line that is cut is a fault: part of a number is another number."""
+    """The bytes of a service. A cut line is a fault, because part of a number is another number."""
 
     def readline(self, size: int | None = -1, /) -> bytes:
         line = super().readline(size)
@@ -126,7 +126,7 @@ class Service:
         return self._answer(response, body, action.key)
 
     def _answer(self, response: HTTPResponse, body: bytes, key: str) -> bytes:
-        """Return the body of an answer; raises `NoAnswer` and `_Passing` for another response."""
+        """Return the body of an answer. Raises `NoAnswer` and `_Passing` for another response."""
         if 200 <= response.status < 300:
             return body
         reason = f"{response.status} {response.reason}".rstrip()
@@ -139,7 +139,7 @@ class Service:
         raise NoAnswer(reason)
 
     def _all_headers(self, key: str) -> Mapping[str, str]:
-        """Return the headers of a question; a proxy that is asked in clear is sent its own as well."""
+        """Return the headers of a question. They include the proxy's headers if the proxy is asked in clear."""
         through = self._proxy.headers if self._proxy and self._address.scheme == "http" else {}
         return {**self._headers, **through, **({"Idempotency-Key": key} if key else {})}
 
@@ -176,7 +176,7 @@ class Service:
             connection.sock.settimeout(left_s)
 
     def _response(self, connection: HTTPConnection, deadline: float) -> HTTPResponse:
-        """Return the final response; those before it, such as 103, only say that it will come (RFC 9110, 15.2)."""
+        """Return the final response. Earlier responses, such as 103, only say that it will come (RFC 9110, 15.2)."""
         self._allow(connection, deadline)
         response = connection.getresponse()
         while response.status < _FIRST_FINAL:
@@ -202,7 +202,7 @@ class Service:
 
 
 def begin(name: str, resource: Resource) -> Service:
-    """The service that the resource names; raises `NoAnswer` for a token or a proxy that cannot be used."""
+    """The service that the resource names. Raises `NoAnswer` for a token or a proxy that cannot be used."""
     token = os.environ.get(token_variable(name), "")
     if not (token.isascii() and token.isprintable()):
         raise NoAnswer(

@@ -11,7 +11,7 @@ class NoAnswer(Exception):
 
 
 class Start(NamedTuple):
-    """The arguments with which `subprocess.Popen` starts a command."""
+    """The arguments of `subprocess.Popen` for a command."""
 
     words: Sequence[str]
     environment: Mapping[str, str]

@@ -24,7 +24,7 @@ class Output(NamedTuple):
     status: int
 
     def fault(self, resource: Resource) -> NoAnswer:
-        """Return the error of a program whose output holds no answer, or more than one."""
+        """Return the error of a program that printed no answer, or several."""
         if self.status or not _ends(self.lines, resource.until.encode()):
             return NoAnswer(f"it has ended: {ending(self.status)}")
         end = f"a line that starts with {resource.until!r}" if resource.until else "one line"
@@ -57,13 +57,13 @@ def last_output(program: Program, question: bytes | None, resource: Resource, de
 
 
 def answer_in(lines: Sequence[bytes], until: bytes) -> bytes | None:
-    """Return the lines up to the only one that starts with `until`; None if there are several or none."""
+    """Return the lines up to the only line that starts with `until`. None if several or no lines start so."""
     ends = _ends(lines, until)
     return b"\n".join(lines[: ends[0] + 1]).removesuffix(b"\r") if len(ends) == 1 else None
 
 
 def answer_after_banner(output: Output, unasked: Output, until: bytes) -> bytes | None:
-    """Return the answer in an output, given the output of the same program without a question; None if it is unclear.
+    """Return the answer in an output, given the output of the same program without a question. None if it is unclear.
 
     Lines that a program prints without a question are a banner. If one of them comes twice, either may be the answer.
     The program may also end with the same status, as a loop of `input()` in Python does.
@@ -81,7 +81,7 @@ def _ends(lines: Sequence[bytes], until: bytes) -> list[int]:
 
 
 def ask_kept(program: Program, question: bytes, resource: Resource, deadline: float) -> bytes:
-    """Ask a program that is kept running; raises as `last_output` does."""
+    """Ask a program that is kept running. Raises the errors of `last_output`."""
     return (_ask_tagged if resource.tagged else _ask_pinged)(program, question, resource, deadline)
 
 
@@ -117,7 +117,7 @@ def _ask_tagged(program: Program, question: bytes, resource: Resource, deadline:
 
 
 def _text(question: bytes, until: bytes) -> bytes:
-    """Return a question with the end of its last line. Only a question whose answer has lines may have lines itself."""
+    """Return a question with the end of its last line. A question may have several lines only if its answer may."""
     text = question.rstrip(b"\n")
     if not until and (b"\n" in text or b"\r" in text):
         raise NoAnswer(_ONE_LINE)
@@ -132,7 +132,7 @@ def _line(program: Program, deadline: float) -> bytes:
 
 
 def _skip_to_ready(program: Program, resource: Resource, deadline: float) -> None:
-    """Skip the lines up to the first one that starts with `ready`, if that is set."""
+    """Skip the lines up to the first line that starts with `ready`, if that is set."""
     try:
         while resource.ready and not _line(program, deadline).startswith(resource.ready.encode()):
             pass

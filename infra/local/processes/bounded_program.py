@@ -1,4 +1,4 @@
-"""A module that runs as a program of its own, within bounds of time and memory, and never longer than its starter."""
+"""A module that runs as a separate program, within bounds of time and memory. It ends when its starter ends."""
 
 import os
 import runpy

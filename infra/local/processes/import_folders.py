@@ -1,7 +1,7 @@
-"""Folders from which another process imports modules, besides those of its own Python.
+"""More folders from which another process imports modules, next to the folders of its own Python.
 
-PYTHONPATH stands before Python's library and cannot hold a folder with a colon in its name, so such folders, and those
-that are to come last, travel in a variable of their own.
+PYTHONPATH comes before Python's library, and cannot hold a folder with a colon in its name. A variable of MARLess
+names such folders, and the folders that are to come last.
 """
 
 import os
@@ -15,7 +15,7 @@ _VARIABLE = "MARLESS_IMPORT_FOLDERS"
 
 
 def last_folders(folders: Iterable[str]) -> dict[str, str]:
-    """Return the variable by which `add_last_folders` finds the folders."""
+    """Return the variable that names the folders for `add_last_folders`."""
     return {_VARIABLE: to_json(list(folders)).decode()}
 
 

@@ -277,7 +277,7 @@ def worker_environment(threads: int, token: str = "") -> dict[str, str]:
     """The workers' environment variables: they can import this process's modules and those in the current folder. Of
     the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
-    # Behind the program's own folder come those with modules of the same names, such as a user's functions.py.
+    # Behind the program's own folder come the folders with modules of the same names, such as a user's functions.py.
     program, paths = str(Path(__file__).resolve().parents[3]), [folder or here for folder in sys.path]
     folders = dict.fromkeys([*(path for path in paths if not hides_own(path)), program, *paths, here])
     count = str(threads)

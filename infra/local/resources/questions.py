@@ -64,7 +64,7 @@ class Question:
 
     @property
     def is_over(self) -> bool:
-        """Whether no other attempt is made, see `attempts.are_over`, or nobody waits any more."""
+        """Whether this was the last attempt, see `attempts.are_over`, or the asking task has left."""
         return self.tell is None or self.is_last or are_over(self.attempts, self.resource.attempts, self.patience_s())
 
     def is_beside(self, other: "Question") -> bool:
@@ -73,7 +73,7 @@ class Question:
         return (self.asker, self.name, self.action.asked_by) == theirs
 
     def patience_s(self) -> float:
-        """The seconds for which it may still wait for a resource that asks to be left alone."""
+        """How many seconds it may still wait for a resource that asks to be left alone."""
         if self.asker.is_withdrawn or self.is_last:
             return 0.0
         now = time.monotonic()

@@ -68,7 +68,7 @@ class ActionLane(Lane):
     _ids = count()
 
     def ask(self, question: Question) -> str:
-        """Queue an attempt, a later one where the first one was, and return the id of its report."""
+        """Queue an attempt, and return the id of its report. A later attempt gets the place of the first attempt."""
         id = f"action/{next(self._ids)}/{question.name}"
         task = self._task(_FUNCTION, id, None, 0)
         question.first_task = first = question.first_task or task
@@ -188,7 +188,7 @@ class ResourcePool(TaskPool):
         super()._release(worker, pending, cores if self._elastic is None else float(self._least), besides_s)
 
     def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
-        """See `TaskPool`; begins no other action if the resource asks to be left alone."""
+        """See `TaskPool`. Begins no other action if the resource asks to be left alone."""
         with suppress(Undecodable):
             refusal = _REFUSALS.decode(body)
             if not refusal.error:

@@ -162,7 +162,7 @@ class ResourcePools:
         self._selector.close()
 
     def _begin(self, question: Question) -> None:
-        """Queues an attempt, unless the resource asks to be left alone for too long; raises `OSError`."""
+        """Queues an attempt, unless the resource asks to be left alone for too long. Raises `OSError`."""
         pool, lane = self._lane_of(question)
         if (refusal := pool.refusal(question.patience_s())) is not None:
             self._end(question, refusal)

@@ -23,7 +23,7 @@ _MOST = 1000
 
 
 def value_here(name: str) -> str:
-    """Return the value of a file, or of an installed package, that has this name here; `ABSENT` where there is none."""
+    """Return the value of the file or installed package that has this name here, or `ABSENT` if there is none."""
     if name.startswith(PACKAGE):
         package = name.removeprefix(PACKAGE)
         if (spec := find_module(package)) is None:
@@ -34,7 +34,7 @@ def value_here(name: str) -> str:
 
 
 def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, str]:
-    """Return name and value of the files of modules and commands and of what these import, as far as sources show it.
+    """Return name and value of the files of modules and commands, and of their imports, as far as sources show them.
 
     Modules are named as ``package.module:name``.
     """
@@ -44,7 +44,7 @@ def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, st
 
 
 def _of_command(command: str) -> Iterator[tuple[str, str]]:
-    """The program, the files that the command names, and the modules beside them that they import."""
+    """The program, the files that the command names, and the modules that they import from their folder."""
     for place, word in enumerate(shlex.split(command)):
         path = os.path.abspath((shutil.which(word) if place == 0 else None) or word)
         if os.path.isfile(path):
@@ -54,7 +54,7 @@ def _of_command(command: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_module(module: str) -> list[tuple[str, str]]:
-    """Name and path of a user's module and of those that it imports."""
+    """Name and path of a user's module and of the modules that it imports."""
     waiting, paths = [module], dict[str, str]()
     while waiting and len(paths) < _MOST:
         module = waiting.pop()

@@ -33,12 +33,12 @@ from marless.reports import provenance
 from marless.runs.inputs.model_cache import cached_file, copy_of, may_be_linked, sha256_of
 from marless.signals import end, handle_signals
 
-# Files of a folder that decide what is read of it.
+# Files of a folder that decide which of its contents are read.
 _FILES = ("*.json", "*.safetensors", "adapter_*")
 _GGUF = b"GGUF"
 _MAKER = "functions.language.base_maker"
-# Bounds of who makes a base. Numbers of a GGUF file may be a twentieth as long as single ones, of which there are two
-# copies in the end.
+# Bounds of the process that makes a base. Numbers of a GGUF file may be a twentieth as long as numbers in single
+# precision. In the end there are two copies in single precision.
 _LEAST_S, _S_OF_MB, _S_OF_STEP = 600.0, 1.0, 1.0
 _LEAST_MB, _MB_OF_MB, _MB_OF_FOLDER, _MB_OF_TASK = 3072, 48, 8, 8192
 USUAL = Training()
@@ -46,7 +46,7 @@ USUAL = Training()
 
 
 def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
-    """Stores the base by its hash; None where agents do not speak. On this machine it is a link to this program's own
+    """Stores the base by its hash. None if agents do not speak. On this machine it is a link to this program's own
     file, however many runs have it.
 
     Raises `UserError` for a model that cannot be used, and `StorageFault`.
@@ -73,7 +73,7 @@ def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
 
 
 def _shape_of(path: Path) -> LlamaShape:
-    """Of the base in a file; raises `UnusableBase` for none, and for a file that is not as long as it says."""
+    """Of the base in a file. Raises `UnusableBase` without a base, and if the file's length differs from its header."""
     shape = read_header(path).shape
     try:
         with safe_open(path, "numpy"):
@@ -90,7 +90,7 @@ def _body(path: Path, digest: str) -> bytes:
 
 
 def model_file(config: RunConfig) -> Path:
-    """This program's own file of the base that the configuration names, or of the small one of its task; raises
+    """This program's own file of the base that the configuration names, or of the small base of its task. Raises
     `UserError`. Where the cache cannot be written it is the user's."""
     if config.base.model is None:
         return small_base(config.task)
@@ -170,7 +170,7 @@ def _cached(digest: str, make_it: Callable[[Path], None]) -> Path:
 
 
 def _make(request: BaseRequest, bounds: Bounds) -> None:
-    """Makes the file in a process of its own, which a signal ends with this call."""
+    """Makes the file in a separate process. A signal ends that process together with this call."""
     what, target = request.source or (request.task.name if request.task else ""), Path(request.target)
     try:
         with handle_signals(end):
@@ -187,7 +187,7 @@ def _make(request: BaseRequest, bounds: Bounds) -> None:
 
 
 def _digest_of(source: Path) -> str:
-    """A hash of what a model is read from, and of the program that reads it."""
+    """A hash of the files of a model, and of the program that reads them."""
     digest = hashlib.sha256(f"{SCHEMA} {provenance.code_sha256(packages=('functions',))}".encode())
     for path in _files_of(source):
         digest.update(path.name.encode() + bytes.fromhex(sha256_of(path)))

@@ -1,7 +1,7 @@
 """Language models that this machine keeps, each once, by the hash of its bytes.
 
-Runs link to these files, never to a file that a user names: changes of the latter do not reach them. Files here are
-written once. An altered one is noticed, and made anew.
+Runs link to these files and never to a user's file, so they keep their model if the user changes that file. Files here
+are written once. An altered file is noticed, and made again.
 """
 
 import os
@@ -31,14 +31,14 @@ def _sha256(path: Path, version: tuple[int, ...]) -> str:
 
 
 def copy_of(source: Path) -> Path:
-    """This machine's own copy of a file; raises `OSError`."""
+    """This machine's own copy of a file. Raises `OSError`."""
     path = _place(sha256_of(source))
     return path if _is_whole(path) else _new_file(lambda part: shutil.copyfile(source, part))
 
 
 def cached_file(request: str, make: Callable[[Path], object]) -> Path:
     """The file that a `request` with this hash asks for: `make` writes it into a new file unless it is here. Raises
-    what `make` raises, and `OSError`."""
+    the errors of `make`, and `OSError`."""
     record = _folder() / f"{request}.sha256"
     if record.is_file() and _is_whole(path := _place(record.read_text(encoding="ascii", errors="replace").strip())):
         return path
@@ -87,5 +87,5 @@ def _place(sha256: str) -> Path:
 
 
 def _part() -> Path:
-    """A file that is being written; nobody else has this name meanwhile."""
+    """A file that is being written. No other process uses this name meanwhile."""
     return _folder() / f".{os.getpid()}-{os.urandom(4).hex()}"

@@ -70,7 +70,7 @@ def _gone(numbers: Numbers, name: str, starts: NDArray[np.int64]) -> tuple[NDArr
 def _agent(
     numbers: Numbers, name: str, kind: AgentClass, gone: Mapping[str, NDArray[np.bool_]], has_masks: bool
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of one agent; `gone` are the rows without it, of steps and of ends of episodes."""
+    """The arrays of one agent. `gone` are the rows without it, of steps and of ends of episodes."""
     arrays = {f"{name}/alive": ~gone[""]}
     for at, rows in gone.items():
         key = f"{at}{name}/observations"
@@ -87,7 +87,7 @@ def _agent(
 
 
 def _finite(numbers: Numbers, name: str, size: int | None, gone: NDArray[np.bool_]) -> NDArray[Any]:
-    """Numbers that are finite in single precision, in which networks compute, `size` or one in each row. Rows
+    """Numbers that are finite in single precision, `size` or one in each row. Networks compute in that precision. Rows
     that are `gone` become zeros."""
     array = numbers.read(name, (len(gone),) if size is None else (len(gone), size))
     array[gone] = 0

@@ -41,20 +41,20 @@ class _Origin(msgspec.Struct, frozen=True):
 
 
 class CodeRecord:
-    """The files in a `folder`, whose run users resume as `argument`; of a study those that its runs share.
+    """The files of the run in a `folder`, or the files that all runs of a study share. Users resume it as `argument`.
 
-    The first value of a file is that of the run. `shared` is the record of the run's study.
+    The first value of a file is the run's value. `shared` is the record of the run's study.
     """
 
     def __init__(self, folder: Path, argument: str, shared: Self | None = None) -> None:
         self._path, self._argument, self._shared = folder / CODE, argument, shared
         present = read_json(self._path, Files) if self._path.exists() else Files()
         self.files, self._elsewhere, self._earlier = dict(present.files), {*present.elsewhere}, dict(present.earlier)
-        # The names of files that the run's processes write: these are compared no more.
+        # The names of files that the run's processes write: these are no longer compared.
         self._written = {name for name, value in self.files.items() if value == WRITTEN}
 
     def begin(self, config: RunConfig) -> str:
-        """Record the files that a configuration names; return why the run cannot begin with them, '' if it can.
+        """Record the files that a configuration names. Return why the run cannot begin with them, or ''.
 
         Raises `StorageFault`.
         """
@@ -67,7 +67,7 @@ class CodeRecord:
         return ""
 
     def refusal(self, values: Mapping[str, str], place: str) -> str:
-        """Return why an answer from these files is refused, '' if it is taken; `place` is another machine's name.
+        """Return why an answer from these files is refused, or ''. `place` is another machine's name.
 
         Raises `StorageFault`.
         """
@@ -77,7 +77,8 @@ class CodeRecord:
         return ""
 
     def fault(self, values: Mapping[str, str], place: str = "") -> str:
-        """Return which file differs, and what to do; '' for none, whose values are recorded. Raises `StorageFault`."""
+        """Return which file differs, and what to do, or ''. If no file differs, record the values. Raises
+        `StorageFault`."""
         self._written |= {name for name, value in values.items() if value == WRITTEN}
         values = {name: value for name, value in values.items() if name.removeprefix(KEPT) not in self._written}
         self._add({name: WRITTEN for name in self._written if self.files.get(name, WRITTEN) != WRITTEN}, place)
@@ -96,7 +97,7 @@ class CodeRecord:
         return ""
 
     def fault_here(self) -> str:
-        """Return which file differs here by now, and what to do; '' for none."""
+        """Return which file differs here by now, and what to do, or ''."""
         return self._line(changes[0], "") if (changes := self.changes()) else ""
 
     def changes(self) -> list[CodeChange]:
@@ -173,7 +174,7 @@ def code_of_run(folder: Path) -> dict[str, str]:
 
 
 def changes_here(folder: RunFolder, identity: Identity, config: RunConfig) -> list[CodeChange]:
-    """Return the parts of a run and the files of its code that are other ones here.
+    """Return the parts of a run and the files of its code that are different here.
 
     A part that is one module names it, so that its file is left out.
     """
@@ -184,7 +185,7 @@ def changes_here(folder: RunFolder, identity: Identity, config: RunConfig) -> li
 
 
 def remark(folder: RunFolder, identity: Identity, config: RunConfig) -> str:
-    """Return which code is another here than the run's, for commands that play its policies; '' for none."""
+    """Return which code here differs from the run's code, or ''. For commands that play the run's policies."""
     changes = changes_here(folder, identity, config)
     differing = [change for change in changes if change.part not in ("program", *_NO_CODE)]
     return f"{folder.name} was trained by other code: {', '.join(map(str, differing))}" if differing else ""
