@@ -2,8 +2,8 @@
 
 No printed line says which question it answers, and silence says nothing about later lines. So by default a program is
 asked one question. Then its input ends, and all that it prints until it ends is looked at. A program that is kept
-running proves that its answer is complete and belongs to the question: it says that it is ready again (`ping`), or
-repeats a random word (`tagged`).
+running proves that its answer is complete and belongs to the question. To do so, it says that it is ready again
+(`ping`), or repeats a random word (`tagged`).
 """
 
 import secrets
