@@ -24,7 +24,8 @@ def find_module(path: str) -> ModuleSpec | None:
     for part in parts:
         if spec is None:
             break
-        spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations or [])
+        # By its last name, because a folder without `__init__.py` would look for its parent among imported modules.
+        spec = PathFinder.find_spec(part, [*(spec.submodule_search_locations or ())])
     return spec
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from marless.reports.user_code.user_modules import function_fault
+from marless.reports.user_code.user_modules import find_module, function_fault
 
 
 @pytest.fixture
@@ -83,3 +83,11 @@ def test_a_module_that_is_no_python_is_named(module):
 
 def test_what_has_no_source_is_left_to_the_import():
     assert function_fault("numpy._core._multiarray_umath:no_such_function") == ""
+
+
+def test_a_module_is_found_in_folders_that_hold_no_package_file(tmp_path, shell):
+    shell.cd(tmp_path)
+    (tmp_path / "plain" / "inner").mkdir(parents=True)
+    (tmp_path / "plain" / "inner" / "judge.py").write_text("def grade(question): ...\n")
+    assert find_module("plain.inner.judge").origin == str(tmp_path / "plain" / "inner" / "judge.py")
+    assert function_fault("plain.inner.judge:grade") == ""
