@@ -87,10 +87,12 @@ class CodeRecord:
                 if fault := self._fault_of_old(name, value):
                     return fault
                 continue
+            # A file that was edited while a task read it has two values, and no run has both.
+            first, _, second = value.partition(", ")
             # A machine that is not this one must have the files of this one.
-            expected = self.files.get(name) or (known_here(name) if place else None) or value
+            expected = self.files.get(name) or (known_here(name) if place else None) or first
             if value != expected:
-                return self._line(CodeChange(part=name, before=expected, after=value), place)
+                return self._line(CodeChange(part=name, before=expected, after=second or value), place)
         fresh = {name: value for name, value in values.items() if name not in self.files}
         fresh = {name: value for name, value in fresh.items() if not name.startswith((KEPT, LOADED))}
         self._add(fresh, place)

@@ -135,3 +135,9 @@ def test_a_study_s_run_is_refused_for_data_that_an_earlier_run_has_read(here):
     assert one.begin(config) == "" and one.refusal({"levels_of_a_study.txt": value}, "") == ""
     write("levels_of_a_study.txt", "2")
     assert "levels_of_a_study.txt was" in CodeRecord(here / "two", "two", CodeRecord(here, "")).begin(config)
+
+
+def test_a_file_that_was_edited_while_a_task_read_it_is_refused_from_the_first_answer_on(tmp_path):
+    record = CodeRecord(tmp_path, "r")
+    assert record.refusal({"mine.py": "0a, 1b"}, "").startswith("mine.py was 0a and is 1b; put it back")
+    assert record.files == {}
