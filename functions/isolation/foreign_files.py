@@ -111,6 +111,8 @@ class ForeignFiles:
         loaded = {name: value for name, (path, value) in self._modules.items() if path in paths}
         self._values = {f"{LOADED}{name}": value for name, value in loaded.items()}
         self._stamps.clear()
+        self._written.clear()
+        self._children_since = inf
 
     def ignore(self, folder: str) -> None:
         """Files below this folder are the run's own."""

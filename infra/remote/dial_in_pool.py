@@ -96,7 +96,7 @@ class DialInPool(Pool):
     def busy_share(self) -> float:
         """The part of the time for which workers were connected that they ran tasks that have ended."""
         self._count()
-        return sum(self.busy_s.values()) / self._slot_s if self._slot_s else 0.0
+        return min(1.0, sum(self.busy_s.values()) / self._slot_s) if self._slot_s else 0.0
 
     def due_at(self) -> float:
         """See `TaskPool`."""

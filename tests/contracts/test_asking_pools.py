@@ -233,7 +233,8 @@ def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is
     assert collect(run, 1)["task"].outcome == "crash"
     told_again = asked(run, ["ask", "judge", ["0 a", "0.5 b", "0.5 c"], keys])[0]["told"]
     attempts = [attempts for *_, attempts, _ in told_again]
-    assert attempts == [1, 2, 1] and events() == ["0 a", "0.5 b", "0.5 c", "0.5 b"]
+    # The second attempt at b may begin before or after c.
+    assert attempts == [1, 2, 1] and events()[:2] == ["0 a", "0.5 b"] and sorted(events()[2:]) == ["0.5 b", "0.5 c"]
     assert [kept_answer(FileStorage(tmp_path / "run"), key).failed for key in keys] == [0, 1, 0]
 
 
