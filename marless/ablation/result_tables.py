@@ -13,7 +13,7 @@ from marless.comparison.paired_by_seed import MANY, TARGET_SHARE, AgainstBaselin
 from marless.comparison.signal_savings import FACTOR
 from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell
-from marless.reports.statistics import Estimate
+from marless.reports.statistics import FEWEST_SEEDS, Estimate
 from marless.reports.text import money
 from marless.studies.cells import Value
 
@@ -78,7 +78,7 @@ def _main(table: PairedComparison, digits: Digits) -> Section:
         ratios = [_ratio(item.ratios[name]) for name in ("dollars", "functions", "seconds")]
         cells = [
             item.arm,
-            str(item.runs),
+            f"{item.runs} *" if item.runs < FEWEST_SEEDS else str(item.runs),
             _mean(item.returns["final"], digits),
             _difference(item.differences.get("final"), digits),
             money(item.means["dollars"]),
@@ -95,7 +95,9 @@ def _main(table: PairedComparison, digits: Digits) -> Section:
         " requests, no storage), seconds of training. In brackets: 95 % intervals, paired by seed. An interval that"
         f" contains 0 (of a ratio: 1) shows no difference. {statistic}"
     )
-    return Section("Return and cost", header, tuple(rows), note)
+    few = f"* below {FEWEST_SEEDS} seeds no arm can be told from the baseline"
+    footnote = few if any(item.runs < FEWEST_SEEDS for item in table.comparisons) else ""
+    return Section("Return and cost", header, tuple(rows), note, footnote=footnote)
 
 
 def _equal_cost(table: PairedComparison, digits: Digits) -> Section:
@@ -242,14 +244,15 @@ def _headlines(table: PairedComparison, digits: Digits) -> Section:
             effect = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
         value = _difference(effect, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(effect)
         p_values = (NONE, NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
-        result = "different" if item.adjusted < LEVEL else "not decided"
+        result = "different" if item.adjusted < LEVEL and item.runs >= FEWEST_SEEDS else "not decided"
         measure = measures[contrast.measure]
         rows.append((contrast.arm, contrast.against, measure, str(item.runs), value, *p_values, result))
     header = ("arm", "against", "by", "seeds", "value", "p", "p, Holm", "result")
     note = (
         "The contrasts that were declared before the runs. In brackets: 95 % intervals, each for itself. p is that of"
         " the paired t-test, of ratios on logarithms; Holm's (1979) is corrected for all contrasts of this table: below"
-        f" {LEVEL} the two differ. A ratio that is a bound (≥ or ≤) is not tested and counts as p = 1."
+        f" {LEVEL}, with {FEWEST_SEEDS} seeds or more, the two differ. A ratio that is a bound (≥ or ≤) is not"
+        " tested and counts as p = 1."
     )
     return Section("Headlines", header, tuple(rows), note)
 

@@ -15,7 +15,7 @@ from marless.comparison.run_evaluations import Axis, ComparedRun
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
 from marless.reports.evaluations import METRIC, metrics_of
 from marless.reports.provenance import CodeChange
-from marless.reports.statistics import Estimate, FloatArray
+from marless.reports.statistics import FEWEST_SEEDS, Estimate, FloatArray
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
 # probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
@@ -31,8 +31,8 @@ class Against(msgspec.Struct, frozen=True, kw_only=True):
     """An arm against the first one: difference of interquartile means, and probabilities of improvement.
 
     `by_seed` is over pairs of the same seed, None unless both have the `same_seeds`; then the difference is paired too.
-    `seeds` is the smaller number of seeds. The verdict is `cannot tell` when the interval of the difference holds 0 or
-    that of the improvement (from `FEWEST` seeds on: of `by_seed`, if known) 0.5, or there is none.
+    `seeds` is the smaller number of seeds. The verdict is `cannot tell` below `FEWEST_SEEDS` seeds, and when the
+    interval of the difference holds 0 or that of the improvement (from `FEWEST` seeds on: of `by_seed`, if known) 0.5.
     """
 
     difference: Estimate
@@ -252,14 +252,13 @@ def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[st
         by_seed=by_seed,
         same_seeds=same,
         seeds=seeds,
-        # All pairs of fewer seeds being alike is likely by chance: of three with 1 / 4.
-        verdict=verdict(difference, by_seed if by_seed and len(scores) >= FEWEST else improvement),
+        verdict=verdict(difference, by_seed if by_seed and seeds >= FEWEST else improvement),
     )
 
 
 def verdict(difference: Estimate, improvement: Estimate) -> Verdict:
-    """What both intervals allow to say of an arm against the first one."""
-    if difference.ci95 is None or improvement.ci95 is None:
+    """Say whether an arm is higher or lower than the first arm, by both intervals and the number of seeds."""
+    if difference.runs < FEWEST_SEEDS or difference.ci95 is None or improvement.ci95 is None:
         return "cannot tell"
     if difference.ci95[0] > 0 and improvement.ci95[0] > 0.5:
         return "higher"

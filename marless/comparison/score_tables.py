@@ -9,10 +9,11 @@ from marless.comparison.run_evaluations import Axis
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.section import NONE, Section, estimate_cell
-from marless.reports.statistics import Estimate
+from marless.reports.statistics import FEWEST_SEEDS, Estimate
 from marless.reports.text import counted, money, seconds
 
 _HAVE = ("has", "have")
+_FOOTNOTE = f"* below {FEWEST} seeds the intervals are too narrow; Gorsane et al. (2022) ask for 10 seeds"
 _HEADER = ("table", "arm", "statistic", "at", "value", "low", "high", "seeds")
 
 
@@ -76,11 +77,6 @@ def notes(comparison: Comparison) -> list[str]:
         )
     if len(comparison.equal) > 1:
         sentences.append(_pairing(comparison.equal[0].arm, comparison.equal[1:]))
-    if min(row.seeds for row in comparison.equal) < FEWEST:
-        sentences.append(
-            f"* fewer than {FEWEST} seeds: the interval is too narrow, as a bootstrap knows no value beyond the lowest"
-            " and the highest seed. Gorsane et al. (2022) ask for 10 seeds."
-        )
     if comparison.costs:
         sentences.append(
             "Dollars depend on how rounds are placed, and with placement.rule=balanced, the default, on the slots that"
@@ -148,7 +144,7 @@ def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequ
         parts.append(_bullets(sentences))
     for section in sections(comparison):
         parts += section.markdown
-    parts += ["## How to read this", _bullets(note.replace("* ", r"\* ", 1) for note in notes(comparison))]
+    parts += ["## How to read this", _bullets(notes(comparison))]
     if left_out:
         parts += ["## Left out", _bullets(f"{name}: {why}" for name, why in left_out.items())]
     parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
@@ -192,7 +188,7 @@ def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
                 *(estimate_cell(estimate, digits) for estimate in estimates),
             )
         )
-    return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells))
+    return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells), footnote=_footnote(cells))
 
 
 def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
@@ -204,7 +200,7 @@ def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
         difference = estimate_cell(row.against.difference, digits, sign=True)
         probabilities = (estimate_cell(each, shares) for each in (row.against.improvement, row.against.by_seed))
         cells.append((row.arm, difference, *probabilities, _verdict(row.against)))
-    return Section(title, header, tuple(cells))
+    return Section(title, header, tuple(cells), footnote=_footnote(cells))
 
 
 def _costs(comparison: Comparison) -> Section:
@@ -224,9 +220,10 @@ def _verdict(against: Against | None, start: str = "") -> str:
 
 def _pairing(base: str, rows: Sequence[Row]) -> str:
     explanation = (
-        "The probability of improvement is that a run of the arm scores higher than one of the first arm, over all"
-        " pairs of runs. The result is open where the interval of the difference holds 0 or that of the probability"
-        f" 0.5; from {FEWEST} paired seeds on, the probability by seed decides."
+        "The probability of improvement is that a run of the arm scores higher than a run of the first arm, over all"
+        f" pairs of runs. The result needs {FEWEST_SEEDS} seeds of both arms, an interval of the difference without 0,"
+        f" and an interval of the probability without 0.5. From {FEWEST} paired seeds on, the probability by seed"
+        " decides."
     )
     pairs = [row.arm for row in rows if row.against and row.against.same_seeds]
     if not pairs:
@@ -237,6 +234,11 @@ def _pairing(base: str, rows: Sequence[Row]) -> str:
 
 def _flag_few(seeds: int) -> str:
     return f"{seeds} *" if seeds < FEWEST else str(seeds)
+
+
+def _footnote(rows: Sequence[tuple[str, ...]]) -> str:
+    """The footnote of a table with an asterisk in some cell."""
+    return _FOOTNOTE if any(cell.endswith(" *") for row in rows for cell in row[1:]) else ""
 
 
 def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from coordinator.rules.student_t import t_quantile
-from marless.reports.statistics import FloatArray, Interval, tost_paired
+from marless.reports.statistics import FEWEST_SEEDS, FloatArray, Interval, tost_paired
 
 # Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.
 FACTOR = 1.25
@@ -72,12 +72,13 @@ def compare_dollars(first: Sequence[float], other: Sequence[float]) -> DollarRat
 
 
 def verdict(dollars: DollarRatio | None, bound: Bound) -> Verdict:
-    """The effect of the signal by the ratio of the tested arm to its control, each test at `LEVEL`.
+    """Return the effect of the signal by the ratio of the tested arm to its control, each test at `LEVEL`.
 
+    Below `FEWEST_SEEDS` pairs the effect is open.
     A bound can only show a difference in its direction. Equality is tested first: with many seeds a difference may be
     significant and yet within `FACTOR`.
     """
-    if dollars is None or dollars.ci90 is None or dollars.p_value is None:
+    if dollars is None or dollars.runs < FEWEST_SEEDS or dollars.ci90 is None or dollars.p_value is None:
         return "open"
     if bound == "exact" and dollars.p_value < LEVEL:
         return "equal"

@@ -41,11 +41,10 @@ def overview(compared_runs: Compared) -> Html:
     for each in tables.sections(compared_runs.comparison):
         numeric = [at for at in range(1, len(each.header)) if all(row[at][:1] in _NUMBERS for row in each.rows)]
         rows = [(element("b", row[0]), *row[1:]) for row in each.rows]
-        parts += [element("h2", each.title), table(each.header, rows, numeric)]
-    notes = [
-        note.removeprefix("* ") if note.startswith("* ") else note for note in tables.notes(compared_runs.comparison)
-    ]
-    parts.append(element("details", element("summary", "How to read this"), bullets(notes)))
+        footnote = element("p", each.footnote, class_="note") if each.footnote else Html("")
+        parts += [element("h2", each.title), table(each.header, rows, numeric), footnote]
+    how = bullets(tables.notes(compared_runs.comparison))
+    parts.append(element("details", element("summary", "How to read this"), how))
     return join(parts)
 
 

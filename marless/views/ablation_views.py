@@ -10,7 +10,6 @@ from marless.extras import install
 from marless.output import note, say, say_json, say_text
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
-from marless.reports.text import table as aligned
 from marless.runs.session import Stopping
 from marless.studies.campaign import Campaign
 from marless.studies.study_run import StudyRun
@@ -72,10 +71,7 @@ class AblationLines(AblationView):
         main, expense, *others = result_tables.sections(result.comparison)
         # Sections on the rules and the bill are only in the file.
         for section in (main, expense, *others[2:]):
-            say("", section.title)
-            say_text(aligned(section.header, section.rows))
-            for sentence in section.conclusions:
-                say(sentence.replace("**", ""))
+            say_text(f"\n{section.text}")
         say("", f"read {result.folder / 'table.md'}; the pictures are beside it", str(result.folder))
 
 

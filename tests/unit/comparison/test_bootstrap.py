@@ -97,9 +97,23 @@ def against(own, base, same):
 
 def test_what_can_be_told_of_two_arms():
     # Every run above every other: all resamples agree.
-    assert against([4, 5, 6], [1, 2, 3], False).verdict == "higher"
-    assert against([1, 2, 3], [4, 5, 6], False).verdict == "lower"
-    assert against([1, 5, 6], [2, 3, 7], False).verdict == "cannot tell"
+    low, high = [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]
+    assert against(high, low, False).verdict == "higher"
+    assert against(low, high, False).verdict == "lower"
+    assert against([1, 5, 6, 8, 9], [2, 3, 4, 7, 10], False).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_fewer_than_five_seeds_tell_nothing(same):
+    # Of four paired seeds without any effect, all favour the same arm with probability 2 / 2^4 = 1 / 8.
+    seeds = [0, 1, 2, 3, 4]
+    far = [value + 100 for value in seeds]
+    assert against(far, seeds, same).verdict == "higher"
+    assert against(far[:4], seeds[:4], same).verdict == "cannot tell"
+    assert against(far, seeds[:4], False).verdict == "cannot tell"
+    # More tasks do not make up for seeds.
+    many = {"base": np.zeros((4, 20)), "own": np.ones((4, 20))}
+    assert rows(many, {"base": (1, 2, 3, 4), "own": (1, 2, 3, 4)}, "test")[1].against.verdict == "cannot tell"
 
 
 def test_paired_seeds_decide_from_six_on():

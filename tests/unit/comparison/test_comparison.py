@@ -124,7 +124,13 @@ def test_few_seeds_are_flagged_and_said():
     found, _ = compared()
     assert table.conclusions(found) == ["ippo against mappo: cannot tell with 3 seeds"]
     assert table.sections(found)[0].rows[0][1] == "3 *"
-    assert any(note.startswith("* fewer than 6 seeds") for note in table.notes(found))
+    # Next to the asterisk, and nowhere else.
+    returns, against, *_ = table.sections(found)
+    assert returns.text.endswith(
+        "\n* below 6 seeds the intervals are too narrow; Gorsane et al. (2022) ask for 10 seeds"
+    )
+    assert any(paragraph.startswith(r"\* below 6 seeds") for paragraph in returns.markdown)
+    assert "*" not in against.text and not any("*" in note for note in table.notes(found))
     assert any("paired by seed" in note for note in table.notes(found))
 
 

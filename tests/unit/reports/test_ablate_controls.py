@@ -38,6 +38,13 @@ def test_a_single_pair_has_a_ratio_and_nothing_that_is_sure():
     assert verdict(compare_dollars([0.3], [0.2]), "exact") == verdict(None, "unknown") == "open"
 
 
+@pytest.mark.parametrize(("other", "says"), [(1.0, "equal"), (2.0, "saves"), (0.5, "costs")])
+def test_fewer_than_five_pairs_leave_the_effect_open(other, says):
+    own, others = (1.0, 1.01, 0.99, 1.02, 0.98), (1.01 * other, other, other, other, 0.99 * other)
+    assert verdict(compare_dollars(own, others), "exact") == says
+    assert verdict(compare_dollars(own[:4], others[:4]), "exact") == "open"
+
+
 @pytest.mark.parametrize(
     ("interval", "p_value", "bound", "says"),
     [

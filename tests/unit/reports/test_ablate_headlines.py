@@ -67,14 +67,16 @@ def test_a_contrast_that_cannot_be_read_is_one_line(text, says):
         contrasts(["ours/baseline:return"] * 2, ARMS)
 
 
+HALF, MORE = (0.05, 0.048, 0.052, 0.049, 0.051), (-1.0, 2.0, 4.0, -2.0, 1.0)
+
+
 def runs():
-    """Three seeds: `ours` costs half, with noise, and returns 1, 2 and 4 more."""
-    half = (0.05, 0.048, 0.052)
+    """Five seeds: `ours` costs half, with noise, and returns a little more or less."""
     return {
-        "baseline": {seed: a_result("baseline", seed, dollars=0.1, final_return=-40.0) for seed in (1, 2, 3)},
+        "baseline": {seed: a_result("baseline", seed, dollars=0.1, final_return=-40.0) for seed in range(1, 6)},
         "ours": {
             seed: a_result("ours", seed, dollars=dollars, final_return=-40.0 + more)
-            for seed, dollars, more in zip((1, 2, 3), half, (1.0, 2.0, 4.0), strict=True)
+            for seed, dollars, more in zip(range(1, 6), HALF, MORE, strict=True)
         },
     }
 
@@ -82,29 +84,41 @@ def runs():
 def test_headlines_are_scipys_tests_of_pairs_corrected_for_each_other():
     declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
     first, second = compare(runs(), headlines=declared).headlines
-    logs = [math.log(dollars / 0.1) for dollars in (0.05, 0.048, 0.052)]
-    expected = stats.ttest_1samp([1, 2, 4], 0).pvalue, stats.ttest_1samp(logs, 0).pvalue
+    logs = [math.log(dollars / 0.1) for dollars in HALF]
+    expected = stats.ttest_1samp(MORE, 0).pvalue, stats.ttest_1samp(logs, 0).pvalue
     assert (first.p_value, second.p_value) == pytest.approx(expected)
     assert second.p_value < first.p_value
     assert (first.adjusted, second.adjusted) == pytest.approx((expected[0], 2 * expected[1]))
-    assert (first.value, second.value) == pytest.approx((7 / 3, stats.gmean([0.5, 0.48, 0.52])))
+    assert (first.value, second.value) == pytest.approx((4 / 5, stats.gmean(HALF) / 0.1))
 
 
 def test_the_table_says_what_is_different():
     declared = contrasts(["ours/baseline:return", "ours/baseline:dollars"], runs())
-    text = table.markdown("spread", compare(runs(), headlines=declared), {}, [], [])
-    lines = text.split("## Headlines")[1].splitlines()[2:6]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    assert [(row[2], row[3], row[-1]) for row in rows[2:]] == [
-        ("return", "3", "not decided"),
-        ("ratio of dollars", "3", "different"),
+    rows = table.sections(compare(runs(), headlines=declared))[-1].rows
+    assert [(row[2], row[3], row[-1]) for row in rows] == [
+        ("return", "5", "not decided"),
+        ("ratio of dollars", "5", "different"),
     ]
     assert "Headlines" not in table.markdown("spread", compare(runs()), {}, [], [])
 
 
+def test_fewer_than_five_seeds_decide_nothing():
+    declared = contrasts(["ours/baseline:dollars"], ARMS)
+    few = {arm: dict(list(of_arm.items())[:4]) for arm, of_arm in runs().items()}
+    found = compare(few, headlines=declared)
+    assert found.headlines[0].adjusted < 0.001
+    sections = table.sections(found)
+    assert sections[-1].rows[0][-1] == "not decided"
+    assert [row[1] for row in sections[0].rows] == ["4 *", "4 *"]
+    assert sections[0].footnote == "* below 5 seeds no arm can be told from the baseline"
+    assert not table.sections(compare(runs(), headlines=declared))[0].footnote
+
+
 def test_a_contrast_without_a_test_counts_in_the_correction():
     missed = runs()
-    missed["ours"] = {seed: a_result("ours", seed, curve=a_curve(1000, 10.0, 0.1, -80.0, -70.0)) for seed in (1, 2, 3)}
+    missed["ours"] = {
+        seed: a_result("ours", seed, curve=a_curve(1000, 10.0, 0.1, -80.0, -70.0)) for seed in range(1, 6)
+    }
     declared = contrasts(["ours/baseline:reach", "ours/baseline:return"], missed)
     reach, _ = compare(missed, headlines=declared).headlines
     assert (reach.bound, reach.p_value, reach.adjusted) == ("at least", None, 1.0)

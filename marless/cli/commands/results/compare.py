@@ -12,7 +12,6 @@ from marless.comparison.comparison import Comparison
 from marless.comparison.run_evaluations import AXES
 from marless.extras import install
 from marless.output import note, say, say_json, say_text
-from marless.reports.text import table as aligned
 
 EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
@@ -73,8 +72,7 @@ def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str
         note(f"left out: {name} ({why})")
     say_text(score_tables.headline(comparison))
     for section in score_tables.sections(comparison):
-        say("", section.title)
-        say_text(aligned(section.header, section.rows))
+        say_text(f"\n{section.text}")
     say("")
     for line in (*score_tables.notes(comparison), *score_tables.conclusions(comparison)):
         say(line)
