@@ -101,3 +101,14 @@ def test_a_script_of_a_copied_environment_is_refused_by_the_program_that_it_runs
     for command in ([sys.executable, script, "config"], [sys.executable, tmp_path / "marless", "--version"]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (USER_ERROR, "") and done.stderr.startswith(line)
+
+
+@pytest.mark.parametrize("folder", ["ablations", "comparison", "exports", "runs", "studies"])
+def test_folders_of_the_program_change_no_order_of_imports(folder, tmp_path):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / folder).mkdir()
+    (tmp_path / "test_settings.py").write_text(
+        f"import pytest\nfrom {folder} import setting\n\nfrom marless import train\n"
+    )
+    done = subprocess.run(["ruff", "check", "--select", "I", "."], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "All checks passed!\n")
