@@ -7,8 +7,8 @@ from marless.program import pip_name, program_name
 
 # A command between backquotes, or what a line ends with.
 _COMMAND = re.compile(r"(?<=`)marless (?=[a-z])|(?<=: )marless (?=[a-z])")
-# An extra, as rooms below name it that know no folder of the source tree; not where other packages follow it.
-_EXTRA = re.compile(r"pip install 'marless\[(\w+)\]'(?! ')")
+# The line for an extra, from code that knows no folder of the source tree. Other packages must not follow the extra.
+_EXTRA = re.compile(r"(?<=: )pip install 'marless\[(\w+)\]'(?! ')")
 _PIP = re.compile(r"(?<=: )pip install ")
 
 
