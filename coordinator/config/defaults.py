@@ -113,6 +113,9 @@ def _recurrent(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     return Layer("algorithm.network=gru", {"algorithm.network": "mlp", "algorithm.recurrent": True})
 
 
+_OF_THIS_MACHINE, _OF_NATIVE = "algorithm.engine=auto", "algorithm.engine=native"
+
+
 def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     """The fastest engine, see docs/results/engines.md: on the CPU the kernels where this machine has them and they
     cover the networks, else numpy; torch where neither can."""
@@ -122,7 +125,27 @@ def _engine(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
     engine = "torch" if algorithm.needs_torch or algorithm.device != "cpu" else "numpy"
     if suits_kernels(algorithm) and are_built():
         engine = "native"
-    return Layer("algorithm.engine=auto", {"algorithm.engine": engine})
+    return Layer(_OF_THIS_MACHINE, {"algorithm.engine": engine})
+
+
+def for_any_machine(config: RunConfig, origins: dict[str, str]) -> tuple[RunConfig, dict[str, str]]:
+    """Return the configuration as a file for any machine: with the engine `auto` if this machine chose the engine.
+
+    The option for exact physics, which follows from the engine, is left out then. The note in the `origins` names the
+    engine of this machine. On this machine the file gives the same run.
+    """
+    if origins.get("algorithm.engine") != _OF_THIS_MACHINE:
+        return config, origins
+    engine = config.algorithm.engine
+    options = dict(config.task.options)
+    if origins.get(f"task.options.{EXACT_PHYSICS}") == _OF_NATIVE:
+        del options[EXACT_PHYSICS]
+    config = msgspec.structs.replace(
+        config,
+        algorithm=msgspec.structs.replace(config.algorithm, engine="auto"),
+        task=msgspec.structs.replace(config.task, options=options),
+    )
+    return config, {**origins, "algorithm.engine": f"{engine} on this machine"}
 
 
 def suits_kernels(algorithm: AlgorithmConfig) -> bool:
@@ -143,7 +166,7 @@ def _exact_physics(config: RunConfig, fixed_keys: Collection[str]) -> Layer | No
     key = f"task.options.{EXACT_PHYSICS}"
     if config.algorithm.engine != "native" or family(config.task.name) != "mpe/" or key in fixed_keys:
         return None
-    return Layer("algorithm.engine=native", {key: True})
+    return Layer(_OF_NATIVE, {key: True})
 
 
 def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
@@ -157,21 +180,42 @@ def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | 
 
 
 def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """PPO's step size and entropy bonus fall to 0 where that was measured, for perceptrons, if steps or rounds limit
-    the run and none of these settings is fixed: both can then be larger at first."""
-    algorithm, task, stop = config.algorithm, config.task, config.effective().stop
-    measured_settings = PPO_TASKS.get(task.name, {})
-    settings = {f"algorithm.{name}": value for name, value in measured_settings.items()}
-    if (
-        not measured_settings.keys() <= {*algorithm.__struct_fields__}
-        or algorithm.name not in algorithms.ALGORITHMS.built_in
-    ):
+    """Return the settings by which PPO's step size and entropy bonus begin larger and fall to 0 on measured tasks.
+
+    The run must have a limit in steps or rounds, and none of these settings may be fixed.
+    """
+    settings = {f"algorithm.{name}": value for name, value in _measured_schedule(config).items()}
+    if not settings or settings.keys() & fixed_keys or not _has_length(config):
         return None
-    if algorithm.network != "mlp" or (task.agents or 0) > FEW or settings.keys() & fixed_keys:
-        return None
-    if stop.rounds is None and stop.env_steps is None:
-        return None
-    return Layer(f"task {task.name}", settings) if settings else None
+    return Layer(f"task {config.task.name}", settings)
+
+
+def unused_schedule(config: RunConfig) -> str:
+    """Return the line that names the settings of `_annealing` that this run lacks because its length is unknown.
+
+    The line is '' for a run that lacks none.
+    """
+    algorithm, settings = config.algorithm, _measured_schedule(config)
+    usual = type(algorithm)()
+    if not settings or _has_length(config) or any(getattr(algorithm, key) != getattr(usual, key) for key in settings):
+        return ""
+    missing_defaults = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"without stop.rounds or stop.env_steps, this run lacks the defaults {missing_defaults}"
+
+
+def _measured_schedule(config: RunConfig) -> Mapping[str, Any]:
+    """Return the settings of the algorithm that were measured for the task, of perceptrons of few agents."""
+    algorithm, task = config.algorithm, config.task
+    settings = PPO_TASKS.get(task.name, {})
+    is_measured = algorithm.network == "mlp" and (task.agents or 0) <= FEW
+    is_ours = algorithm.name in algorithms.ALGORITHMS.built_in
+    return settings if is_measured and is_ours and settings.keys() <= {*algorithm.__struct_fields__} else {}
+
+
+def _has_length(config: RunConfig) -> bool:
+    """Return whether rounds or environment steps limit the run."""
+    stop = config.effective().stop
+    return stop.rounds is not None or stop.env_steps is not None
 
 
 # V-trace ends where no lag does with a lag of 1, and fails with larger ones (docs/results/lag.md).

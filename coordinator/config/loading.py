@@ -3,6 +3,7 @@
 Every error in them becomes a `ConfigError` of one line: the key, the fault, and a remedy.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ _TYPED = f"the {COMMAND_LINE}"
 STUDY_TABLES = ("base", "vary", "setting", "halving")
 # Python's words for what TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
+# Numbers with no digit before or after their point, such as .03 and 1., which TOML does not take.
+_BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
 
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
@@ -130,7 +133,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def override(document: dict[str, Any], text: str) -> None:
-    """Sets a dotted key of `document` from `key=value`, the value as TOML or else a string; raises `ConfigError`."""
+    """Set a dotted key of `document` from `key=value`: the value as TOML, as a number such as .03, or as a string.
+
+    Raises `ConfigError`.
+    """
     key, equals, value = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
@@ -145,7 +151,7 @@ def override(document: dict[str, Any], text: str) -> None:
     try:
         table[names[-1]] = parse_toml(f"value = {value}")["value"]
     except Undecodable:
-        table[names[-1]] = _PYTHON_VALUES.get(value, value)
+        table[names[-1]] = float(value) if _BARE_POINT.fullmatch(value) else _PYTHON_VALUES.get(value, value)
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

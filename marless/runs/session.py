@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection
 from typing import Protocol
 
+from coordinator.config.defaults import unused_schedule
 from coordinator.config.schema import RunConfig
 from coordinator.core import budget
 from coordinator.core.decide import decide
@@ -134,6 +135,8 @@ class Session:
     def begin(self) -> None:
         """Starts the run, or resumes it from its ledger. Raises `StorageFault` and `Unresumable`; also after these the
         run can be resumed."""
+        if self._is_new and self._alone and (line := unused_schedule(self._plan.config)):
+            self._view.remark(line)
         self._driver.begin()
         done = self.state.round
         if self._hashes is not None:

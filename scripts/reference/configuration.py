@@ -21,6 +21,9 @@ Behind a value `marless config` says what set it, where it is not the default of
 the task's family or the task itself, in this order of rank; or the algorithm or another key that implies it. `marless
 config --json` prints a line for each key with its value and what set it (`set_by`).
 
+In the printed file the engine stays `auto`, so the file works on every machine. The note behind it names the engine
+of this machine. Numbers may lack a digit before or after their point: `algorithm.ent_coef=.03`.
+
 The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of
 `task.options` are the environment's: see [environments](environments.md)."""
 

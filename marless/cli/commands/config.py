@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
+from coordinator.config.defaults import for_any_machine
 from coordinator.config.loading import explicit_keys, load_with_origins
 from coordinator.config.nested_tables import flatten
 from coordinator.config.toml_dump import SHORT, document, selection
@@ -34,6 +35,7 @@ def run(options: Namespace) -> int:
         say_text("# Behind a value stands what set it; without that it is the default.\n")
         if options.short:
             say_text("# `marless config` prints all settings; those that are not here have their defaults.\n")
+        config, origins = for_any_machine(config, origins)
         say_text(document(config, plug_ins=True, origins=origins, only=only))
         return 0
     values = msgspec.to_builtins(config)

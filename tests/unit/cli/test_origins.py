@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from coordinator.config.defaults import unused_schedule
 from coordinator.config.loading import load, load_with_origins
 from marless.cli.app import main
 
@@ -52,6 +53,58 @@ def test_what_was_measured_for_a_task_counts_where_nobody_sets_it(settings, expe
         **dict.fromkeys(("lr", "lr_schedule", "ent_coef", "ent_schedule")),
         **expected,
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing_defaults"),
+    [
+        (["stop.dollars=1"], "lr=0.002, lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
+        (["stop.return=-40", "algorithm.name=ippo", "algorithm.gamma=0.8"], "lr=0.002, lr_schedule=linear, ent_coef"),
+        (
+            ["stop.seconds=5", "task.name=mpe/simple_speaker_listener"],
+            "ent_schedule=linear, normalise_observations=True",
+        ),
+        ([], ""),
+        (["stop.dollars=1", "stop.env_steps=10000"], ""),
+        (["stop.dollars=1", "algorithm.lr=3e-4"], ""),  # also with a limit in rounds, this run would have no schedule
+        (["stop.dollars=1", "task.name=mpe/simple_tag"], ""),
+        (["stop.dollars=1", "task.agents=6"], ""),
+        (["stop.dollars=1", "algorithm.name=qmix"], ""),
+        (["stop.dollars=1", "algorithm.network=attention", "algorithm.engine=torch"], ""),
+    ],
+)
+def test_a_run_of_unknown_length_names_the_defaults_that_it_lacks(settings, missing_defaults):
+    line = unused_schedule(load(None, settings))
+    assert missing_defaults in line and bool(line) == bool(missing_defaults)
+
+
+def test_a_new_run_of_unknown_length_says_so_and_its_resume_does_not(no_processes, shell, tmp_path, capsys):
+    shell.cd(tmp_path)
+    # These caps pay for no round.
+    assert main(["train", "stop.dollars=0.0005", "--run", "short"]) == 1
+    line = "without stop.rounds or stop.env_steps, this run lacks the defaults lr=0.002"
+    assert capsys.readouterr().err.startswith(line)
+    assert main(["resume", "short", "stop.dollars=0.0006"]) == 1
+    said = capsys.readouterr().err
+    assert "stopped after round 0" in said and line not in said
+
+
+def test_a_printed_file_leaves_the_engine_to_the_machine_that_reads_it(capsys, tmp_path):
+    settings = ["task.options.max_cycles=9"]
+    assert main(["config", "--short", *settings]) == 0
+    text, here = capsys.readouterr().out, load(None, settings)
+    assert f'engine = "auto"  # {here.algorithm.engine} on this machine\n' in text
+    assert "max_cycles = 9  # command line\n" in text and "exact_physics" not in text
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    assert load(path) == here
+
+
+def test_a_printed_file_keeps_the_engine_and_the_physics_that_were_typed(capsys):
+    assert main(["config", "--short", "algorithm.engine=numpy"]) == 0
+    assert 'engine = "numpy"  # command line\n' in capsys.readouterr().out
+    assert main(["config", "--short", "task.options.exact_physics=true"]) == 0
+    assert "exact_physics = true  # command line\n" in capsys.readouterr().out
 
 
 def test_a_table_on_the_command_line_leaves_nothing_of_the_files(tmp_path):

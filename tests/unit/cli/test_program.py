@@ -74,13 +74,9 @@ def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(els
         assert as_typed_here(text) == text
 
 
-@pytest.mark.parametrize("pip", ["v/bin/pip", "'/a folder/bin/pip'", "uv pip", "pip"])
-def test_a_line_that_names_the_pip_of_this_environment_stays_as_it_is(pip, monkeypatch, tmp_path):
-    monkeypatch.setattr("marless.extras._TREE", tmp_path)
-    monkeypatch.setattr("marless.extras.pip_name", lambda: pip)
-    monkeypatch.setattr("marless.cli.typed_lines.pip_name", lambda: pip)
-    line = f"marless replay needs packages that are not installed: {extras.install('report')}"
-    assert line.endswith(f": {pip} install 'marless[report]'")
+@pytest.mark.parametrize("pip", ["v/bin/pip", "/v/bin/pip", "'/a folder/bin/pip'", "uv pip"])
+def test_a_line_that_names_the_path_of_pip_stays_as_it_is(pip):
+    line = f"marless replay needs packages that are not installed: {pip} install 'marless[report]'"
     assert as_typed_here(line) == line
 
 

@@ -158,6 +158,9 @@ ACCEPTED = {
     "config algorithm.hidden=64,64": "hidden = [64, 64]  # command line",
     "config algorithm.hidden=128": "hidden = [128]  # command line",
     "config stop.rounds=1e3": "rounds = 1000  # command line",
+    "config stop.rounds=3.": "rounds = 3  # command line",
+    "config algorithm.ent_coef=.03": "ent_coef = 0.03  # command line",
+    "config stop.return=-.5e2": "return = -50.0  # command line",
     "config log.to=csv": 'to = ["csv"]  # command line',
     "config log.to=csv,tensorboard": 'to = ["csv", "tensorboard"]  # command line',
     # What bash leaves of log.to=["csv"].
