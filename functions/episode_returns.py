@@ -52,6 +52,12 @@ class Episodes:
             raise EnvironmentFault("the rewards of an episode do not add up to a finite number")
         return returns
 
+    def first_returns(self) -> NDArray[np.float64]:
+        """The `agent_returns` of the first episode of each environment, in the environments' order."""
+        _, first = np.unique(np.concatenate([np.empty(0, np.int64), *self._rows]), return_index=True)
+        returns: NDArray[np.float64] = self.agent_returns()[first]
+        return returns
+
     def weights(self) -> NDArray[np.float64]:
         """By finished episode: of mean 1, and such that every environment weighs as much as any other.
 

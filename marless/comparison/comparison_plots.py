@@ -10,6 +10,7 @@ from marless.comparison.comparison import Comparison, Lines, Row
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.score_tables import amount, measured
 from marless.comparison.tournament import Tournament
+from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.plot_style import Line, draw_lines, finish, heading, look, quiet, save, sheet
 from marless.reports.text import counted, money
@@ -139,22 +140,39 @@ def _plot_lines(lines: Lines) -> dict[str, Line]:
 
 
 def draw_scores(tournament: Tournament, path: Path) -> None:
-    """The scores of all pairs as a matrix; raises `MissingExtra` without matplotlib."""
-    count = len(tournament.teams)
+    """Draw the scores of all pairs and the mean returns of each side as matrices. Raises `MissingExtra` without
+    matplotlib."""
+    count, panels = len(tournament.teams), 1 + len(tournament.returns)
     # At least as wide as its heading.
-    figure = sheet(max(4.6, 3.2 + 0.62 * count), 2.2 + 0.5 * count)
-    axes = figure.subplots()
-    axes.imshow(tournament.scores, vmin=0, vmax=1, cmap="RdBu", aspect="auto")
-    for i, row in enumerate(tournament.scores):
-        for j, score in enumerate(row):
-            strong = abs(score - 0.5) > 0.3
-            axes.text(j, i, f"{score:.2f}", ha="center", va="center", fontsize=8, color="white" if strong else "black")
+    figure = sheet(1.6 + max(3.0, 1.0 + 0.62 * count) * panels, 2.4 + 0.5 * count)
+    columns = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
+    _matrix(columns[0], tournament.scores, "RdBu", Digits(2), (0, 1))
+    columns[0].set_title("share won, Elo in brackets", fontsize=9)
+    for axes, (side, matrix) in zip(columns[1:], tournament.returns.items(), strict=True):
+        _matrix(axes, matrix, "cividis", digits_of(value for row in matrix for value in row))
+        axes.set_title(f"mean return of {side}", fontsize=9, parse_math=False)
     labels = [f"{team} ({rating:,.0f})" for team, rating in zip(tournament.teams, tournament.ratings, strict=True)]
-    axes.set_xticks(range(count), list(tournament.teams), rotation=45, ha="right", fontsize=8, parse_math=False)
-    axes.set_yticks(range(count), labels, fontsize=8, parse_math=False)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    over = f"share of episodes won by the row's team,\n{tournament.episodes:,} per pair and side; Elo in brackets"
+    columns[0].set_yticks(range(count), labels, fontsize=8, parse_math=False)
+    for axes in columns:
+        axes.set_xticks(range(count), list(tournament.teams), rotation=45, ha="right", fontsize=8, parse_math=False)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    over = f"row's team against column's, {tournament.episodes:,} episodes per pair and side"
     heading(figure, f"{tournament.task}: cross-play", over)
     save(figure, path)
+
+
+def _matrix(
+    axes: "Axes",
+    matrix: Sequence[Sequence[float]],
+    colours: str,
+    digits: Digits,
+    limits: tuple[float, float] | None = None,
+) -> None:
+    """Draw the numbers on their colours."""
+    low, high = limits or (np.min(matrix), np.max(matrix))
+    image = axes.imshow(matrix, vmin=low, vmax=high, cmap=colours, aspect="auto")
+    for (i, j), value in np.ndenumerate(np.array(matrix)):
+        red, green, blue, _ = image.to_rgba(np.array([value]))[0]
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(j, i, digits.text(value), ha="center", va="center", fontsize=8, color="white" if dark else "black")

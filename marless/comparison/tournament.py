@@ -1,7 +1,8 @@
-"""Cross-play: every team plays every other, once with each side, and what that says of their strength.
+"""Cross-play: every team plays every other, and their wins give ratings.
 
-A pair's score is the mean over both sides, so that a side's advantage by the rules of the task cancels, as in chess
-where each plays as many games with White.
+Two teams meet twice from each start state, with the sides exchanged. The team with the higher return over all sides of
+both episodes wins. So an advantage of one side by the rules of the task counts for both teams and cancels, as for the
+two pairs of duplicate bridge. Without draws the share of wins is the mean share over the sides, as in chess.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,9 @@ _STEPS = 2000
 
 
 class Tournament(msgspec.Struct, frozen=True, kw_only=True):
-    """`scores[i][j]`: how much of the episodes team i wins against team j, a draw being a half; `errors`: half the
-    width of its 95 % interval; `returns[side][i][j]`: the side's mean return where i plays it and j all others. Ratings
-    are Elo's, by team, 1,200 for the first team."""
+    """The results of a tournament. `scores[i][j]`: team i's share of wins against team j ``[0, 1]``. A draw counts half
+    a win. `errors`: half the width of its 95 % interval. `returns[side][i][j]`: the side's mean return where team
+    i plays it and team j plays all other sides. `ratings`: Elo's, by team, 1,200 for the first team."""
 
     task: str
     teams: tuple[str, ...]
@@ -44,25 +45,26 @@ def play(
     sampled: bool = False,
     progress: Callable[[str], None] = lambda pair: None,
 ) -> Tournament:
-    """Plays `episodes` episodes of every ordered pair with every side, all on the same start states, greedily or with
-    `sampled` actions; None as a team acts at random, a scripted one by its script.
+    """Play `episodes` episodes of every ordered pair with every side, all on the same start states, greedily or with
+    `sampled` actions. A team of None acts at random, a scripted team by its script.
 
     Raises `ValueError` as `crossplay.agent_returns` and `crossplay.sides` do.
     """
     sides, names = crossplay.sides(task), tuple(teams)
-    shape = (len(sides), len(names), len(names))
-    means, variances, returns = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    count = len(names)
+    # By the team of each side: the sides' returns ``[side, episode]``. With two sides, two ordered pairs are one game.
+    games: dict[tuple[str, ...], Array] = {}
+    side_returns = np.zeros((len(sides), count, count, episodes))
     for i, team in enumerate(names):
         for j, other in enumerate(names):
-            progress(f"{i * len(names) + j + 1} of {len(names) ** 2} pairs: {team} against {other}")
+            progress(f"{i * count + j + 1} of {count**2} pairs: {team} against {other}")
             for number, side in enumerate(sides):
-                outcome = crossplay.agent_returns(task, teams[team], side, teams[other], episodes, seed, sampled)
-                ours = outcome[:, crossplay.members(task, side)].sum(axis=1)
-                score = (1 + np.sign(2 * ours - outcome.sum(axis=1))) / 2
-                means[number, i, j], variances[number, i, j] = score.mean(), score.var(ddof=1)
-                returns[number, i, j] = ours.mean()
-    scores = means.mean(axis=0)
-    errors = 1.96 * np.sqrt(variances.sum(axis=0) / episodes) / len(sides)
+                seats = (*(other,) * number, team, *(other,) * (len(sides) - number - 1))
+                if seats not in games:
+                    agents = crossplay.agent_returns(task, teams[team], side, teams[other], episodes, seed, sampled)
+                    games[seats] = np.stack([agents[:, crossplay.members(task, one)].sum(axis=1) for one in sides])
+                side_returns[number, i, j] = games[seats][number]
+    scores, errors = win_shares(side_returns)
     return Tournament(
         task=task.name,
         teams=names,
@@ -70,19 +72,29 @@ def play(
         sampled=sampled,
         scores=_rows(scores),
         errors=_rows(errors),
-        returns={side: _rows(returns[number]) for number, side in enumerate(sides)},
+        returns={side: _rows(side_returns[number].mean(axis=-1)) for number, side in enumerate(sides)},
         ratings=tuple(ratings(scores).tolist()),
     )
 
 
-def ratings(scores: Array) -> Array:
-    """Elo's ratings ``[n]`` of most likelihood, from the mean scores ``[n, n]`` of pairs of equally many episodes.
+def win_shares(side_returns: Array) -> tuple[Array, Array]:
+    """Return each team's share of wins against each other team ``[n, n]``, and half the widths of their 95 % intervals.
 
-    Found by the iteration of Hunter, "MM algorithms for generalized Bradley-Terry models", 2004, with a draw as half a
-    win for each, and one draw in fifty episodes beside those of each pair, so that who won all of them has a finite
-    rating.
+    `side_returns` ``[sides, n, n, episodes]``: the side's returns where the first team plays it and the second team all
+    other sides. An episode's start state is the same for all teams.
     """
-    wins = (scores + (1 - scores).T) / 2 * 0.98 + 0.01
+    totals = side_returns.sum(axis=0)
+    wins = (1 + np.sign(totals - totals.swapaxes(0, 1))) / 2
+    return wins.mean(axis=-1), 1.96 * np.sqrt(wins.var(axis=-1, ddof=1) / wins.shape[-1])
+
+
+def ratings(scores: Array) -> Array:
+    """Return Elo's ratings ``[n]`` of most likelihood, from the scores ``[n, n]`` of pairs of equally many episodes.
+
+    The iteration is from Hunter, "MM algorithms for generalized Bradley-Terry models", 2004. A draw counts half a win.
+    One draw is added to every fifty episodes of a pair, so a team that won all its episodes has a finite rating.
+    """
+    wins = scores * 0.98 + 0.01
     np.fill_diagonal(wins, 0.0)
     strength, games = np.ones(len(wins)), 1.0 - np.eye(len(wins))
     for _ in range(_STEPS):

@@ -94,7 +94,7 @@ def agent_returns(
     seed: int,
     stochastic: bool = False,
 ) -> FloatArray:
-    """Undiscounted return of every episode and agent ``[episodes, N]``.
+    """Undiscounted return of every episode and agent ``[episodes, N]``, in the order of the start states.
 
     The agents of `side` act greedily as `own_team` says, all others greedily as `opponent` says; a scripted team draws
     from what it chooses among, agents without a team draw uniformly from the legal actions. Raises `ValueError` for an
@@ -194,7 +194,7 @@ class _Match:
             if not running.any():
                 break
             observation = step.observation
-        return episodes.agent_returns()
+        return episodes.first_returns()
 
     def _actions(self, observation: Observation) -> tuple[ActionArray, ...]:
         """Actions by class, as the environment takes them."""

@@ -1,10 +1,40 @@
-"""Ratings of a tournament, by hand."""
+"""Wins and ratings of a tournament, by hand."""
 
 import numpy as np
 import pytest
 
+from functions.environments.base import EnvTask
 from marless.comparison.comparison_plots import draw_scores
-from marless.comparison.tournament import Tournament, ratings
+from marless.comparison.tournament import Tournament, play, ratings, win_shares
+from marless.reports import crossplay
+from marless.reports.policy import scripted_policy
+
+
+def test_a_side_that_always_gets_more_hides_no_strength():
+    """The chaser gets more than the prey in every episode. In the first and third start state the strong team gets
+    60 - 10 over both episodes, the weak team 10 - 60. In the second they get 30 - 40 and 40 - 30. So the strong team
+    wins two of three. The variance of its wins is 1 / 3."""
+    chaser = np.array([[[10.0, 10, 10], [10, 40, 10]], [[60, 30, 60], [20, 20, 20]]])  # by chaser, prey, start state
+    scores, errors = win_shares(np.stack([chaser, -chaser.swapaxes(0, 1)]))
+    np.testing.assert_allclose(scores, [[1 / 2, 1 / 3], [2 / 3, 1 / 2]])
+    np.testing.assert_allclose(errors, [[0, 1.96 / 3], [1.96 / 3, 0]])
+
+
+def test_without_draws_the_share_of_wins_is_the_mean_share_over_the_sides():
+    """A team wins 3 of 4 games as player 0 and 1 of 4 as player 1: 4 of 8."""
+    first, second = np.array([1.0, 1, -1, 1]), np.array([-1.0, 1, -1, -1])
+    none = np.zeros(4)
+    scores, _ = win_shares(np.array([[[none, first], [-second, none]], [[none, second], [-first, none]]]))
+    assert scores.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_the_returns_of_each_side_are_by_its_team_and_the_other_team():
+    tag = EnvTask(name="mpe/simple_tag")
+    teams = {"still": scripted_policy(tag, "scripted_players:first"), "random": None}
+    found = play(teams, tag, 8, 1)
+    for side in ("adversary", "agent"):
+        expected = [[crossplay.totals(tag, i, side, j, 8, 1).mean() for j in teams.values()] for i in teams.values()]
+        np.testing.assert_allclose(found.returns[side], expected)
 
 
 def test_two_teams_differ_by_the_odds_of_their_score():
@@ -39,7 +69,7 @@ def test_the_heading_of_the_picture_is_as_wide_as_the_picture_at_most(tmp_path, 
         sampled=False,
         scores=halves,
         errors=halves,
-        returns={},
+        returns={"adversary": halves, "agent": halves},
         ratings=(1200.0,) * count,
     )
     draw_scores(found, tmp_path / "crossplay.png")

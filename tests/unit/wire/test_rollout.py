@@ -14,7 +14,7 @@ from functions.algorithms.ppo.specs import MappoConfig
 from functions.codec import encode, reference
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
-from functions.episode_returns import summary
+from functions.episode_returns import Episodes, summary
 from functions.errors import BadRequest
 from functions.evaluator.handler import play
 from functions.messages.actor import Behaviour, SampleTask
@@ -289,6 +289,15 @@ def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
     # The first two environments last 5 and 2 steps; the third ends second and does not count.
     assert episodes.env_metrics["steps"][0] == [2, 5]
+
+
+def test_first_returns_are_in_the_order_of_the_environments():
+    """Agent a gets 1 to 3, 1, and 1 to 2 in the first episodes. The second environment ends two more."""
+    environment, episodes = Scripted([3, 1, 2]), Episodes(3, 2)
+    environment.reset(None)
+    for _ in range(3):
+        episodes.add(environment.step(None))
+    assert episodes.first_returns().tolist() == [[6, 12], [1, 2], [3, 6]]
 
 
 def test_a_figure_that_no_counted_episode_has_is_left_out():

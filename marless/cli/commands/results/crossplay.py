@@ -1,4 +1,4 @@
-"""marless crossplay: every team plays every other with either side; a matrix of scores, and ratings."""
+"""marless crossplay: play every team against every other team on either side. Print scores, ratings and returns."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -9,6 +9,7 @@ from marless.cli.console import playable
 from marless.comparison.run_crossplay import crossplay, write
 from marless.comparison.tournament import Tournament
 from marless.output import say_json, say_text
+from marless.reports.digits import Digits, digits_of
 from marless.reports.text import table
 from marless.runs.folder import LATEST
 from marless.views.progress_lines import progress_lines
@@ -18,7 +19,8 @@ EXAMPLES = """examples:
   marless crossplay first second random      the newest policies of runs, and random play
   marless crossplay four scripted random     ... and the task's scripted player, or package.module:function
 
-Scores are shares of episodes won by the row's team, a draw being a half, over both sides of the task."""
+Two teams meet twice from each start state, with the sides exchanged. The team with the higher return over both episodes
+wins. A score is the row's team's share of wins. A draw counts half a win."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -44,7 +46,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Plays all pairs, and writes and prints the matrix."""
+    """Play all pairs. Write and print the matrices."""
     folder = playable(options.runs[0], options.trust)
     with progress_lines() as progress:
         tournament = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
@@ -55,7 +57,7 @@ def run(options: Namespace) -> int:
 
 def _lines(tournament: Tournament) -> list[str]:
     rows = [
-        (team, f"{rating:,.0f}", *(f"{score:.2f}" for score in scores))
+        (team, f"{rating:,.0f}", *(Digits(2).text(score) for score in scores))
         for team, rating, scores in zip(tournament.teams, tournament.ratings, tournament.scores, strict=True)
     ]
     widest = max(max(row) for row in tournament.errors)
@@ -63,6 +65,15 @@ def _lines(tournament: Tournament) -> list[str]:
     return [
         f"{tournament.task}, {how}, {tournament.episodes:,} episodes of each pair and side",
         table(("team", "Elo", *tournament.teams), rows),
-        "(share of episodes won by the row's team over both sides, a draw being a half;"
+        "(share won by the row's team: the higher return over all sides, from the same start state;"
         f" 95 % interval ± {widest:.2f} at most)",
+        *(_returns(tournament, side) for side in tournament.returns),
     ]
+
+
+def _returns(tournament: Tournament, side: str) -> str:
+    """The table of a side's mean returns."""
+    matrix = tournament.returns[side]
+    digits = digits_of(value for row in matrix for value in row)
+    rows = [(team, *(digits.text(value) for value in row)) for team, row in zip(tournament.teams, matrix, strict=True)]
+    return f"\nmean return of {side}, played by the row's team\n" + table(("team", *tournament.teams), rows)
