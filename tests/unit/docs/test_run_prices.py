@@ -1,0 +1,45 @@
+"""The prices of the default run on pages are those of the stored record."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.comparisons.run_prices import WAYS, read, table_lines
+from coordinator.pricing.prices import load_prices
+from marless.estimation.rented_machine import INSTANCE, rented_machine
+from marless.reports.statistics import mean
+
+DOCS = Path(__file__).parents[3] / "docs"
+ROWS = read(DOCS / "results/run-prices.csv")
+MEANS = {way: mean([float(row[way]) for row in ROWS]) for way in WAYS}
+
+
+def page(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["results/dollars.md", "../README.md"])
+def test_a_table_of_prices_is_the_one_of_the_record(name):
+    lines = table_lines(ROWS)
+    assert "\n".join(lines) in page(name)
+
+
+def test_sentences_have_the_prices_of_the_record():
+    functions, auto, busy = (f"${MEANS[way]:.2g}" for way in ("balanced", "auto", "busy"))
+    text = " ".join(page("explanation/cost.md").split())
+    assert f"costs {functions} as functions, {auto} with `placement.rule=auto`, and {busy} on a busy machine" in text
+    machine = rented_machine(load_prices("us-east-1"), workers=2)
+    text = " ".join(page("results/dollars.md").split())
+    assert f"about {100 * MEANS['balanced']:.1f} cents" in text
+    assert f"makes it {MEANS['balanced'] / MEANS['auto']:.0f} times cheaper" in text
+    assert f"a {INSTANCE} with two virtual processors for ${machine.hourly:g} per hour" in text
+    assert f"as {24 * machine.hourly / MEANS['auto']:,.0f} default runs" in text
+    assert f"or {24 * machine.hourly / MEANS['balanced']:.0f} as placed by default" in text
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["seed"])
+def test_a_row_s_rented_machine_is_billed_by_its_seconds(row):
+    # $0.0765 an hour, 40 s to boot, at least a minute.
+    seconds = float(row["seconds"])
+    assert float(row["busy"]) == pytest.approx(0.0765 / 3600 * seconds, rel=0.01)
+    assert float(row["rented"]) == pytest.approx(0.0765 / 3600 * max(60, 40 + seconds), rel=0.01)
