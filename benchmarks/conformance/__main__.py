@@ -33,9 +33,9 @@ def main() -> int:
     options = _arguments().parse_args()
     # Two runs share two cores: one thread each.
     os.environ.update(environment())
-    results, document = options.out, ROOT / "docs" / "explanation" / "learning.md" if options.out == _RESULTS else None
+    results = options.out
     if options.what == "report":
-        report.write(results, document)
+        report.write(results)
         return 0
     protocol = PROTOCOLS[options.what]
     folders = Folders(results, options.work / protocol.name)
@@ -49,7 +49,7 @@ def main() -> int:
             code = _train(protocol, options, folders, signals)
     except Interrupted as interrupted:
         return interrupted.code
-    found = [outcome for outcome in report.write(results, document) if outcome.protocol == protocol.name]
+    found = [outcome for outcome in report.write(results) if outcome.protocol == protocol.name]
     short = missed(found)
     for outcome in short:
         print(f"{outcome.case.arm.name}: missed its bar, or a seed failed; see {results / 'conformance.md'}")

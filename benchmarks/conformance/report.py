@@ -1,5 +1,4 @@
-"""Writes the report files: conformance.json and .md, the layout of marl-eval, curves, and the tables of
-docs/explanation/learning.md."""
+"""Writes the report files: conformance.json and .md, the layout of marl-eval, and curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +19,8 @@ from marless.reports.provenance import written_by
 _MARL_EVAL = "-marl-eval.json"
 
 
-def write(folder: Path, document: Path | None) -> list[Outcome]:
-    """Writes all files into `folder`, and the table into `document`; returns the reported outcomes.
+def write(folder: Path) -> list[Outcome]:
+    """Writes all files into `folder` and returns the outcomes.
 
     Raises `UnreadableFile` and `OSError`.
     """
@@ -37,19 +36,7 @@ def write(folder: Path, document: Path | None) -> list[Outcome]:
     drawn = pictures.draw(found, folder)
     text = tables.document(reported, drawn)
     replace(folder / "conformance.md", f"{text}\n{written_by()}\n".encode())
-    if document is not None:
-        table = "\n\n".join([*_summary(reported), written_by()])
-        replace(document, tables.inserted(document.read_text(encoding="utf-8"), table).encode())
     return found
-
-
-def _summary(found: Sequence[Outcome]) -> list[str]:
-    """The tables of tasks that have records."""
-    parts: list[str] = []
-    for key in dict.fromkeys((outcome.protocol, outcome.case.task) for outcome in found if outcome.records):
-        own = [outcome for outcome in found if (outcome.protocol, outcome.case.task) == key]
-        parts += [f"### {key[1]} ({key[0]})", *tables.section(own)]
-    return parts or ["Nothing was trained yet."]
 
 
 def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:

@@ -1,6 +1,5 @@
-"""The tables: docs/results/conformance.md, and the part between two markers of docs/explanation/learning.md."""
+"""The page docs/results/conformance.md."""
 
-import re
 from collections.abc import Sequence
 
 from benchmarks.conformance.bounded_interval import bounded_ci95
@@ -31,7 +30,6 @@ HEADER = (
     "commits",
     "verdict",
 )
-_BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
 _ABOUT = """\
 Return: greedy, undiscounted, summed over agents; the absolute metric (the policies of the best evaluation on 3,200
 fresh episodes), mean over seeds with the 95 % interval of Student's t, and of returns with bounds and of shares of
@@ -116,14 +114,6 @@ def measured(found: Sequence[Outcome]) -> list[str]:
     if not any(row[-1] for row in rows):
         header, rows = header[:-1], [row[:-1] for row in rows]
     return [markdown_table(header, rows, aligned=False)]
-
-
-def inserted(text: str, table: str) -> str:
-    """`text` with `table` between its markers; raises `ValueError` if they are missing."""
-    pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"the text does not hold {_BEGIN} and {_END}")
-    return pattern.sub(lambda _: f"{_BEGIN}\n\n{table}\n\n{_END}", text)
 
 
 def _last(outcome: Outcome) -> tuple[Measured, ...]:

@@ -286,15 +286,6 @@ def test_a_row_has_the_verdict_and_the_worst_seed():
     assert row[-1] == "met |"
 
 
-def test_a_table_stands_between_its_markers_and_nothing_else_changes():
-    text = "above\n<!-- results -->\nold\n<!-- end of results -->\nbelow\n"
-    once = tables.inserted(text, r"new \1")
-    assert once == "above\n<!-- results -->\n\nnew \\1\n\n<!-- end of results -->\nbelow\n"
-    assert tables.inserted(once, r"new \1") == once
-    with pytest.raises(ValueError, match="does not hold"):
-        tables.inserted("nothing", "new")
-
-
 def test_records_come_back_as_they_were_and_others_are_refused(tmp_path):
     case = a_case()
     file, made = record.path(tmp_path, "quick", case.cells[0]), a_record(case, 1)
@@ -316,12 +307,9 @@ def put(folder, *records):
 def test_a_report_writes_every_file(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
-    page = tmp_path / "algorithms.md"
-    page.write_text("<!-- results --><!-- end of results -->")
-    report.write(tmp_path, page)
+    report.write(tmp_path)
     assert json.loads((tmp_path / "conformance.json").read_text())["simple_spread_3"]["vdn"]["mean"] == -40
     assert "| vdn | quick | 1, 2, 3 | -40.00" in (tmp_path / "conformance.md").read_text()
-    assert "### simple_spread_3 (quick)" in page.read_text() and written_by() in page.read_text()
     assert (tmp_path / "conformance.md").read_text().endswith(f"\n\n{written_by()}\n")
     assert (tmp_path / "conformance-quick-simple_spread_3.png").read_bytes().startswith(b"\x89PNG")
 
@@ -329,7 +317,7 @@ def test_a_report_writes_every_file(tmp_path):
 def test_marl_eval_finds_environment_task_algorithm_run_and_step(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed, mean=-seed) for seed in case.seeds))
-    report.write(tmp_path, None)
+    report.write(tmp_path)
     content = json.loads((tmp_path / "simple_spread_3-marl-eval.json").read_text())
     runs = content["mpe"]["simple_spread"]["vdn"]
     assert list(runs) == ["seed_1", "seed_2", "seed_3"]
@@ -341,7 +329,7 @@ def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_ha
     quick, full = a_case("vdn"), a_case("vdn", "bootstrap", seeds=(1, 2, 3))
     put(tmp_path, *(a_record(quick, seed) for seed in quick.seeds))
     put(tmp_path, a_record(full, 1, protocol="full"))
-    report.write(tmp_path, None)
+    report.write(tmp_path)
     plain, short = (tmp_path / f"simple_spread_3{name}-marl-eval.json" for name in ("", "-quick"))
     runs = [json.loads(file.read_text())["mpe"]["simple_spread"] for file in (plain, short)]
     assert [{name: list(seeds) for name, seeds in found.items()} for found in runs] == [
@@ -353,10 +341,10 @@ def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_ha
 def test_results_whose_records_are_gone_appear_nowhere(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
-    report.write(tmp_path, None)
+    report.write(tmp_path)
     # As `quick --anew` does, after which every seed fails.
     put(tmp_path, *(record.failed("quick", case, cell, "it fell") for cell in case.cells))
-    report.write(tmp_path, None)
+    report.write(tmp_path)
     assert json.loads((tmp_path / "conformance.json").read_text()) == {}
     assert list(tmp_path.glob("*-marl-eval.json")) == []
 
