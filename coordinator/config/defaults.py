@@ -218,6 +218,18 @@ def _has_length(config: RunConfig) -> bool:
     return stop.rounds is not None or stop.env_steps is not None
 
 
+# A small language model learns by larger steps, from more episodes.
+_SMALL_BASE = {"actors.num_envs": 256, "algorithm.lr": 3e-3, "algorithm.ent_coef": 0.005}
+
+
+def _small_base(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """Return the settings of agents that speak by a small base, which is made if `base.model` names no model."""
+    if config.algorithm.name != "grpo" or config.base.model is not None:
+        return None
+    values = {key: value for key, value in _SMALL_BASE.items() if key not in fixed_keys}
+    return Layer("a small language model", values) if values else None
+
+
 # V-trace ends where no lag does with a lag of 1, and fails with larger ones (docs/results/lag.md).
 _MOST_TRACED_LAG = 1
 
@@ -272,6 +284,7 @@ DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _exact_physics,
     _packed_learners,
     _annealing,
+    _small_base,
     _correction,
     _ending_evaluations,
 )

@@ -107,6 +107,20 @@ def test_a_printed_file_keeps_the_engine_and_the_physics_that_were_typed(capsys)
     assert "exact_physics = true  # command line\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("settings", "values", "origin"),
+    [
+        ([], (256, 3e-3, 0.005), "a small language model"),
+        (["algorithm.lr=1e-3"], (256, 1e-3, 0.005), "command line"),
+        (["base.model=folder"], (64, 5e-4, 0.003), None),
+    ],
+)
+def test_agents_with_a_small_model_have_defaults_of_their_own(settings, values, origin):
+    config, origins = load_with_origins(None, ["task.name=text/relay", "algorithm.name=grpo", *settings])
+    assert (config.actors.num_envs, config.algorithm.lr, config.algorithm.ent_coef) == values
+    assert origins.get("algorithm.lr") == origin
+
+
 def test_a_table_on_the_command_line_leaves_nothing_of_the_files(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("[actors]\nnum_envs = 4\nrollout_length = 5")
