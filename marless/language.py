@@ -1,7 +1,8 @@
-"""What a language task of yours may use: the protocol, helpers for prompts, and the check.
+"""The protocol of language tasks, helpers for prompts, and a check.
 
-A configuration names its factory as ``text:package.module:make``. It is called with the vocabulary of the base, or with
-None, and with `task.options` as keyword arguments; one that has a parameter `resources` is given what it may ask.
+A configuration names the factory of a task as ``text:package.module:make``. MARLess calls it with the vocabulary of the
+language model, or with None for the task's own vocabulary, and with `task.options` as keyword arguments. A parameter
+`resources` gets the resources that the task may ask.
 
 Examples:
     >>> from marless.language import LanguageTask, Outcome, Turn, check
@@ -31,7 +32,7 @@ __all__ = [
 
 
 def check(make_task: Any, **options: Any) -> None:
-    """Tries all that a language task promises with random replies; raises `AssertionError` that names what is broken.
+    """Try all promises of a language task with random replies. Raises `AssertionError` that names the broken promise.
 
     Examples:
         >>> check(lambda: my_task.make(None))

@@ -9,8 +9,10 @@ from msgspec import Meta
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.pettingzoo.guard import describe_error_with_location
 from functions.errors import BadRequest, foreign_errors
+from functions.language.episodes import Episodes
 from functions.language.protocol import LanguageTask, Lesson
 from functions.language.symbols import Symbols
+from functions.language.tasks.lessons import any_legal, lessons_of_play
 from functions.randomness import generator
 
 # Examples of each turn that a small base learns from.
@@ -36,19 +38,26 @@ class BaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def lessons_of(task: LanguageTask, name: str, seed: int) -> tuple[Symbols, tuple[Lesson, ...]]:
-    """The vocabulary of a small base, and its lessons. Raises `BadRequest` for a task that has none, and
-    `EnvironmentFault` for wrong ones."""
-    symbols = task.tokenizer
+    """Return the vocabulary of a small base, and its lessons. If the task returns no lessons, a teacher replies any
+    legal tokens.
+
+    Raises `BadRequest` for a task that speaks only by a language model, and `EnvironmentFault` for wrong lessons.
+    """
+    symbols, rng = task.tokenizer, generator(seed, "lessons")
+    if not isinstance(symbols, Symbols):
+        raise BadRequest(
+            f"{name} has a vocabulary of type {type(symbols).__name__}, and a small base needs"
+            " marless.language.Symbols; return Symbols, or set base.model to a language model"
+        )
     try:
-        lessons = task.lessons(generator(seed, "lessons"), _EXAMPLES)
-    except EnvironmentFault:
+        lessons = task.lessons(rng, _EXAMPLES)
+    except (BadRequest, EnvironmentFault):
         raise
     except foreign_errors() as error:
         raise EnvironmentFault(f"{name}, lessons: {describe_error_with_location(error)}") from error
     if not isinstance(lessons, tuple | list):
         raise EnvironmentFault(f"{name}, lessons: returned {type(lessons).__name__}, not a tuple of Lesson")
-    if not lessons or not isinstance(symbols, Symbols):
-        raise BadRequest(f"{name} has no lessons for a small base; set base.model to a language model")
+    lessons = lessons or lessons_of_play(Episodes(name, task), task.turns, any_legal, rng, _EXAMPLES, _EXAMPLES)
     for number, lesson in enumerate(lessons):
         if problem := _problem(lesson, symbols.size):
             raise EnvironmentFault(f"{name}, lessons: number {number} {problem}")

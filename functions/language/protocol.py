@@ -1,8 +1,8 @@
-"""The protocol of language tasks: roles that take turns, each of which reads a prompt and writes a reply of tokens.
+"""The protocol of language tasks: roles take turns. In a turn, a role reads a prompt and writes a reply of tokens.
 
-E episodes go on together and take their turns in the same order, so that every turn of an episode has one shape for all
-of them. Prompts and replies are token ids: what one role wrote reaches another as the tokens that it is, as the same
-text may be split otherwise where it stands in front of another one.
+E episodes run together and take their turns in the same order, so all episodes have the same shapes in a turn. Prompts
+and replies are token ids. A reply reaches another role as tokens, because the same text may split into other tokens
+next to another text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Vocabulary(Tokenizer, Protocol):
 
 
 class Turn(NamedTuple):
-    """What a role has to answer in each of E episodes."""
+    """A prompt to one role in each of E episodes, and the tokens that it may reply."""
 
     role: int
     """Its position in `LanguageTask.roles`."""
@@ -58,16 +58,15 @@ class Turn(NamedTuple):
     length: int
     """Tokens of a reply."""
     end: int | None = None
-    """The allowed token that ends a reply: those after it do not count. None: replies are as long as `length`."""
+    """The allowed token that ends a reply. Later tokens do not count. None: replies are as long as `length`."""
     legal: LegalArray | None = None
-    """``[E, A]``: which of the allowed tokens the reply of each episode may consist of; None: all. In an episode with
-    none the role is not asked, because it is another's turn there or the episode is over: its reply is not read, and
-    nobody learns from it."""
+    """``[E, A]``: the allowed tokens that are legal in each episode. None: all. In an episode without legal tokens the
+    role is not asked: another role has the turn, or the episode is over. Nothing reads that reply or learns from it."""
     common: int = 0
-    """So many tokens, fewer than P, are the same at the beginning of all prompts, in every episode that is ever played:
-    the frozen layers compute them once for all of them, those with adapters once for a few together."""
+    """The number of tokens, below P, that are the same at the start of all prompts in every episode ever played. The
+    frozen layers compute them once for all prompts, and layers with adapters once for a few prompts."""
     ends: tuple[int, ...] = ()
-    """Further allowed tokens that end a reply, as `end` does, ascending."""
+    """Further allowed tokens that end a reply, ascending."""
 
     @property
     def is_asked(self) -> LegalArray:
@@ -81,7 +80,7 @@ class Turn(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How E episodes ended."""
+    """The rewards and metrics of E episodes."""
 
     rewards: NDArray[np.float64]
     """``[E, roles]``."""
@@ -90,21 +89,24 @@ class Outcome(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """Examples of one turn for a small model that starts from nothing."""
+    """Prompts and a teacher's replies for one turn. A small model learns from them before the run.
+
+    A good teacher is often wrong, so that the roles can improve on it.
+    """
 
     tokens: TokenArray
-    """``[n, P + R]``: prompts and what the teacher replies."""
+    """``[n, P + R]``: in each row the P tokens of a prompt, then the R tokens of a reply."""
     prompt: int
-    """P, the tokens of the prompt."""
+    """P, the tokens of a prompt."""
 
 
 class LanguageTask(Protocol):
-    """E episodes of a task, turn after turn; who plays calls `reset`, and then `reply` until it returns an outcome."""
+    """E episodes of a task. A rollout calls `reset`, and then `reply` until it returns an `Outcome`."""
 
     roles: tuple[str, ...]
     """The names of the roles, which are the agents."""
     sides: tuple[int, ...]
-    """The side of each role where their rewards are opposed; empty where they are on one side."""
+    """The side of each role if their rewards are opposed. Empty: all roles are on one side."""
     turns: int
     """Turns of an episode, of all roles together."""
     context: int
@@ -113,11 +115,17 @@ class LanguageTask(Protocol):
     """The vocabulary of its prompts and replies."""
 
     def reset(self, rng: np.random.Generator, episodes: int, copies: int = 1) -> Turn:
-        """Begins `episodes` episodes; each `copies` consecutive ones of them begin alike, so that what they return
-        differs by the replies alone. All that is random comes from `rng`, which may be kept."""
+        """Begin `episodes` episodes, and return the first turn.
+
+        Each `copies` consecutive episodes begin alike, so only the replies make a difference between their rewards.
+        Everything random comes from `rng`, which the task may keep.
+        """
 
     def reply(self, replies: TokenArray) -> Turn | Outcome:
-        """Goes on with the replies ``[E, length]`` to the latest turn."""
+        """Take the replies ``[E, length]`` to the latest turn, and return the next turn or the outcome."""
 
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
-        """So many examples of each turn; none where no small base can be made for the task."""
+        """Return a lesson of so many examples for each turn, in order.
+
+        An empty tuple: the teacher of a small base replies any legal tokens.
+        """

@@ -29,7 +29,7 @@ _NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
 
 
 def make(task: EnvTask, tokenizer: Vocabulary | None = None) -> LanguageTask:
-    """The task with the vocabulary of a base, or with its own.
+    """Return the task with the vocabulary of a base, or with its own vocabulary.
 
     Raises `BadRequest` for an unknown name, options that the task does not take, a vocabulary that cannot write its
     prompts, or a task without a vocabulary of its own where None is given; `MissingExtra` when a package is not

@@ -9,10 +9,10 @@ UNKNOWN = "?"
 
 
 class Symbols:
-    """A tokenizer that knows these texts alone; of those that a text goes on with the longest is taken."""
+    """A tokenizer with one token for each of these texts. It splits a text at the longest symbol that fits."""
 
     def __init__(self, symbols: Sequence[str]) -> None:
-        """Raises `ValueError` where one is empty or stands twice."""
+        """Raises `ValueError` for a symbol that is empty or repeated."""
         if "" in symbols or len({*symbols}) != len(symbols):
             raise ValueError("the symbols of a vocabulary are different texts, and none is empty")
         self.symbols = tuple(symbols)

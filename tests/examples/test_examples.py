@@ -23,6 +23,7 @@ SHORT = {
     },
     "own_algorithm": {"rounds": 2},
     "own_environment": {"rounds": 2},
+    "own_language_task": {"rounds": 2},
     "own_rule": {"rounds": 3},
     "train_and_load": {"rounds": 2},
 }

@@ -12,8 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.experience import Sampled
+from functions.errors import BadRequest
 from functions.language.protocol import LegalArray, Lesson, Outcome, TokenArray, Tokenizer, Turn, Vocabulary
+from functions.language.tasks.lessons import any_legal, lessons_of_play
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 # So many games show a teacher's pupil what may be replied.
@@ -59,8 +60,7 @@ class Rules:
     end: int | None = None
     ends: tuple[int, ...] = ()
     phrases: tuple[TokenArray, ...] = ()
-    """What a teacher replies, any of them, each ``[length]``. Without one he replies any legal token where replies have
-    one, and else there are no lessons."""
+    """The replies of a teacher, each ``[length]``. See `GameTask.lessons`."""
 
 
 class GameTask:
@@ -109,20 +109,22 @@ class GameTask:
         return Outcome(np.array([game.rewards for game in self._games], np.float64), {"over": is_over})
 
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
-        """A teacher who replies anything that is legal."""
-        rules, every = self._rules, list[Lesson]()
-        if rules.length > 1 and not rules.phrases:
-            return ()
-        turn: Turn | Outcome = self.reset(rng, min(_GAMES, examples))
-        while isinstance(turn, Turn):
-            replies = self._taught(turn, rng)
-            rows = np.flatnonzero(turn.is_asked)
-            rows = rng.choice(rows if len(rows) else len(replies), size=examples)
-            every.append(Lesson(np.concatenate([turn.prompts, replies], axis=1)[rows], rules.prompt))
-            turn = self.reply(replies)
-        return tuple(every)
+        """Examples of a teacher who says any of the phrases, or any legal token where a reply is one token.
 
-    def _taught(self, turn: Turn, rng: np.random.Generator) -> TokenArray:
-        if self._rules.phrases:
-            return np.stack(self._rules.phrases)[rng.integers(len(self._rules.phrases), size=len(turn.prompts))]
-        return Sampled.at_random(turn, rng).replies
+        Raises `BadRequest` without phrases where a reply is a text.
+        """
+        rules = self._rules
+        if rules.length > 1 and not rules.phrases:
+            raise BadRequest(
+                "a small model does not learn to say any text: name what players say in task.options.phrases, such as"
+                ' "yes|no", or set base.model to a language model'
+            )
+        teacher = self._any_phrase if rules.phrases else any_legal
+        lessons = lessons_of_play(self, self.turns, teacher, rng, examples, min(_GAMES, examples))
+        for game in self._games:
+            game.close()
+        return lessons
+
+    def _any_phrase(self, turn: Turn, rng: np.random.Generator) -> TokenArray:
+        phrases = self._rules.phrases
+        return np.stack(phrases)[rng.integers(len(phrases), size=len(turn.prompts))]

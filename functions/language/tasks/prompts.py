@@ -12,7 +12,7 @@ DIGITS = tuple(map(str, range(10)))
 
 
 def same_length(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
-    """``[n, P]``, a row for each text; raises `Unwritable` unless all have as many tokens."""
+    """Return the tokens of the texts ``[n, P]``. Raises `Unwritable` if they have different numbers of tokens."""
     rows = [tokenizer.encode(text) for text in texts]
     first = len(rows[0])
     for text, row in zip(texts, rows, strict=True):
@@ -25,8 +25,8 @@ def same_length(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
 
 
 def single_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
-    """``[n]``, the one token of each text; raises `Unwritable` where the vocabulary needs more, or one for two
-    texts."""
+    """Return the tokens of the texts ``[n]``. Raises `Unwritable` if a text needs several tokens, or if two texts have
+    the same token."""
     tokens = same_length(tokenizer, texts)
     if tokens.shape[1] != 1 or len({*tokens[:, 0].tolist()}) != len(texts):
         raise Unwritable(f"the vocabulary has no token of its own for each of {', '.join(map(repr, texts))}")
@@ -34,7 +34,7 @@ def single_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> TokenArray:
 
 
 def beside(*parts: Sequence[int] | TokenArray) -> TokenArray:
-    """``[E, P]``: the parts one after another; those of one dimension are the same in every episode."""
+    """Return the parts one after another ``[E, P]``. A part of one dimension is the same in every episode."""
     columns = [np.asarray(part, np.int32) for part in parts]
     episodes = next(len(column) for column in columns if column.ndim == 2)
     return np.concatenate(
@@ -43,7 +43,7 @@ def beside(*parts: Sequence[int] | TokenArray) -> TokenArray:
 
 
 def numbers_of(tokens: TokenArray, among: TokenArray) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The position of each of `tokens` among these, -1 for others."""
+    """Return the position of each of `tokens` in `among`, and -1 for other tokens."""
     order = np.argsort(among)
     place = np.searchsorted(among, tokens, sorter=order).clip(max=len(among) - 1)
     return np.where(among[order][place] == tokens, order[place], -1)

@@ -1,5 +1,6 @@
 """A language task's attributes, turns and outcomes: any of another kind is one line."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,51 @@ def test_lessons_of_another_kind_are_one_line(lessons: Any, words: str):
     with pytest.raises(EnvironmentFault, match="task, lessons: ") as fault:
         lessons_of(task, "task", 0)
     assert words in str(fault.value) and "\n" not in str(fault.value)
+
+
+class Whisper(Task):
+    """A second role reads the first one's reply, which has two letters. In odd episodes it may say only c."""
+
+    def __init__(self) -> None:
+        super().__init__(roles=("one", "two"), turns=2, tokenizer=Symbols(["a", "b", "c"]))
+
+    def reset(self, rng: Any, episodes: int, copies: int = 1) -> Turn:
+        self.prompts = rng.integers(3, size=(episodes, 1)).astype(np.int32)
+        return Turn(0, self.prompts, LETTERS[:2], 2)
+
+    def reply(self, replies: Any) -> Turn:
+        assert replies.shape[1] == 2, "the last reply is not given: a judge may have to be asked"
+        legal = np.ones((len(replies), 3), np.bool_)
+        legal[1::2, :2] = False
+        return Turn(1, np.concatenate([self.prompts, replies], axis=1), LETTERS, 1, legal=legal)
+
+    def lessons(self, rng: Any, examples: int) -> tuple[()]:
+        return ()
+
+
+def test_without_lessons_a_teacher_says_any_legal_tokens_in_every_turn():
+    task = Whisper()
+    symbols, (first, second) = lessons_of(task, "task", 0)
+    assert symbols is task.tokenizer
+    assert (first.prompt, first.tokens.shape[1], second.prompt, second.tokens.shape[1]) == (1, 3, 3, 4)
+    # Two of two letters: each of the four pairs is a quarter. Half of the episodes allow three letters, half only c.
+    pairs = np.bincount(first.tokens[:, 1] * 2 + first.tokens[:, 2], minlength=4) / len(first.tokens)
+    np.testing.assert_allclose(pairs, 1 / 4, atol=0.03)
+    letters = np.bincount(second.tokens[:, 3], minlength=3) / len(second.tokens)
+    np.testing.assert_allclose(letters, [1 / 6, 1 / 6, 2 / 3], atol=0.03)
+    assert {*map(tuple, second.tokens[:, :3])} <= {*map(tuple, first.tokens)}
+
+
+def test_a_fault_in_a_task_without_lessons_names_its_turn():
+    task = Whisper()
+    task.reply = lambda replies: 1 / 0
+    with pytest.raises(EnvironmentFault, match=r"task, turn 2, reply: .*ZeroDivisionError"):
+        lessons_of(task, "task", 0)
+
+
+def test_a_vocabulary_of_another_kind_is_named():
+    with pytest.raises(BadRequest, match="task has a vocabulary of type SimpleNamespace"):
+        lessons_of(Task(tokenizer=SimpleNamespace(size=3)), "task", 0)
 
 
 def transcript(metrics: dict[str, Any]) -> Transcript:

@@ -140,6 +140,12 @@ def test_games_that_draw_from_pythons_generator_leave_it_as_it_was():
     assert random.getstate() == before
 
 
+def test_a_game_of_text_without_phrases_has_no_lessons_and_says_what_to_set():
+    task = make(EnvTask(name=STONES.name, options={"horizon": 6, "prompt": 40, "reply": 2}))
+    with pytest.raises(BadRequest, match=r"task\.options\.phrases.* or set base\.model"):
+        task.lessons(np.random.default_rng(0), 60)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
