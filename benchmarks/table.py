@@ -13,7 +13,7 @@ HEADER = ("measurement", "median", "min … max", "ratio", "min … max", "again
 class Row:
     """A measurement: one value per repetition and, if it is compared, one ratio per repetition.
 
-    `fmt` formats a value. `least` and `most` bound the median of the ratios, or of the values if there are no ratios.
+    `fmt` formats a value. `least` and `most` bound the ratios, or the values if there are no ratios.
     """
 
     name: str
@@ -42,10 +42,21 @@ class Row:
         bounded = self.ratios or self.values
         if (self.least is None and self.most is None) or not bounded:
             return ""
-        reached = statistics.median(bounded)
-        met = (self.least is None or reached >= self.least) and (self.most is None or reached <= self.most)
         bound = f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
-        return f"{bound}: {'met' if met else 'MISSED'}"
+        return f"{bound}: {verdict(bounded, self.least, self.most)}"
+
+
+def verdict(values: Sequence[float], least: float | None = None, most: float | None = None) -> str:
+    """Return whether the measurements keep a bound: all of them, the only one, the median alone, or none of these."""
+
+    def keeps(value: float) -> bool:
+        return (least is None or value >= least) and (most is None or value <= most)
+
+    if not keeps(statistics.median(values)):
+        return "MISSED"
+    if len(values) == 1:
+        return "met in the only measurement"
+    return "met" if all(map(keeps, values)) else "met by the median alone"
 
 
 def spread(values: Sequence[float], fmt: str) -> str:

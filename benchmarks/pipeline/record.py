@@ -5,6 +5,7 @@ import statistics
 import msgspec
 
 from benchmarks.comparisons.measurement_record import Record, RecordFile
+from benchmarks.table import verdict
 
 HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted", "weights", "asked for")
 
@@ -12,7 +13,7 @@ HEADER = ("a round", "ms", "against", "ratio", "lowest to highest", "predicted",
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One way to train against another, repetition by repetition: ratios are seconds of the other's rounds to its own.
 
-    `predicted` is that of the tasks' durations alone; `least` bounds the median of the ratios. `same_weights`: all runs
+    `predicted` is that of the tasks' durations alone; `least` bounds the ratios. `same_weights`: all runs
     end with the same bytes.
     """
 
@@ -39,7 +40,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             f"{min(self.ratios):.2f} to {max(self.ratios):.2f} ({len(self.ratios)})",
             "" if self.predicted is None else f"{self.predicted:.2f}",
             "the same" if self.same_weights else "others",
-            "" if self.least is None else f"≥ {self.least:.2f}: {'met' if self.ratio >= self.least else 'MISSED'}",
+            "" if self.least is None else f"≥ {self.least:.2f}: {verdict(self.ratios, self.least)}",
         )
 
 

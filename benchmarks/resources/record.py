@@ -5,12 +5,13 @@ import statistics
 import msgspec
 
 from benchmarks.comparisons.measurement_record import Record, RecordFile
+from benchmarks.table import verdict
 
 HEADER = ("actions", "ms", "against", "actions", "predicted", "rounds", "predicted", "asked for")
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """The other way's time over the own one's, round by round, and as predicted; `least` bounds the median."""
+    """The other way's time over the own one's, round by round, and as predicted; `least` bounds the values."""
 
     values: list[float]
     predicted: float
@@ -29,7 +30,7 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
         """Whether what was asked for was reached; '' where nothing was."""
         if self.least is None:
             return ""
-        return f"≥ {self.least:.2f}: {'met' if self.median >= self.least else 'MISSED'}"
+        return f"≥ {self.least:.2f}: {verdict(self.values, self.least)}"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

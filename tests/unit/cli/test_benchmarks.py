@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.learner import Round, networks
 from benchmarks.sizes import Size, draw, table
-from benchmarks.table import Row, markdown, quotients
+from benchmarks.table import Row, markdown, quotients, verdict
 from benchmarks.training import Training
 from functions.nn.shape import Network
 
@@ -51,6 +51,22 @@ def test_a_row_has_median_noise_and_whether_its_bar_is_met():
     text = markdown([Row("speed", [10.0, 30.0, 20.0], ratios=ratios, against="floor", least=2.5)])
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
     assert cells == ["speed", "20", "10 … 30 (3)", "2", "1 … 3 (3)", "floor", "≥ 2.5: MISSED"]
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "expected"),
+    [
+        ([2.5, 3.0], {"least": 2.5}, "met"),
+        ([2.0, 2.6, 3.0], {"least": 2.5}, "met by the median alone"),
+        ([2.0, 2.4, 3.0], {"least": 2.5}, "MISSED"),
+        ([2.6], {"least": 2.5}, "met in the only measurement"),
+        ([2.4], {"least": 2.5}, "MISSED"),
+        ([0.8, 0.9, 1.1], {"most": 1.0}, "met by the median alone"),
+        ([0.8, 0.9], {"most": 1.0}, "met"),
+    ],
+)
+def test_a_bar_is_met_only_if_every_measurement_keeps_it(values, bounds, expected):
+    assert verdict(values, **bounds) == expected
 
 
 def size(parameters, rates, dollars):

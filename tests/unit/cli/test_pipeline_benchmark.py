@@ -54,10 +54,10 @@ def test_a_barrier_lets_every_gate_of_a_kind_wait_for_all_of_another():
 
 def test_the_table_says_whether_what_was_asked_for_was_reached():
     met = Comparison(
-        name="a", against="b", ms=[1000.0, 3000.0], ratios=[1.4, 1.8], same_weights=True, predicted=1.7, least=1.5
+        name="a", against="b", ms=[1000.0, 3000.0], ratios=[1.4, 1.8], same_weights=True, predicted=1.7, least=1.4
     )
     missed = msgspec.structs.replace(met, least=1.7)
-    assert met.cells() == ("a", "2,000", "b", "1.60", "1.40 to 1.80 (2)", "1.70", "the same", "≥ 1.50: met")
+    assert met.cells() == ("a", "2,000", "b", "1.60", "1.40 to 1.80 (2)", "1.70", "the same", "≥ 1.40: met")
     assert missed.cells()[-1] == "≥ 1.70: MISSED"
     record = Record(
         commit="0123456789",
