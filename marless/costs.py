@@ -10,9 +10,8 @@ from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.driving import Config, configuration
 from marless.estimation.estimate import Estimate, estimate_run
-from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting
+from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
@@ -60,7 +59,7 @@ def simulate(
     seed: int = 0,
     workers: int | None = None,
     **settings: Any,
-) -> list[Simulated]:
+) -> Simulations:
     """How long rounds of a recorded run would take, and what they would cost, for each number of `rollouts` in a round.
 
     Args:
@@ -87,7 +86,8 @@ def simulate(
         raise UserError(f"faults: {dict(faults)} are not shares from 0 to 1 of {', '.join(_FAULTS)}")
     recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
     width = slots or recording.slots
-    return [
+    runs = (
         simulate_recording(recording, Setting(count, rounds, width, deployed, Faults(**faults), seed))
         for count in rollouts or (recording.lines[-1].rollouts,)
-    ]
+    )
+    return Simulations(runs, width)

@@ -12,7 +12,15 @@ from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from functions.encoding import from_json, to_json, to_json_file
 from functions.environments.roles.partition import roles_of
 from functions.errors import MissingExtra
-from marless.ablation import ablation_files, declaration, suite_costs, suite_file, suite_picture, suite_table
+from marless.ablation import (
+    ablation_files,
+    declaration,
+    result_tables,
+    suite_costs,
+    suite_file,
+    suite_picture,
+    suite_table,
+)
 from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign, CellEnd
 from marless.ablation.arms import configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
@@ -21,8 +29,11 @@ from marless.backends.base import WorkerDemand
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import PairedComparison, Runs
 from marless.reports import TeamPolicy, crossplay, load_policy
+from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.policy import same_task
+from marless.reports.section import Section
+from marless.reports.text import counted
 from marless.runs.folder import ERRORS, RunFolder, suggestion
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
@@ -37,8 +48,8 @@ if TYPE_CHECKING:
 ROOT = Path("ablations")
 
 
-@dataclass(frozen=True)
-class AblationResult:
+@dataclass(frozen=True, repr=False)
+class AblationResult(ShownResult):
     """What an ablation came to: the `comparison`, None without a run of the baseline; the finished `runs` by arm and
     seed; why other runs failed, by name. `has_pictures` is False without matplotlib."""
 
@@ -48,6 +59,20 @@ class AblationResult:
     runs: Mapping[str, Runs]
     failures: Mapping[str, str]
     has_pictures: bool = False
+
+    @property
+    def headline(self) -> str:
+        runs = counted(sum(map(len, self.runs.values())), "finished run")
+        failed = f", {len(self.failures):,} failed" if self.failures else ""
+        return f"{self.folder}, {counted(len(self.runs), 'arm')}, {runs}{failed}"
+
+    @property
+    def sections(self) -> list[Section]:
+        """All tables of ``table.md`` but the decisions of the rules and the bill."""
+        if self.comparison is None:
+            return []
+        main, cost, _, _, *others = result_tables.sections(self.comparison)
+        return [main, cost, *others]
 
 
 class AblationView(CampaignView):

@@ -5,21 +5,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import UserError
+from marless.comparison import score_tables
 from marless.comparison.arms_of_runs import ComparedArm, arms_of
 from marless.comparison.comparison import Comparison, compare
 from marless.comparison.marl_eval import arms_of_files
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.run_selection import collect
 from marless.reports.evaluations import METRIC
+from marless.reports.notebook.shown_result import ShownResult
+from marless.reports.section import Section
 
 
-@dataclass(frozen=True)
-class RunComparison:
+@dataclass(frozen=True, repr=False)
+class RunComparison(ShownResult):
     """The `comparison`, the `arms` that it compares, and why runs were left out, by name."""
 
     comparison: Comparison
     arms: Sequence[ComparedArm]
     left_out: Mapping[str, str]
+
+    @property
+    def headline(self) -> str:
+        return score_tables.headline(self.comparison)
+
+    @property
+    def sections(self) -> list[Section]:
+        return score_tables.sections(self.comparison)
+
+    @property
+    def sentences(self) -> list[str]:
+        left_out = (f"left out: {name} ({why})" for name, why in self.left_out.items())
+        return [*score_tables.conclusions(self.comparison), *left_out]
 
 
 def compare_runs(

@@ -1,6 +1,7 @@
 """Estimates the cost and duration of a run: a few rounds are recorded here, and a forecast plays on with them."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,9 @@ from marless.backends import registry
 from marless.estimation.placements import PlacementPlan, plan_placement
 from marless.estimation.recording import BRIEF, Recording, record, without_switches
 from marless.estimation.targets import Target
+from marless.reports.notebook.shown_result import ShownResult
+from marless.reports.section import Section
+from marless.reports.text import counted, money, seconds
 
 # A longer run is extrapolated from these two lengths: cost and time grow linearly with the rounds.
 SHORT, LONG = 300, 600
@@ -26,8 +30,8 @@ _COMPARED = (10, 50)
 _EPISODES = 320
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(ShownResult):
     """A run as it would end: its rounds, its seconds of training, what it used, the bill, line by line, and what of it
     the evaluations cost that end the run."""
 
@@ -41,6 +45,15 @@ class Estimate:
     def dollars(self) -> float:
         """The bill's total."""
         return float(self.bill.total)
+
+    @property
+    def headline(self) -> str:
+        time = f"{counted(self.rounds, 'round')}, about {seconds(self.seconds)} of training"
+        return f"{time}, {money(self.dollars)} on AWS Lambda"
+
+    @property
+    def sections(self) -> list[Section]:
+        return [bill_section({"quantity": self.bill})]
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,18 @@ class Estimates:
     planned: PlacementPlan | None
     lagged: float | None
     waiting_dollars: float = 0.0
+
+
+def bill_section(bills: Mapping[str, Bill]) -> Section:
+    """Put bills side by side, line by line, without the lines that are empty in all bills."""
+    rows = []
+    for lines in zip(*(bill.lines for bill in bills.values()), strict=True):
+        if any(line.quantity for line in lines):
+            cells = [(f"{float(line.quantity):,.6g}", money(float(line.dollars))) for line in lines]
+            rows.append((lines[0].name, lines[0].unit, *(cell for pair in cells for cell in pair)))
+    totals = [cell for bill in bills.values() for cell in ("", money(float(bill.total)))]
+    header = [cell for name in bills for cell in (name, "dollars")]
+    return Section("", ("", "unit", *header), (*rows, ("total", "", *totals)))
 
 
 def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:

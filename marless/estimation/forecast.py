@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from msgspec.structs import replace
@@ -31,11 +32,12 @@ from marless.estimation.virtual_functions import (
     VirtualLedger,
     work_of,
 )
+from marless.reports.text import counted, money
 
 _COORDINATOR = "coordinator"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulated:
     """A run as it would go: its lines, records and last state, and by round the means of slot seconds by kind, and of
     seconds of this machine's processor that the coordinator took. What learners do is told of rounds that learn: with
@@ -52,6 +54,10 @@ class Simulated:
     reply_bytes: int
     largest_request: int
     largest_item: int
+
+    def __repr__(self) -> str:
+        rounds, round_s = counted(len(self.lines), "round"), median(self.round_s)
+        return f"<Simulated: {rounds}, {round_s:.3g} s and {money(self.dollars)} a round>"
 
     @property
     def learning_lines(self) -> list[RoundLine]:

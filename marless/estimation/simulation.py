@@ -5,7 +5,7 @@ The number of rollouts and the team stay as they are set: what a controller woul
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,9 +19,14 @@ from marless.estimation.recording import Recording, without_switches
 from marless.estimation.service_times import ServiceTimes, fit
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import NO_FAULTS, Faults, VirtualClock, VirtualLedger
+from marless.reports.notebook.shown_result import ShownResult
+from marless.reports.section import Section
+from marless.reports.text import counted, money
 
 # The first round starts the functions.
 LEAST_ROUNDS = 3
+# The columns of slot seconds, and the kinds of tasks in them.
+_KINDS = {"sampling": ("sample", "whole"), "learning": ("learn", "grad"), "start-up": ("start-up",)}
 # Rounds of the simulation that measures what this coordinator computes between two waves of the recorded size.
 _CALIBRATED = 8
 
@@ -83,6 +88,47 @@ def _config(config: RunConfig, setting: Setting) -> RunConfig:
         opponents=replace(config.opponents, policies=RANDOM),
         league=League(),
     )
+
+
+class Simulations(ShownResult, list[Simulated]):
+    """Simulated runs that have `slots` functions at once, one for each number of rollouts."""
+
+    def __init__(self, runs: Iterable[Simulated], slots: int) -> None:
+        super().__init__(runs)
+        self.slots = slots
+
+    @property
+    def headline(self) -> str:
+        return f"{counted(len(self), 'simulation')}, {counted(self.slots, 'function')} at once"
+
+    @property
+    def sections(self) -> list[Section]:
+        """Two tables, as 80 columns do not hold one."""
+        rounds, parts = [], []
+        for run in self:
+            rollouts, (low, median, high) = f"{run.lines[-1].rollouts:,}", spread(run.round_s)
+            times = (f"{value:.3g}" for value in (median, low, high))
+            rounds.append((rollouts, *times, money(run.dollars), f"{run.utilisation:.0%}"))
+            busy = (f"{_busy_s(run, kinds):.3g}" for kinds in _KINDS.values())
+            parts.append((rollouts, f"{run.critical_path_s:.3g}", f"{1000 * run.coordinator_s:.3g}", *busy))
+        names = ("rollouts", "longest tasks s", "coordinator ms", *(f"{name} s" for name in _KINDS))
+        return [
+            Section("", ("rollouts", "s a round", "least", "most", "$ a round", "busy"), tuple(rounds)),
+            Section("", names, tuple(parts)),
+        ]
+
+    @property
+    def sentences(self) -> list[str]:
+        rounds = counted(len(self[-1].round_s), "round")
+        return [
+            f"{counted(self.slots, 'function')} at once; median of {rounds}.",
+            "Sampling, learning and start-up are sums over the functions of a round.",
+            "The coordinator's time is real, on this machine.",
+        ]
+
+
+def _busy_s(run: Simulated, kinds: tuple[str, ...]) -> float:
+    return sum(seconds for name, seconds in run.busy_s.items() if name.split(":")[0] in kinds)
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

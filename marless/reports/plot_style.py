@@ -48,7 +48,7 @@ def sheet(width: float, height: float) -> "Figure":
     try:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        from marless.reports.shown_figure import ShownFigure
+        from marless.reports.notebook.shown_figure import ShownFigure
     except ImportError as error:
         from marless.extras import install
 

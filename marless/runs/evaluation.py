@@ -18,13 +18,17 @@ from functions.text.redaction import redact_settings
 from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.reports import statistics
+from marless.reports.digits import digits_of, figure
+from marless.reports.notebook.shown_result import ShownResult
+from marless.reports.section import Section
 from marless.reports.statistics import FinalReturn
+from marless.reports.text import plus_minus
 from marless.runs.evaluator_episodes import play, tasks, with_task
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import temporary_download
 
 
-class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     """What the policies of `run` after `round` rounds got; returns are undiscounted."""
 
     run: str
@@ -41,6 +45,25 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Mean return by side, where agents compete."""
     env_metrics: dict[str, float]
     """Means of the environment's metrics."""
+
+    @property
+    def headline(self) -> str:
+        episodes = f"{self.returns.episodes:,} episodes on fresh start states"
+        parts = [f"{self.run}, policies of round {self.round:,}, greedy", episodes, *self.settings]
+        return f"{', '.join(parts)}: return {plus_minus(self.returns)}"
+
+    @property
+    def sections(self) -> list[Section]:
+        ends = self.returns.ci95 or ()
+        digits = digits_of([self.returns.mean, self.returns.iqm, *ends], 2)
+        interval = f"95 % interval {' to '.join(map(digits.text, ends))}, " if ends else ""
+        of = f"agents of side {self.side}" if self.side else "agents"
+        mean, iqm = digits.text(self.returns.mean), digits.text(self.returns.iqm)
+        rows = [("return", mean, f"IQM {iqm}, {interval}undiscounted, sum over {of}")]
+        rows += [(name, figure(value, 3), "metric of the environment") for name, value in self.env_metrics.items()]
+        rows += [(name, figure(value, 2), "return of the side") for name, value in self.sides.items()]
+        rows += [(name, figure(value, 2), "return of the agent") for name, value in self.agents.items()]
+        return [Section("", ("", "mean", ""), tuple(rows))]
 
 
 def evaluate(

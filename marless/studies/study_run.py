@@ -1,6 +1,7 @@
 """A run of a campaign: a setting with a seed, and what became of it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,8 @@ Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "i
 """Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""
 # A run in one of these is not continued by the study.
 OVER: tuple[Status, ...] = ("stopped", "finished", "failed")
+# Statuses as people read them, first those that need attention.
+ORDER: tuple[Status, ...] = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
 
 
 @dataclass
@@ -34,3 +37,9 @@ class StudyRun:
     """The loggers that failed."""
     limits: Sequence[str] = ()
     """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""
+
+
+def summary(runs: Iterable[StudyRun]) -> str:
+    """Count the runs by status: ``30 runs: 2 running, 28 new``."""
+    counts = Counter[str](run.status for run in runs)
+    return f"{counts.total()} runs: " + ", ".join(f"{counts[status]} {status}" for status in ORDER if counts[status])

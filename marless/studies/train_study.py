@@ -17,6 +17,10 @@ from infra.local.pool import Pool
 from infra.local.processes.process_starters import local_starter, worker_environment
 from marless.backends.base import FUNCTION_MODULES, WorkerDemand
 from marless.reports import gpus
+from marless.reports.digits import figure
+from marless.reports.notebook.shown_result import ShownResult
+from marless.reports.section import NONE, Section
+from marless.reports.text import money
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
 from marless.studies import decisions
@@ -26,7 +30,7 @@ from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import SideBySide
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, require_same
-from marless.studies.study_run import StudyRun
+from marless.studies.study_run import StudyRun, summary
 
 if TYPE_CHECKING:
     from infra.remote.listener import Listener
@@ -36,8 +40,8 @@ ROOT = Path("studies")
 _LEAST_CORES = 1e-4
 
 
-@dataclass(frozen=True)
-class StudyResult:
+@dataclass(frozen=True, repr=False)
+class StudyResult(ShownResult):
     """What a study came to: its `runs` with their status, last return (`score`) and bill; the `dollars` of all; the
     share of time in which the pool's slots were `busy` in this command; and Jain's index of the `fairness` among
     `owners`, by weight."""
@@ -48,6 +52,30 @@ class StudyResult:
     busy: float
     fairness: float
     owners: int
+
+    @property
+    def headline(self) -> str:
+        return f"{self.folder}, {summary(self.runs)}, {money(self.dollars)}"
+
+    @property
+    def sections(self) -> list[Section]:
+        header = ("setting", "seeds", "finished", "mean return", "dollars")
+        by_setting: dict[str, list[StudyRun]] = {}
+        for run in self.runs:
+            by_setting.setdefault(run.setting, []).append(run)
+        rows = tuple((name, *_setting_cells(runs)) for name, runs in by_setting.items())
+        return [Section("Last evaluations, mean over seeds", header, rows)]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [f"marless.compare({str(self.folder)!r}) says which settings can be told apart"]
+
+
+def _setting_cells(runs: Sequence[StudyRun]) -> tuple[str, ...]:
+    scores = [run.score for run in runs if run.score is not None]
+    score = figure(sum(scores) / len(scores)) if scores else NONE
+    finished = sum(run.status == "finished" for run in runs)
+    return str(len(runs)), str(finished), score, money(sum(run.dollars for run in runs))
 
 
 def begun_study(name: str) -> Path:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from coordinator.rules.scaling import SCALING_RULES
-from marless.ablation import result_tables
 from marless.ablation.ablate import AblationResult, AblationView
 from marless.ablation.ablation_campaign import Ablation, CellEnd
 from marless.extras import install
@@ -67,10 +66,7 @@ class AblationLines(AblationView):
 
     def show(self, result: AblationResult) -> None:
         """Prints the comparison."""
-        assert result.comparison is not None
-        main, expense, *others = result_tables.sections(result.comparison)
-        # Sections on the rules and the bill are only in the file.
-        for section in (main, expense, *others[2:]):
+        for section in result.sections:
             say_text(f"\n{section.text}")
         say("", f"read {result.folder / 'table.md'}; the pictures are beside it", str(result.folder))
 

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 from rich.console import Group
@@ -16,7 +16,7 @@ from marless.reports.digits import figure
 from marless.reports.text import money, seconds
 from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.decisions import Halved
-from marless.studies.study_run import StudyRun
+from marless.studies.study_run import ORDER, StudyRun, summary
 from marless.views.surface import Surface, live_surface
 
 _REDRAW_S = 0.5
@@ -26,7 +26,6 @@ _SILENCE_S = 15.0
 _AROUND = 7
 # Runs that a line names.
 _NAMED = 5
-_ORDER = ("running", "failed", "interrupted", "paused", "new", "finished", "stopped")
 _STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "dim", "new": "dim", "paused": "yellow"}
 
 
@@ -69,7 +68,7 @@ class LiveTable(CampaignView):
         self._surface.stop()
 
     def _table(self, campaign: Campaign) -> Group:
-        runs = sorted(campaign.runs, key=lambda run: _ORDER.index(run.status))
+        runs = sorted(campaign.runs, key=lambda run: ORDER.index(run.status))
         title = f"{campaign.folder.name}   {summary(runs)}   {seconds(time.monotonic() - self._began)}"
         room = max(3, self._surface.height - _AROUND)
         rest = f"... and {summary(runs[room:])}" if len(runs) > room else ""
@@ -183,12 +182,6 @@ def choose_study_view(json: bool) -> CampaignView:
     if json:
         return JsonEvents()
     return LiveTable(live_surface()) if can_redraw() else PlainLines()
-
-
-def summary(runs: Iterable[StudyRun]) -> str:
-    """How many runs are in which status, such as ``30 runs: 2 running, 28 new``."""
-    counts = Counter[str](run.status for run in runs)
-    return f"{counts.total()} runs: " + ", ".join(f"{counts[status]} {status}" for status in _ORDER if counts[status])
 
 
 def halving_line(decision: Halved) -> str:

@@ -75,7 +75,10 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     assert run.policy(best=True).agents == run.policy().agents
     longer = marless.resume(run, stop={"rounds": 3}, quiet=True)
     assert longer.summary.rounds == 3 and marless.open_run("latest").path == longer.path
-    assert marless.evaluate("one", episodes=6) == run.evaluate(episodes=6)
+    played = marless.evaluate("one", episodes=6)
+    assert played == run.evaluate(episodes=6)
+    assert repr(played).startswith("<EvaluationResult: one, policies of round ")
+    assert f"{played.returns.mean:.2f}</td>" in played._repr_html_() and "agent_2</td>" in played._repr_html_()
     whole, short = run.evaluate(episodes=6), run.evaluate(episodes=6, task={"options": {"max_cycles": 1}})
     assert whole.returns.mean < short.returns.mean < 0  # every step costs
     assert whole.returns.episodes == 6 and run.folder == run.path
@@ -272,11 +275,16 @@ def test_an_estimate_has_rounds_seconds_and_dollars(small):
     found = marless.estimate(small, stop={"rounds": 2})
     assert found.rounds == 2
     assert found.seconds > 0 and found.dollars == float(found.bill.total) > 0
+    assert repr(found).startswith("<Estimate: 2 rounds, about ") and "total</td>" in found._repr_html_()
 
 
 def test_a_recorded_run_is_simulated_with_more_rollouts(small):
     run = marless.train({**small, "stop": {"rounds": 4}}, quiet=True)
-    few, many = marless.simulate(run, [2, 4], rounds=3)
+    simulations = marless.simulate(run, [2, 4], rounds=3, slots=7)
+    assert repr(simulations) == "<Simulations: 2 simulations, 7 functions at once>"
+    assert all(text in simulations._repr_html_() for text in ("coordinator ms</th>", "2</td>", "4</td>"))
+    few, many = simulations
+    assert repr(few).startswith("<Simulated: 3 rounds, 0.")
     assert few.state.controller.rollouts == 2 and many.state.controller.rollouts == 4
     assert 0 < few.dollars < many.dollars
     for faults in ({"lost": 2.0}, {"late": 0.1}):

@@ -20,7 +20,12 @@ def test_a_study_goes_on_and_its_settings_are_compared(small, home):
     by_name = {run.name: run for run in longer.runs}
     assert len(by_name) == 4 and longer.dollars == sum(run.dollars for run in longer.runs)
     assert by_name["lr-0.001-s1"].dollars == begun.runs[0].dollars
+    assert repr(longer).startswith("<StudyResult: rates, 4 runs: 4 finished, $0.0")
+    assert "lr-0.003</td>" in longer._repr_html_()
     compared = marless.compare("rates", path="tables")
+    assert repr(compared).startswith("<RunComparison: 2 arms over 2 seeds on mpe/simple_spread, at ")
+    page = compared._repr_html_()
+    assert "<li>lr=0.003 against lr=0.001: cannot tell with 2 seeds</li>" in page and "lr=0.003</td>" in page
     assert [(row.arm, row.seeds) for row in compared.comparison.equal] == [("lr=0.001", 2), ("lr=0.003", 2)]
     assert compared.left_out == {} and (home / "tables" / "compare.md").is_file()
     pair = marless.compare(*(marless.open_run(f"rates/runs/lr-{lr}-s1") for lr in (0.001, 0.003))).comparison
@@ -39,6 +44,8 @@ def test_an_ablation_compares_its_arms_with_the_first(small, home):
     assert packed.ratios["dollars"].value == result.runs["packed"][3].dollars / result.runs["marless-minus"][3].dollars
     assert json.loads((home / "few" / "table.json").read_text())["baseline"] == "marless-minus"
     assert (result.failures, result.ending.code) == ({}, 0)
+    assert repr(result) == "<AblationResult: few, 2 arms, 2 finished runs>"
+    assert "<p>Return and cost</p>" in result._repr_html_() and "packed</td>" in result._repr_html_()
 
 
 def test_what_cannot_be_trained_or_compared_is_one_line(small, home):

@@ -6,16 +6,15 @@ from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.pricing.bill import Bill
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
 from marless.cli import arguments as common
-from marless.estimation.estimate import Estimate, estimate_run
+from marless.estimation.estimate import Estimate, bill_section, estimate_run
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target
 from marless.output import say, say_json, say_text
-from marless.reports.text import counted, learners_for, money, seconds, table
+from marless.reports.text import counted, learners_for, money, seconds
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -92,7 +91,9 @@ def _target(options: Namespace) -> Target:
 
 
 def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
-    say_text(_bills_table([(target.name, run_estimate.bill) for target, run_estimate in entries]))
+    is_alone = len(entries) == 1
+    bills = {"quantity" if is_alone else target.name: run_estimate.bill for target, run_estimate in entries}
+    say_text(bill_section(bills).text)
     say("")
     for target, run_estimate in entries:
         where = (
@@ -131,15 +132,3 @@ def _ending_text(config: RunConfig, run_estimate: Estimate) -> str:
     share = dollars / run_estimate.dollars if run_estimate.dollars else 0.0
     episodes = f"{sizes.final_episodes:,} and {10 * sizes.episodes:,} episodes"
     return f"{money(dollars)} of it ({share:.0%}) is for the evaluations that end the run, of {episodes}"
-
-
-def _bills_table(bills: list[tuple[str, Bill]]) -> str:
-    """Bills side by side, line by line; lines that are empty in all of them are left out."""
-    rows = []
-    for lines in zip(*(cost.lines for _, cost in bills), strict=True):
-        if any(line.quantity for line in lines):
-            cells = [(f"{float(line.quantity):,.6g}", money(float(line.dollars))) for line in lines]
-            rows.append((lines[0].name, lines[0].unit, *(cell for pair in cells for cell in pair)))
-    totals = [cell for _, cost in bills for cell in ("", money(float(cost.total)))]
-    header = [cell for name, _ in bills for cell in (name if len(bills) > 1 else "quantity", "dollars")]
-    return table(("", "unit", *header), [*rows, ("total", "", *totals)])

@@ -8,11 +8,10 @@ from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting, simulate, spread
+from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.reports.atomic_files import write_for_user
-from marless.reports.text import counted, money, table
 from marless.runs.folder import LATEST
 from marless.views import timeline
 
@@ -95,32 +94,9 @@ def _figures(setting: Setting, simulation: Simulated, took: float) -> dict[str, 
 
 
 def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
-    """Two tables, as eighty columns do not hold one."""
-    rounds, parts = [], []
-    for setting, simulation, _ in results:
-        low, median, high = spread(simulation.round_s)
-        times = (f"{value:.3g}" for value in (median, low, high))
-        rounds.append((f"{setting.rollouts:,}", *times, money(simulation.dollars), f"{simulation.utilisation:.0%}"))
-        busy = (f"{_busy(simulation, kind):.3g}" for kind in _KINDS.values())
-        coordinator_ms = f"{1000 * simulation.coordinator_s:.3g}"
-        parts.append((f"{setting.rollouts:,}", f"{simulation.critical_path_s:.3g}", coordinator_ms, *busy))
-    say_text(table(("rollouts", "s a round", "least", "most", "$ a round", "busy"), rounds))
-    header = ("rollouts", "longest tasks s", "coordinator ms", *(f"{name} s" for name in _KINDS))
-    say("", *table(header, parts).splitlines())
-    setting, simulation, _ = results[-1]
-    say(
-        f"{counted(setting.slots, 'function')} at once; median of {counted(len(simulation.round_s), 'round')}.",
-        "Sampling, learning and start-up are sums over the functions of a round;",
-        "the coordinator's time is real, on this machine.",
-    )
-
-
-# The columns of slot seconds, and the kinds of tasks in them.
-_KINDS = {"sampling": ("sample", "whole"), "learning": ("learn", "grad"), "start-up": ("start-up",)}
-
-
-def _busy(simulation: Simulated, kinds: tuple[str, ...]) -> float:
-    return sum(seconds for name, seconds in simulation.busy_s.items() if name.split(":")[0] in kinds)
+    simulations = Simulations((simulation for _, simulation, _ in results), results[-1][0].slots)
+    say_text("\n\n".join(section.text for section in simulations.sections))
+    say(*simulations.sentences)
 
 
 def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:

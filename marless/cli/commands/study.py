@@ -23,9 +23,9 @@ from marless.studies import cloud_study
 from marless.studies.cloud_study import StudyPlace
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
-from marless.studies.study_run import StudyRun
+from marless.studies.study_run import StudyRun, summary
 from marless.studies.train_study import ROOT, StudyResult, begun_study, demand, open_study, train_study, with_pool
-from marless.views.study_views import choose_study_view, summary, unlogged_runs
+from marless.views.study_views import choose_study_view, unlogged_runs
 
 EXAMPLES = """examples:
   marless study lr.toml                      all runs of the file at once, in studies/lr

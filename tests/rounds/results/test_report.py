@@ -95,7 +95,7 @@ def test_a_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
     # Returns of the last evaluations are 0.2 and 0.4, and 1 above that for the other arm.
     assert "0.30 (0.20 to 0.40)" in page
     assert "+1.00 (+1.00 to +1.00)" in page
-    assert "lr=0.01 against lr=0.001: return is higher *" in page
+    assert "lr=0.01 against lr=0.001: cannot tell with 2 seeds" in page
     assert page.count('<details class="run">') == 4
     for position in (1, 2, 3, 4):
         assert f'<a href="#run-{position}">' in page

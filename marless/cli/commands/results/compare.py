@@ -73,7 +73,5 @@ def _print_text(folder: Path, comparison: Comparison, left_out: Mapping[str, str
     say_text(score_tables.headline(comparison))
     for section in score_tables.sections(comparison):
         say_text(f"\n{section.text}")
-    say("")
-    for line in (*score_tables.notes(comparison), *score_tables.conclusions(comparison)):
-        say(line)
+    say("", *score_tables.notes(comparison), *score_tables.conclusions(comparison))
     say("", f"read {folder / 'compare.md'}; other files are beside it", str(folder))

@@ -9,7 +9,6 @@ from functions.setting_limits import MOST_AGENTS
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.output import say, say_json, say_text
-from marless.reports.digits import digits_of, figure
 from marless.runs import cross_evaluation
 from marless.runs.evaluation import EvaluationResult, evaluate
 from marless.views.progress_lines import progress_lines
@@ -66,30 +65,16 @@ def run(options: Namespace) -> int:
 
 
 def _show(evaluation: EvaluationResult, as_json: bool) -> None:
-    returns = evaluation.returns
     if as_json:
         result = {
             "run": evaluation.run,
             "round": evaluation.round,
-            **msgspec.to_builtins(returns),
+            **msgspec.to_builtins(evaluation.returns),
             "agents": evaluation.agents,
         }
         result |= {name: value for name in _OPTIONAL if (value := getattr(evaluation, name))}
         say_json(result)
         return
-    say(
-        f"{evaluation.run}, policies of round {evaluation.round:,}, greedy,"
-        f" {returns.episodes:,} episodes on fresh start states{''.join(f', {text}' for text in evaluation.settings)}"
-    )
-    digits = digits_of([returns.mean, returns.iqm, *(returns.ci95 or ())], 2)
-    ends = [digits.text(end) for end in returns.ci95 or ()]
-    interval = f"   95 % interval {' to '.join(ends)}" if ends else ""
-    of = f"agents of side {evaluation.side}" if evaluation.side else "agents"
-    mean, iqm = digits.text(returns.mean), digits.text(returns.iqm)
-    say(f"return      {mean}   IQM {iqm}{interval}   (undiscounted, sum over {of})")
-    for name, value in evaluation.env_metrics.items():
-        say(f"{name:<11} {figure(value, 3)}")
-    for name, value in evaluation.sides.items():
-        say(f"side        {name:<14}{figure(value, 2)}")
-    for name, value in evaluation.agents.items():
-        say(f"  {name:<24}{figure(value, 2)}")
+    say(evaluation.headline)
+    for section in evaluation.sections:
+        say_text(section.text)

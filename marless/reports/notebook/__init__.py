@@ -1,0 +1,1 @@
+"""Objects that a notebook shows when a cell ends with them."""
