@@ -1,4 +1,4 @@
-"""Compiles the kernels where the program is installed or a wheel of it is built, if there is a compiler."""
+"""Compiles the kernels if there is a compiler, and adds the manual to a wheel."""
 
 import platform
 import sys
@@ -14,8 +14,14 @@ class KernelHook(BuildHookInterface):
     """A wheel with kernels is one for this kind of machine, of any version of Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the libraries and their records to the wheel, and the machine to its name. Warn if one is missing."""
+        """Add the manual, the libraries and their records to the wheel, and the machine to its name. Warn if a library is
+        missing."""
         root = Path(self.root)
+        if version != "editable":
+            pages = root / "docs"
+            build_data["force_include"] |= {
+                str(page): f"marless/manual/{page.relative_to(pages)}" for page in pages.rglob("*.md")
+            }
         sys.path.insert(0, str(root))
         try:
             from infra.packaging.kernel_build import build

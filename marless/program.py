@@ -39,6 +39,13 @@ def cache_folder() -> Path:
     return Path(cache) / "marless"
 
 
+def manual() -> Path:
+    """Return the first page of the manual: in the installed package, or in the source tree."""
+    package = Path(__file__).resolve().parent
+    page = package / "manual" / "index.md"
+    return page if page.is_file() else package.parent / "docs" / "index.md"
+
+
 def as_typed(path: Path) -> str:
     """A path as a word of a command line, from the current folder where it lies below that."""
     here = Path.cwd()

@@ -22,7 +22,7 @@ from infra.local.own_process import age_s
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.output import ERROR, OUTPUT, alone, prepare, say_text
-from marless.program import copied_environment, program_name
+from marless.program import copied_environment, manual, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
@@ -237,7 +237,8 @@ Trains multi-agent reinforcement-learning policies on serverless functions.
 
 {lines}
 
-Start with `{program} train`. `{program} COMMAND --help` describes a command."""
+Start with `{program} train`. `{program} COMMAND --help` describes a command.
+The manual begins with {manual()}."""
 
 
 def _say(line: str, code: int) -> int:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -104,6 +105,17 @@ def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed
     here = {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()}
     assert known["files"] == here
     installed(f"marless train {SETTINGS} --backend inline --run inline")
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_names_its_manual_whose_pages_are_there(installed):
+    (line,) = [line for line in installed("marless help").splitlines() if line.startswith("The manual begins with ")]
+    first = Path(line.removeprefix("The manual begins with ").removesuffix("."))
+    assert first.is_relative_to(installed.folder)
+    assert {page.relative_to(first.parent) for page in first.parent.rglob("*.md")} == {
+        page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")
+    }
+    assert first.read_text("utf-8") == (ROOT / "docs" / "index.md").read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -82,3 +82,10 @@ def test_a_line_that_names_the_path_of_pip_stays_as_it_is(pip):
 
 def test_a_path_with_a_space_is_one_word():
     assert shlex.split(as_typed(Path("/a folder/marless"))) == ["/a folder/marless"]
+
+
+def test_help_ends_with_the_first_page_of_the_manual(capsys):
+    assert main(["help"]) == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    page = Path(line.removeprefix("The manual begins with ").removesuffix("."))
+    assert page.read_text("utf-8").startswith("# MARLess\n")
