@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/ and the table of results in README.md: ``python -m scripts.docs``.
+"""Write the generated pages of docs/: ``python -m scripts.docs``.
 
 The pages are committed; a test compares them with this program's output.
 """

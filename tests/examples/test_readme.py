@@ -19,12 +19,12 @@ from marless.extras import is_installed
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The first words of a block that is typed into a shell; others show output.
-_COMMANDS = ("make", "marless", ".")
+_COMMANDS = ("make", "marless", "pip", ".")
 # This test is part of it.
 _SUITE = "make test"
 # Settings of a run that takes a fraction of a second.
-_TINY = ("actors.num_envs=4", "evaluation.every=1", "evaluation.episodes=2", "evaluation.final_episodes=2")
-_EXTRAS = {"tensorboard": "tensorboard", "onnx": "export"}
+_TINY = ("actors.num_envs=8", "evaluation.every=1", "evaluation.episodes=2", "evaluation.final_episodes=2")
+_EXTRAS = {"examples/relay.toml": "language", "relay": "language"}
 
 
 def blocks():
@@ -80,9 +80,9 @@ def test_each_line_of_readme_works_after_those_before_it(shell, tmp_path, capsys
 
 
 def test_what_readme_s_commands_write_is_ignored_by_git():
-    written = ["my.toml", "runs/report.html", "exports/dataset/", "studies/lr/", "comparison/", "runs/latest"]
+    written = ["my.toml", "comparison/report.html", "studies/lr/", "runs/latest"]
     words = {word for line in commands() for word in shlex.split(line)}
-    assert {"my.toml", "runs/report.html", "exports/dataset"} <= words
+    assert {"my.toml", "comparison/report.html"} <= words
     done = subprocess.run(["git", "-C", ROOT, "check-ignore", *written], capture_output=True, text=True)
     if done.returncode == 128:
         pytest.skip("this is no git checkout")

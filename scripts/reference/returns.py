@@ -1,4 +1,4 @@
-"""The table of returns in README.md, between two markers, from docs/results/conformance.json."""
+"""The table of docs/results/returns.md, between two markers, from docs/results/conformance.json."""
 
 import json
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ from functions.algorithms.registry import ALGORITHMS
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- returns: written by `make docs` -->", "<!-- end of returns -->"
-_ROOT = markdown.DATA.parents[1]
-_TASK = "simple_spread_3"
-_LONG = ", [long run](examples/long_run.toml)"
+RESULTS = markdown.DATA.parent / "results"
+PAGE = RESULTS / "returns.md"
+TASK = "simple_spread_3"
+_LONG = ", [long run](../../examples/long_run.toml)"
 _TERMINAL, _ANNEALED = " ¹", " ²"
 _NOTES = (
     "¹ Trained with `algorithm.time_limit=terminal`, all other rows with `bootstrap`; for the {algorithms} algorithms"
@@ -21,14 +22,13 @@ _NOTES = (
 
 
 def page() -> str:
-    """README.md with the generated table."""
-    before, rest = (_ROOT / "README.md").read_text(encoding="utf-8").split(_BEGIN)
+    """Return the page with the generated table."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(_BEGIN)
     return f"{before}{_BEGIN}\n\n{returns()}\n\n{_END}{rest.split(_END)[1]}"
 
 
-def _treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is behind the algorithm's name in the table, and the key of its results: the settings that were trained
-    first, and those for long runs."""
+def treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return each treatment's label in the table and its key in the results: the first settings, then long runs."""
     complete = [key for key, entry in measured.items() if (entry["protocol"], len(entry["seeds"])) == ("full", 5)]
     annealed = _ANNEALED if name in ON_POLICY and name not in CONSTANT_STEP else ""
     first = next(
@@ -41,17 +41,17 @@ def _treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]
 def returns() -> str:
     """The absolute metric of every algorithm that was trained under the full protocol with all five seeds, the best
     first."""
-    measured = json.loads((_ROOT / "docs" / "results" / "conformance.json").read_bytes())[_TASK]
+    measured = json.loads((RESULTS / "conformance.json").read_bytes())[TASK]
     entries = [
         (f"{markdown.code(spec.name)}{settings}", spec.name, measured[key])
         for spec in ALGORITHMS.ours()
-        for settings, key in _treatments(spec.name, measured)
+        for settings, key in treatments(spec.name, measured)
     ]
     rows = []
     for label, name, entry in sorted(entries, key=lambda item: -item[2]["mean"]):
         low, high = entry["ci95"]
         mean = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
-        value, steps = published(_TASK, name) or ("", None)
+        value, steps = published(TASK, name) or ("", None)
         rows.append((label, mean, f"{entry['env_steps']:,}", str(value), f"{steps:,}" if steps else ""))
     commits = sorted({commit for _, _, entry in entries for commit in entry["commits"]})
     table = markdown.table(("algorithm", "return, 95 % interval", "env steps", "published", "its env steps"), rows)

@@ -1,0 +1,35 @@
+"""The charts of README.md, and the sentences around them, agree with the stored records."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.charts import prices, rates, returns
+
+ROOT = Path(__file__).parents[3]
+
+
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_page_about_speed_has_the_rates_of_the_chart():
+    for rate in rates().values():
+        assert f"| {round(rate, -2):,.0f} |" in page("docs/results/speed.md")
+
+
+def test_readme_says_the_price_of_the_record_and_the_table_has_each_return():
+    cents = 100 * prices()["functions, as placed by default"]
+    assert f"about {cents:.1f} cents" in page("README.md")
+    for row in returns():
+        assert f"| {row.mean:.1f} ({row.low:.1f} to {row.high:.1f}) |" in page("docs/results/returns.md")
+
+
+def test_charts_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    from scripts.charts import draw_returns, draw_speed_and_dollars
+
+    draw_returns(tmp_path / "returns.png")
+    draw_speed_and_dollars(tmp_path / "speed.png")
+    for name in ("returns.png", "speed.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
