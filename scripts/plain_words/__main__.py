@@ -10,6 +10,7 @@ A budget is the number of such sentences that a part may have, in scripts/plain_
 
 import argparse
 import ast
+import signal
 import subprocess
 import sys
 import tomllib
@@ -121,6 +122,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="refuse a part with more than its budget")
     parser.add_argument("--lower", action="store_true", help="lower the budgets to today's counts")
     options = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # for `| head`
     files = tracked_files()
     if options.paths:
         chosen = [name for name in files if name.startswith(tuple(options.paths))]
