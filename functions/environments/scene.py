@@ -9,6 +9,9 @@ from typing import NamedTuple
 Colour = tuple[float, float, float]
 
 BLACK: Colour = (0.0, 0.0, 0.0)
+# Two colours that colour-blind people tell apart (Okabe and Ito, "Color Universal Design", 2008).
+ORANGE: Colour = (0.90, 0.62, 0.0)
+SKY_BLUE: Colour = (0.34, 0.71, 0.91)
 
 
 class Disc(NamedTuple):
@@ -47,12 +50,18 @@ Shape = Disc | Box | Line
 
 
 class Scene(NamedTuple):
-    """A white field of `width` by `height` with shapes, and texts in its lower left corner from the bottom up."""
+    """A white field of `width` by `height` with shapes, and texts in its lower left corner from the bottom up.
+
+    `agent_colours` are by agent; they are empty if agents have none of their own. Without `walls`, shapes may leave the
+    field: the pictures of an episode then all show as much around it as its shapes need.
+    """
 
     width: float
     height: float
     shapes: tuple[Shape, ...]
     texts: tuple[str, ...] = ()
+    agent_colours: tuple[Colour, ...] = ()
+    walls: bool = True
 
 
 def fade(colour: Colour) -> Colour:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from marless.replays.greedy_episodes import Frame
+from marless.replays.greedy_episodes import Frame, SideReturn
 from marless.reports.digits import figure
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _LAST_MS = 800
 # Pixels around a picture, which has a thin frame.
 _MARGIN = 4
-# The size of letters, at least and in parts of the picture's width; what is below the picture, in sizes of letters: all
-# of it, the first line's top and a line.
+# The size of letters, at least and in parts of the picture's width. Below the picture, in sizes of letters: the space
+# above and below the lines together, the first line's top and a line.
 _LETTERS, _OF_WIDTH = 10, 1 / 40
-_CAPTION, _TOP, _LINE = 3.4, 0.4, 1.4
+_SPACE, _TOP, _LINE = 0.6, 0.4, 1.4
 _FRAME = "silver"
 # So narrow at least that figures fit.
 _NARROWEST = 240
@@ -127,16 +127,33 @@ def _add_captions(name: str, frame: Frame, episode: str) -> "Image":
     picture = picture.resize((larger * picture.width, larger * picture.height), Image.Resampling.NEAREST)
     right, bottom = _MARGIN + picture.width, _MARGIN + picture.height
     letters = max(_LETTERS, round(picture.width * _OF_WIDTH))
-    image = Image.new("RGB", (right + _MARGIN, bottom + round(_CAPTION * letters)), "white")
+    lines = 3 if frame.sides else 2
+    image = Image.new("RGB", (right + _MARGIN, bottom + round((_SPACE + _LINE * lines) * letters)), "white")
     image.paste(picture, (_MARGIN, _MARGIN))
     canvas = ImageDraw.Draw(image)
     canvas.font = ImageFont.load_default(letters)
     canvas.rectangle((_MARGIN - 1, _MARGIN - 1, right, bottom), outline=_FRAME)
-    figures = f"{episode}   step {frame.step}   return {figure(frame.total, 2)}"
+    figures = f"{episode}   step {frame.step}"
+    if not frame.sides:
+        figures += f"   return {figure(frame.total, 2)}"
     for line, text in enumerate((name, figures)):
         top = bottom + round((_TOP + _LINE * line) * letters)
         canvas.text((_MARGIN, top), _fitting(canvas, text, picture.width), fill="black")
+    _add_sides(canvas, frame.sides, bottom + round((_TOP + 2 * _LINE) * letters), letters, picture.width)
     return image
+
+
+def _add_sides(canvas: "ImageDraw", sides: Sequence[SideReturn], top: int, letters: int, width: int) -> None:
+    """Write the return of each side, behind a square in the colour of its agents."""
+    at = float(_MARGIN)
+    for side in sides:
+        if side.colour is not None:
+            fill = tuple(round(255 * part) for part in side.colour)
+            canvas.rectangle((at, top + 1, at + letters - 1, top + letters), fill=fill, outline="black")
+            at += 1.4 * letters
+        text = _fitting(canvas, f"{side.name} {figure(side.total, 2)}", round(_MARGIN + width - at))
+        canvas.text((at, top), text, fill="black")
+        at += canvas.textlength(text) + 2 * letters
 
 
 def _fitting(canvas: "ImageDraw", text: str, width: int) -> str:

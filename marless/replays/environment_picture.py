@@ -1,4 +1,4 @@
-"""Pictures of an environment's state, of what its `render(index)` returns."""
+"""Pictures of an environment's state, of its `render(index)`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,23 @@ from marless.replays import scene_drawing
 Picture = NDArray[np.uint8]
 
 
-def picture(environment: VectorEnvironment) -> Picture:
-    """The state of environment 0 as ``[H, W, 3]``; raises `UserError` when it cannot be drawn."""
+def rendering(environment: VectorEnvironment) -> Picture | Scene:
+    """Return the state of environment 0, as a picture ``[H, W, 3]`` or as shapes; raises `UserError` when it cannot be
+    drawn."""
     render = getattr(innermost(environment), "render", None)
     if render is None:
         raise UserError("the task cannot be drawn: its environment has no method render(index)")
-    rendering = render(0)
-    if isinstance(rendering, Scene):
-        return scene_drawing.draw(rendering)
-    if rendering is None:
+    rendered = render(0)
+    if isinstance(rendered, Scene):
+        return rendered
+    if rendered is None:
         raise UserError("render(0) returned None, which is no picture")
-    pixels = np.asarray(rendering)
+    pixels = np.asarray(rendered)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         raise UserError(f"render(0) gave {pixels.dtype} {pixels.shape}; a picture is uint8 [H, W, 3]")
     return pixels
+
+
+def picture(rendered: Picture | Scene, larger: float = 1.0) -> Picture:
+    """Return the picture ``[H, W, 3]``; of shapes with `larger` times their field."""
+    return scene_drawing.draw(rendered, larger) if isinstance(rendered, Scene) else rendered

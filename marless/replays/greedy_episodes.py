@@ -1,19 +1,25 @@
 """Greedy episodes of a team, state by state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from coordinator.core.sides import Side, sides_of
 from coordinator.errors import UserError
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
+from functions.environments.scene import Colour, Scene
 from functions.errors import BadRequest
 from functions.messages.team import Opponents, Team
 from functions.policies import Player, draws
 from functions.randomness import generator
-from marless.replays.environment_picture import Picture, picture
+from marless.replays.environment_picture import Picture, picture, rendering
+from marless.replays.scene_drawing import camera
 from marless.reports.policy import TeamFile, TeamPolicy
 
 # How long a frame stays where the environment does not say, and at least: browsers show a GIF's frames no faster.
@@ -29,12 +35,23 @@ _PICTURES_ON_REQUEST, _ASKED = ("pettingzoo:", "mamujoco/"), {"render_mode": "rg
 
 
 @dataclass(frozen=True)
+class SideReturn:
+    """The rewards of a side's agents until a step, and the colour of its agents, or None if they have no colour."""
+
+    name: str
+    total: float
+    colour: Colour | None
+
+
+@dataclass(frozen=True)
 class Frame:
-    """A state of an episode after `step` steps, and the rewards until then, summed over agents."""
+    """A state of an episode after `step` steps, and the rewards until then, summed over agents. `sides` is empty if all
+    agents are on one side."""
 
     picture: Picture
     step: int
     total: float
+    sides: tuple[SideReturn, ...] = ()
 
 
 class Stage:
@@ -61,7 +78,15 @@ class Stage:
         Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
         """
         with _fault_named_after(self._team.task, self._refusal):
-            yield from _episode(self._environment, self._team.player(1), self._seed, number)
+            states = _states(self._environment, self._team.player(1), self._seed, number)
+            first = next(states)
+            states, larger = chain((first,), states), 1.0
+            if isinstance(first.rendering, Scene) and not first.rendering.walls:  # one camera for the whole episode
+                whole = list(states)
+                larger = camera(state.rendering for state in whole if isinstance(state.rendering, Scene))
+                states = iter(whole)
+            for state in states:
+                yield _frame(state, sides_of(self._environment.spec), larger)
 
     def close(self) -> None:
         """Closes the environment."""
@@ -101,18 +126,38 @@ def _environment(task: EnvTask) -> tuple[VectorEnvironment, str]:
     return registry.make(task, 1), refusal
 
 
-def _episode(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[Frame]:
-    spec, last = environment.spec, list[Picture]()
+@dataclass(frozen=True)
+class _State:
+    """A state of an episode after `step` steps, and the rewards until then ``[agents]``."""
+
+    rendering: Picture | Scene
+    step: int
+    returns: NDArray[np.float64]
+
+
+def _frame(state: _State, sides: Sequence[Side], larger: float) -> Frame:
+    colours = state.rendering.agent_colours if isinstance(state.rendering, Scene) else ()
+    side_returns = tuple(
+        SideReturn(
+            side.name, float(state.returns[list(side.agents)].sum()), colours[side.agents[0]] if colours else None
+        )
+        for side in sides
+    )
+    return Frame(picture(state.rendering, larger), state.step, float(state.returns.sum()), side_returns)
+
+
+def _states(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[_State]:
+    spec, last = environment.spec, list[Picture | Scene]()
     observation = environment.reset(generator(seed, "replay", number))
     chance = draws(spec, spec.horizon, 1, generator(seed, "replay", number, "actions"))
     # An environment with slots may not take it.
     with suppress(AttributeError):
-        registry.innermost(environment).before_reset = lambda: last.append(picture(environment))
-    step, total, done = 0, 0.0, False
+        registry.innermost(environment).before_reset = lambda: last.append(rendering(environment))
+    step, returns, done = 0, np.zeros(len(spec.agents)), False
     while not done:
-        image = picture(environment)
-        yield Frame(image, step, total)
+        image = rendering(environment)
+        yield _State(image, step, returns)
         result = environment.step(player.act(observation, chance=tuple(part[step] for part in chance)).env_actions)
-        observation, done, total = result.observation, bool(result.ended[0]), total + float(result.rewards.sum())
+        observation, done, returns = result.observation, bool(result.ended[0]), returns + result.rewards[0]
         step += 1
-    yield Frame(last[0] if last else image, step, total)
+    yield _State(last[0] if last else image, step, returns)

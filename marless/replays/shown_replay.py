@@ -1,6 +1,7 @@
-"""The path of an animation that a notebook shows where a cell ends with it."""
+"""The path of an animation that a notebook shows below its cell."""
 
 from base64 import b64encode
+from html import escape
 from pathlib import PosixPath
 
 
@@ -10,5 +11,7 @@ class ReplayFile(PosixPath):
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         bundle = {"text/plain": repr(self)}
         if self.suffix == ".gif" and self.is_file():
-            bundle["image/gif"] = b64encode(self.read_bytes()).decode()
+            # Saved pages show HTML and no image/gif.
+            picture = b64encode(self.read_bytes()).decode()
+            bundle["text/html"] = f'<img src="data:image/gif;base64,{picture}" alt="{escape(self.name)}">'
         return bundle

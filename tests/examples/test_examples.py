@@ -59,7 +59,7 @@ def test_the_notebook_is_fresh_and_its_cells_run(tmp_path, shell, no_processes):
     assert names["run"].summary.rounds == 2
     shown = (
         names["run"].plot()._repr_png_(),
-        base64.b64decode(names["run"].replay(episodes=1)._repr_mimebundle_()["image/gif"]),
+        base64.b64decode(names["run"].replay(episodes=1)._repr_mimebundle_()["text/html"].split('"')[1].split(",")[1]),
     )
     assert [picture[:4] for picture in shown] == [b"\x89PNG", b"GIF8"]
 
@@ -77,7 +77,7 @@ def test_the_notebook_shows_its_run_its_curve_and_its_replay(tmp_path):
     }
     panel, *_, card = kinds["train"]
     assert {"text/html", "text/plain"} == panel == card
-    assert kinds["plot"] == [{"image/png", "text/plain"}] and kinds["replay"] == [{"image/gif", "text/plain"}]
+    assert kinds["plot"] == [{"image/png", "text/plain"}] and kinds["replay"] == [{"text/html", "text/plain"}]
 
 
 def test_an_example_runs_as_a_program(tmp_path):

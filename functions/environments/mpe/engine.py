@@ -95,8 +95,6 @@ class Engine:
         self._block = self._world
         # Called when episodes have ended, before the reset: the last state can be drawn there.
         self.before_reset: Callable[[], None] | None = None
-        # The furthest coordinates when the episodes' first states were drawn.
-        self._reach: Real = np.zeros(num_envs)
 
     def reset(self, rng: np.random.Generator) -> Observation:
         return self.reset_blocks((rng,))
@@ -141,11 +139,9 @@ class Engine:
         return self._scenario.agents + self._scenario.landmarks
 
     def render(self, index: int) -> Scene:
-        """An environment as mpe2 draws it. Sizes are relative to the episode's first picture: begin at its start."""
+        """The bodies of an environment, and messages."""
         world, scenario = self._world, self._scenario
         position = world.position[: world.bodies, :, index]
-        if self._cycle == 0 or not self._reach[index]:
-            self._reach[index] = shapes.furthest_coordinate(position)
         continuous = self.spec.classes[0].continuous
         texts = [
             shapes.message(body.name, message, continuous)
@@ -153,7 +149,7 @@ class Engine:
             if body.speaks
         ]
         colours = scenario.colours(tuple(world.goals[:, index].tolist()))
-        return shapes.scene(self.bodies, colours, position, float(self._reach[index]), texts)
+        return shapes.scene(self.bodies, len(scenario.agents), colours, position, texts)
 
     def snapshot(self) -> WorldState:
         """A copy of the state."""

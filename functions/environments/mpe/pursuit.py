@@ -25,10 +25,13 @@ class Pursuit(Scenario):
     ) -> None:
         self.chasers = len(chasers)
         prey = (f"agent_{i}" for i in range(num_good))
-        red, green = colours
+        chaser_hue, prey_hue = colours
         self.agents = (
-            *(Body(name, _CHASER_SIZE, collides=True, acceleration=3.0, max_speed=1.0, colour=red) for name in chasers),
-            *(Body(name, prey_size, collides=True, acceleration=4.0, max_speed=1.3, colour=green) for name in prey),
+            *(
+                Body(name, _CHASER_SIZE, collides=True, acceleration=3.0, max_speed=1.0, colour=chaser_hue)
+                for name in chasers
+            ),
+            *(Body(name, prey_size, collides=True, acceleration=4.0, max_speed=1.3, colour=prey_hue) for name in prey),
         )
         self.sides = (0,) * self.chasers + (1,) * num_good
         self.fellows: Numbers = np.array([[j for j in range(num_good) if j != i] for i in range(num_good)], np.int64)

@@ -1,38 +1,36 @@
-"""A state of the Multi-Particle Environments as mpe2 draws it: discs in the scenario's colours, and messages."""
+"""A state of the Multi-Particle Environments as discs in the scenario's colours, and messages."""
 
+from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
 
 from functions.environments.mpe.world import Body, Real
 from functions.environments.scene import Colour, Disc, Scene
 
-# Of the way from the centre to the edge, where the furthest coordinate is.
-_FURTHEST = 0.9
-# mpe2 multiplies colours by 200, not by 255.
-_BRIGHTNESS = 200 / 255
+# From the centre to the edge of the picture. Bodies start within 1, and the largest body has a radius of 0.3.
+_REACH = 1.2
 
 
-def scene(bodies: Sequence[Body], colours: Sequence[Colour], position: Real, reach: float, texts: list[str]) -> Scene:
-    """The bodies at `position` ``[bodies, 2]``, agents below landmarks; `reach` was the furthest coordinate at the
-    episode's start, when bodies had their full size: the camera rescales as bodies move outwards."""
-    furthest = furthest_coordinate(position)
+def scene(bodies: Sequence[Body], agents: int, colours: Sequence[Colour], position: Real, texts: list[str]) -> Scene:
+    """The bodies at `position` ``[bodies, 2]``, agents below landmarks. The first `agents` bodies are the agents; they
+    have their number where several have the same name."""
+    stems = Counter(_stem(body.name) for body in bodies[:agents])
     shapes = []
-    for body, (x, y), colour in zip(bodies, (position / furthest * _FURTHEST).tolist(), colours, strict=True):
-        red, green, blue = (part * _BRIGHTNESS for part in colour)
-        shapes.append(Disc(1 + x, 1 - y, body.size * _FURTHEST * reach / furthest, (red, green, blue)))
-    return Scene(2.0, 2.0, tuple(shapes), tuple(texts))
+    for number, (body, (x, y), colour) in enumerate(zip(bodies, position.tolist(), colours, strict=True)):
+        stem = _stem(body.name)
+        label = body.name.removeprefix(f"{stem}_") if number < agents and stems[stem] > 1 else ""
+        shapes.append(Disc(_REACH + x, _REACH - y, body.size, colour, label))
+    return Scene(2 * _REACH, 2 * _REACH, tuple(shapes), tuple(texts), tuple(colours[:agents]), walls=False)
+
+
+def _stem(name: str) -> str:
+    """The name without its number."""
+    return name.rpartition("_")[0]
 
 
 def colour_of(column: Real) -> Colour:
     """A colour from a row or column of a table ``[3]``."""
     red, green, blue = column.tolist()
     return red, green, blue
-
-
-def furthest_coordinate(position: Real) -> float:
-    """The largest coordinate's absolute value, 1 where all are 0."""
-    return float(np.abs(position).max()) or 1.0
 
 
 def message(name: str, symbols: Real, continuous: bool) -> str:

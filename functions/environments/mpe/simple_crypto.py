@@ -6,13 +6,12 @@ from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import GREY, Body, Real, World
-from functions.environments.scene import Colour
+from functions.environments.scene import ORANGE, SKY_BLUE, Colour
 
 # Landmark i means word i: column i is its one-hot over four words.
 _WORDS = 4
 _MEANING = np.eye(_WORDS, 2)
-# A landmark is drawn in the first three numbers of its word.
-_COLOURS: tuple[Colour, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+_COLOURS: tuple[Colour, ...] = (ORANGE, SKY_BLUE)
 _EVE = (0.75, 0.25, 0.25)
 
 

@@ -26,7 +26,7 @@ class SimplePush(Scenario):
 
     def __init__(self) -> None:
         self.agents = (
-            Body("adversary_0", size=0.05, collides=True, colour=(0.75, 0.25, 0.25)),
+            Body("adversary_0", size=0.05, collides=True),
             Body("agent_0", size=0.05, collides=True),
         )
         self.landmarks = tuple(

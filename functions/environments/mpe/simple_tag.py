@@ -6,8 +6,9 @@ from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.options import maker, two_sides
 from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Real, World
+from functions.environments.scene import ORANGE, SKY_BLUE
 
-_COLOURS = (0.85, 0.35, 0.35), (0.35, 0.85, 0.35)
+_COLOURS = ORANGE, SKY_BLUE
 
 
 class SimpleTag(Pursuit):

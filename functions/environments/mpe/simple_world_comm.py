@@ -8,12 +8,13 @@ from functions.environments.base import AgentClass, BoolArray, FloatArray
 from functions.environments.mpe.options import maker, two_sides, whole
 from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Numbers, Real, World
+from functions.environments.scene import ORANGE, SKY_BLUE
 
 _WORDS = 4
 _PREY_SIZE = 0.045
 _FOOD_SIZE = 0.03
 _FOREST_SIZE = 0.3
-_COLOURS = (0.95, 0.45, 0.45), (0.45, 0.95, 0.45)
+_COLOURS = ORANGE, SKY_BLUE
 _LEADER, _FOOD, _FOREST = (0.65, 0.15, 0.15), (0.15, 0.15, 0.65), (0.6, 0.9, 0.6)
 
 

@@ -38,7 +38,7 @@ class Body:
     max_speed: float = math.inf
     moves: bool = True
     speaks: bool = False
-    # In pictures; mpe2's.
+    # In pictures.
     colour: Colour = GREY
 
 

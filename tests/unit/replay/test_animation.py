@@ -10,7 +10,7 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageSequence
 
 from marless.replays.animation import Animation, Panel, gif
-from marless.replays.greedy_episodes import Frame
+from marless.replays.greedy_episodes import Frame, SideReturn
 
 
 def episode(steps, colour, size=(300, 260)):
@@ -75,3 +75,14 @@ def test_letters_grow_with_large_pictures():
         heights[width] = len(first)
     # Letters of size 10 and of 32.
     assert 2.5 < heights[1280] / heights[300] < 4
+
+
+def test_returns_of_sides_stand_on_a_line_of_their_own_behind_their_colours():
+    blank = np.full((300, 260, 3), 255, np.uint8)
+    sides = (SideReturn("red", 1.0, (1.0, 0.0, 0.0)), SideReturn("blue", -1.0, (0.0, 0.0, 1.0)))
+    (plain,) = animation(("a team", [[Frame(blank, 0, 0.0)]])).stills()
+    (still,) = animation(("a team", [[Frame(blank, 0, 0.0, sides)]])).stills()
+    assert still.image.height == plain.image.height + 14
+    line = np.asarray(still.image)[-18:]
+    red, blue = (np.flatnonzero((line == colour).all(axis=-1).any(axis=0)) for colour in ((255, 0, 0), (0, 0, 255)))
+    assert red.size and blue.size and red.max() < blue.min()

@@ -14,7 +14,7 @@ from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.messages.team import Opponents, Team
 from functions.randomness import generator
-from marless.replays.environment_picture import picture
+from marless.replays.environment_picture import picture, rendering
 from marless.replays.greedy_episodes import Stage, random_team
 from marless.reports.policy import TeamFile, TeamPolicy
 
@@ -28,6 +28,11 @@ def team(task):
     agents = tuple(range(len(spec.agents)))
     acting = Team(groups=agents, opponents=Opponents(agents=agents, acting="random"))
     return TeamPolicy(TeamFile(task=task, spec=spec, team=acting), {})
+
+
+def drawn(environment):
+    """The picture of an environment's state."""
+    return picture(rendering(environment))
 
 
 def play(playing, episodes, seed):
@@ -52,12 +57,31 @@ def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(t
 
     chance = draws(spec, spec.horizon, 1, generator(3, "replay", 0, "actions"))
     for step in range(horizon):
-        assert (picture(longer) == episode[step].picture).all()
+        assert (drawn(longer) == episode[step].picture).all()
         result = longer.step(player.act(seen, chance=tuple(part[step] for part in chance)).env_actions)
         seen, total = result.observation, total + float(result.rewards.sum())
         assert episode[step + 1].total == pytest.approx(total)
-    assert (picture(longer) == episode[-1].picture).all()
+    assert (drawn(longer) == episode[-1].picture).all()
     assert (episode[-2].picture != episode[-1].picture).any()
+
+
+def test_the_camera_stays_where_it_is_for_a_whole_episode():
+    """Landmarks do not move and cover agents, so their pixels stay grey, however far agents go at random. Some pixels
+    at the edges of agents are as grey."""
+    (episode,) = play(team(EnvTask(name="mpe/simple_tag", options={"max_cycles": 60})), 1, seed=3)
+    first, *later = [(frame.picture == 64).all(axis=-1) for frame in episode]
+    assert first.sum() > 1000
+    assert all(grey[first].mean() > 0.95 for grey in later)
+
+
+def test_the_return_of_each_side_is_the_sum_over_its_agents():
+    """Chasers get 10 for each of them when one touches the prey, which gets -10."""
+    (episode,) = play(team(EnvTask(name="mpe/simple_tag")), 1, seed=1)
+    chasers, prey = zip(*(frame.sides for frame in episode), strict=True)
+    assert {side.name for side in chasers} == {"adversary"} and {side.name for side in prey} == {"agent"}
+    assert chasers[-1].total % 30 == 0 and chasers[0].colour != prey[0].colour
+    for frame in episode:
+        assert frame.total == pytest.approx(sum(side.total for side in frame.sides))
 
 
 def test_last_actions_behind_observations_change_no_picture():
