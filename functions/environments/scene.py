@@ -52,7 +52,7 @@ Shape = Disc | Box | Line
 class Scene(NamedTuple):
     """A white field of `width` by `height` with shapes, and texts in its lower left corner from the bottom up.
 
-    `agent_colours` are by agent; they are empty if agents have none of their own. Without `walls`, shapes may leave the
+    `agent_colours` are by agent, or empty. Without `walls`, shapes may leave the
     field: the pictures of an episode then all show as much around it as its shapes need.
     """
 

@@ -13,6 +13,7 @@ from marless.comparison.tournament import Tournament
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.plot_style import Line, draw_lines, finish, heading, look, quiet, save, sheet
+from marless.reports.statistics import FEWEST_SEEDS
 from marless.reports.text import counted, money
 
 if TYPE_CHECKING:
@@ -26,11 +27,17 @@ _X: dict[Axis, str] = {
 
 
 def draw(comparison: Comparison, folder: Path) -> list[str]:
-    """Draws all pictures; returns the file names. Raises `MissingExtra` without matplotlib."""
+    """Draw all pictures and return the file names; performance profiles need `FEWEST_SEEDS` seeds of each arm.
+
+    Raises `MissingExtra` without matplotlib.
+    """
     _aggregates(comparison, folder / "aggregates.png")
     _curve(comparison, folder / "sample_efficiency.png")
-    _profile(comparison, folder / "profiles.png")
-    return ["aggregates.png", "sample_efficiency.png", "profiles.png"]
+    pictures = ["aggregates.png", "sample_efficiency.png"]
+    if min(row.seeds for row in comparison.equal) >= FEWEST_SEEDS:
+        _profile(comparison, folder / "profiles.png")
+        pictures.append("profiles.png")
+    return pictures
 
 
 def _score(comparison: Comparison) -> str:

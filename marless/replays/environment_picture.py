@@ -13,7 +13,7 @@ Picture = NDArray[np.uint8]
 
 
 def rendering(environment: VectorEnvironment) -> Picture | Scene:
-    """Return the state of environment 0, as a picture ``[H, W, 3]`` or as shapes; raises `UserError` when it cannot be
+    """Return the state of environment 0, as a picture ``[H, W, 3]`` or as shapes. Raises `UserError` if it cannot be
     drawn."""
     render = getattr(innermost(environment), "render", None)
     if render is None:
@@ -30,5 +30,5 @@ def rendering(environment: VectorEnvironment) -> Picture | Scene:
 
 
 def picture(rendered: Picture | Scene, larger: float = 1.0) -> Picture:
-    """Return the picture ``[H, W, 3]``; of shapes with `larger` times their field."""
+    """Return the picture ``[H, W, 3]``. Shapes are shown with `larger` times their field."""
     return scene_drawing.draw(rendered, larger) if isinstance(rendered, Scene) else rendered

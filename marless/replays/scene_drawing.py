@@ -41,6 +41,9 @@ def draw(scene: Scene, larger: float = 1.0) -> NDArray[np.uint8]:
     canvas = ImageDraw.Draw(image)
     for shape in scene.shapes:
         _DRAWN[type(shape)](canvas, shape, _FINER * scale)
+    for disc in (shape for shape in scene.shapes if isinstance(shape, Disc)):  # also where a smaller shape covers it
+        x, y, radius = (part * _FINER * scale for part in (disc.x, disc.y, disc.radius))
+        _label(canvas, disc.label, x, y, 1.2 * radius, disc.colour)
     for line, text in enumerate(scene.texts):
         at = (_LINE * image.width, image.height * (1 - _LINE * (1 + line)))
         canvas.text(at, text, fill=_pixel(BLACK), font=_font(_LETTERS * image.height), anchor="lt")
@@ -66,7 +69,6 @@ def _disc(canvas: "ImageDraw", disc: Disc, scale: float) -> None:
     x, y, radius = disc.x * scale, disc.y * scale, disc.radius * scale
     around = (x - radius, y - radius, x + radius, y + radius)
     canvas.ellipse(around, fill=_pixel(disc.colour), outline=_pixel(disc.outline), width=_FINER)
-    _label(canvas, disc.label, x, y, 1.2 * radius, disc.colour)
 
 
 def _box(canvas: "ImageDraw", box: Box, scale: float) -> None:

@@ -36,6 +36,7 @@ class LiveTable(CampaignView):
         self._surface = surface
         self._began, self._drawn = time.monotonic(), 0.0
         self._remark = ""
+        self._campaign: Campaign | None = None
 
     def start(self, campaign: Campaign) -> None:
         self._surface.start()
@@ -59,12 +60,15 @@ class LiveTable(CampaignView):
         self._surface.print(Text(visible_line(text), "yellow"))
 
     def look(self, campaign: Campaign) -> None:
+        self._campaign = campaign
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
             self._surface.draw(self._table(campaign))
 
     def close(self) -> None:
+        if self._campaign is not None:  # the last frame shows how all runs ended
+            self._surface.draw(self._table(self._campaign))
         self._surface.stop()
 
     def _table(self, campaign: Campaign) -> Group:

@@ -18,7 +18,7 @@ _COLOURS = {
 _OTHER, _START_UP, _WAITING, _COORDINATOR = "#999999", "#f0e442", "#dddddd", "#000000"
 # Of resources, in the order of their names: none is a task's.
 _RESOURCES = ("#332288", "#aa4499", "#117733", "#88ccee", "#ddcc77", "#44aa99")
-_WIDTH, _LEFT, _LANE, _HEAD = 1200.0, 110.0, 16.0, 56.0
+_WIDTH, _LEFT, _RIGHT, _LANE, _HEAD = 1200.0, 110.0, 30.0, 16.0, 56.0
 _LONGEST_NAME = 16
 # Lanes beyond these are not drawn: nobody can tell them apart, and pages of megabytes open slowly.
 MOST_LANES = 200
@@ -77,7 +77,7 @@ class _Canvas:
     """Rectangles on lanes; of the picture's width, `length_s` seconds from `since` on."""
 
     def __init__(self, since: float, length_s: float) -> None:
-        self._since, self.scale = since, (_WIDTH - _LEFT) / max(length_s, 1e-9)
+        self._since, self.scale = since, (_WIDTH - _LEFT - _RIGHT) / max(length_s, 1e-9)
         self.shapes: list[str] = []
         self.lanes = 0
         """How many lanes below the coordinator's, whose number is -1, are drawn."""

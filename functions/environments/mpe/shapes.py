@@ -11,8 +11,10 @@ _REACH = 1.2
 
 
 def scene(bodies: Sequence[Body], agents: int, colours: Sequence[Colour], position: Real, texts: list[str]) -> Scene:
-    """The bodies at `position` ``[bodies, 2]``, agents below landmarks. The first `agents` bodies are the agents; they
-    have their number where several have the same name."""
+    """Draw the bodies at `position` ``[bodies, 2]``, agents below landmarks.
+
+    The first `agents` bodies are the agents. Agents with the same name show their number.
+    """
     stems = Counter(_stem(body.name) for body in bodies[:agents])
     shapes = []
     for number, (body, (x, y), colour) in enumerate(zip(bodies, position.tolist(), colours, strict=True)):

@@ -14,7 +14,7 @@ from drawing_commands import with_pictures
 from marless.cli.app import main
 
 FILES = {"compare.md", "compare.csv", "marl-eval.json"}
-PICTURES = {"aggregates.png", "sample_efficiency.png", "profiles.png"}
+PICTURES = {"aggregates.png", "sample_efficiency.png"}
 ALGORITHMS = ("mappo", "ippo")
 # Far more evaluations than one, so that none of these runs ends before another's first one, by any clock.
 LONG = ("stop.rounds=16", "evaluation.every=1")
@@ -80,8 +80,9 @@ def test_pictures_are_drawn(trained):
     command = [sys.executable, "-m", "marless.cli.app", "compare", "mine", "--out", "deep/er"]
     done = subprocess.run(command, env=with_pictures(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    # Two seeds are too few for performance profiles.
     assert {path.name for path in Path("deep/er").iterdir()} == FILES | PICTURES
-    assert "![profiles](profiles.png)" in Path("deep/er/compare.md").read_text()
+    assert "![aggregates](aggregates.png)" in Path("deep/er/compare.md").read_text()
 
 
 @pytest.mark.parametrize(

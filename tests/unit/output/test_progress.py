@@ -2,6 +2,7 @@
 
 from contextlib import redirect_stderr
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from marless.runs.view import EvaluationClock, EvaluationUnderWay, TrainingSpeed
 from marless.studies.study_run import StudyRun
 from marless.views.plain import PlainView
 from marless.views.progress_lines import EVERY_S, FIRST_S, ProgressLines
-from marless.views.study_views import PlainLines
+from marless.views.study_views import LiveTable, PlainLines
 
 
 class Clock:
@@ -109,6 +110,21 @@ def test_a_study_in_a_pipe_says_now_and_then_how_far_all_its_runs_are(capsys, cl
         lines.look(SimpleNamespace(runs=runs))
     runs_text = "2 runs: 2 running   7 of 20 rounds   $0.40"
     assert capsys.readouterr().err == f"{runs_text}   15.0 s\n{runs_text}   30.0 s\n"
+
+
+def test_the_last_frame_of_a_study_shows_how_all_runs_ended():
+    """The runs end sooner after a frame than the next frame is due."""
+    runs = [StudyRun(name, "", 1, "", load(None, ["stop.rounds=10"]), "running") for name in ("a", "b")]
+    frames = []
+    surface = SimpleNamespace(height=40, draw=frames.append, stop=lambda: None)
+    table, campaign = LiveTable(surface), SimpleNamespace(runs=runs, folder=Path("studies/lr"))
+    table.look(campaign)
+    for run in runs:
+        run.status = "finished"
+    table.look(campaign)
+    table.close()
+    titles = [frame.renderables[0].plain for frame in frames]
+    assert ["2 runs: 2 running" in titles[0], "2 runs: 2 finished" in titles[-1]] == [True, True]
 
 
 def test_a_command_in_a_pipe_says_how_far_it_is_soon_and_then_at_a_bounded_rate(capsys, clock):
