@@ -14,8 +14,10 @@ class KernelHook(BuildHookInterface):
     """A wheel with kernels is one for this kind of machine, of any version of Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the manual, the libraries and their records to the wheel, and the machine to its name. Warn if a library is
-        missing."""
+        """Add the manual, the libraries and their records to the wheel, and the machine to its name.
+
+        Warn if a library is missing.
+        """
         root = Path(self.root)
         if version != "editable":
             pages = root / "docs"
