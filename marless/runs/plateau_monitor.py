@@ -42,6 +42,8 @@ def warning(plan: Plan, plateau_: Plateau) -> str:
     """Describes the plateau and suggests settings to try."""
     fields = {field.name for field in msgspec.structs.fields(plan.config.algorithm)}
     keys = [f"algorithm.{name}" for name in _HINTS if name in fields]
+    if plan.config.algorithm.copies > 1:  # a round of too few starts says little about a reply
+        keys.append("actors.num_envs")
     hint = f"; if that is not good enough, try another {' or '.join(keys)}" if keys else ""
     if plateau_.rounds > plateau_.of // 2 + 1:
         return f"a plateau: the return has not risen beyond chance in {counted(plateau_.of, 'round')}{hint}"

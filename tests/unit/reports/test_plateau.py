@@ -102,6 +102,13 @@ def test_a_plateau_is_reported_once_with_what_to_try():
 def test_the_warning_names_settings_that_the_algorithm_has():
     plan = make_plan("algorithm.name=iql", "placement.inline_objects=false")
     assert "algorithm.epsilon_steps" in warning(plan, Plateau(rounds=180, of=400, rise=0.0, gain=1.0))
+    plan = make_plan("algorithm.name=grpo", "task.name=text/relay", "actors.num_envs=8")
+    said = warning(plan, Plateau(rounds=180, of=400, rise=0.0, gain=1.0))
+    assert said.endswith("try another algorithm.lr or algorithm.ent_coef or actors.num_envs")
+
+
+def test_a_return_that_never_rose_is_said():
+    plan = make_plan()
     assert "has not risen beyond chance in 200 rounds" in warning(plan, Plateau(rounds=180, of=200, rise=0.0, gain=1.0))
 
 
