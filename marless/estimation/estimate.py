@@ -16,7 +16,7 @@ from coordinator.pricing.bill import Bill, Meter, total
 from functions.function_specs import NAMES
 from marless.backends import registry
 from marless.estimation.placements import PlacementPlan, plan_placement
-from marless.estimation.recording import BRIEF, Recording, record, without_switches
+from marless.estimation.recording import BRIEF, Progress, Recording, record, unseen, without_switches
 from marless.estimation.targets import Target
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section
@@ -84,17 +84,18 @@ def bill_section(bills: Mapping[str, Bill]) -> Section:
     return Section("", ("", "unit", *header), (*rows, ("total", "", *totals)))
 
 
-def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
-    """Plays a few rounds on this machine and extrapolates the run."""
+def estimate_run(config: RunConfig, target: Target, workers: int, progress: Progress = unseen) -> Estimates:
+    """Play a few rounds on this machine, and forecast the run from them."""
     # The opponents' policies hardly change the cost.
     config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
     if target.detached:
         config = replace(config, placement=replace(config.placement, inline_objects=False))
     placement_plan = None
     if PLACEMENTS[config.placement.rule].planned:
-        placement_plan = plan_placement(config, workers, target)
+        placement_plan = plan_placement(config, workers, target, progress)
         config, target = placement_plan.config, placement_plan.target
-    recording = record_briefly(config_for_recording(target, config), workers)
+    recording = record_briefly(config_for_recording(target, config), workers, progress)
+    progress("forecasting the run from the measured rounds")
     targets = dict.fromkeys((target, Target(registry.backend(registry.DEFAULT), workers)))
     entries = [(place, estimate(config, recording, place)) for place in targets]
     waiting = waiting_dollars(config, recording, target, entries[0][1]) if config.resources else 0.0
@@ -109,7 +110,7 @@ def config_for_recording(target: Target, config: RunConfig) -> RunConfig:
     return replace(config, placement=replace(config.placement, rule=FUSED))
 
 
-def record_briefly(config: RunConfig, workers: int) -> Recording:
+def record_briefly(config: RunConfig, workers: int, progress: Progress = unseen) -> Recording:
     """Plays a few rounds of `config` here, with an evaluation; raises `UserError` when they fail."""
     evaluation, placement = config.evaluation, config.placement
     # The first invocation warms up, so at least two are needed.
@@ -122,7 +123,7 @@ def record_briefly(config: RunConfig, workers: int) -> Recording:
         # Of what travels in messages the bytes are recorded where it is stored.
         placement=replace(placement, rounds=together, inline_objects=False),
     )
-    return record(short, workers, BRIEF._replace(least=every + 1))
+    return record(short, workers, BRIEF._replace(least=every + 1), progress)
 
 
 def estimate(config: RunConfig, recording: Recording, target: Target) -> Estimate:

@@ -12,7 +12,7 @@ from coordinator.placement import planner
 from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.planner import Forecast
 from coordinator.pricing.prices import load_prices
-from marless.estimation.recording import BRIEF, record
+from marless.estimation.recording import BRIEF, Progress, record, unseen
 from marless.estimation.rented_machine import INSTANCE, VCPUS
 from marless.estimation.targets import Target
 from marless.output import say, say_text
@@ -53,10 +53,10 @@ class PlacementPlan:
         say("")
 
 
-def plan_placement(config: RunConfig, workers: int, target: Target) -> PlacementPlan:
+def plan_placement(config: RunConfig, workers: int, target: Target, progress: Progress = unseen) -> PlacementPlan:
     """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
     Functions elsewhere also wait for storage, which the planner measures in the run."""
-    recording = record(config, workers, BRIEF)
+    recording = record(config, workers, BRIEF, progress)
     plan, state = target.plan(config, recording.plan.inputs), recording.state
     most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
     work = dataclasses.replace(next_placement.workload(plan, state), most_rounds=most_rounds)

@@ -3,7 +3,7 @@
 import dataclasses
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +47,14 @@ class Rounds(NamedTuple):
 # Enough for the spread of durations and its tail, and for their means.
 LONG = Rounds(least=12, most=100, enough_s=10.0)
 BRIEF = Rounds(least=3, most=20, enough_s=1.5)
+
+
+Progress = Callable[[str], None]
+"""Shows how far the command is, in one line."""
+
+
+def unseen(text: str) -> None:
+    """Show nothing."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +101,10 @@ class Lines:
         """Nothing is kept."""
 
 
-def recording_of(run: str, settings: Sequence[str], workers: int) -> Recording:
+def recording_of(run: str, settings: Sequence[str], workers: int, progress: Progress = unseen) -> Recording:
     """The recording of a run, or of rounds that are played for a configuration's file; raises `UserError`."""
     if run.endswith(".toml"):
-        return record(load(Path(run), settings), workers)
+        return record(load(Path(run), settings), workers, progress=progress)
     return recorded(RunFolder.find(run), settings)
 
 
@@ -117,10 +125,11 @@ def _of_last_width(records: Sequence[AttemptRecord]) -> list[AttemptRecord]:
     return [record for record in records if record.slots == records[-1].slots or record.kind not in kinds]
 
 
-def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
-    """Plays rounds of `config` with `workers` workers in a temporary folder, those that only sample on top of `rounds`.
+def record(config: RunConfig, workers: int, rounds: Rounds = LONG, progress: Progress = unseen) -> Recording:
+    """Play rounds of `config` with `workers` workers in a temporary folder.
 
-    Raises `UserError` when they fail, and for an unusable dataset or opponents.
+    Rounds that only sample are played in addition to `rounds`. Raises `UserError` when they fail, and for an unusable
+    dataset or opponents.
     """
     lag = config.pipeline.lag
     rounds = rounds._replace(least=rounds.least + lag, most=rounds.most + lag)
@@ -139,6 +148,7 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG) -> Recording:
         driver, since, going = Driver(plan, ports), time.monotonic(), True
         driver.begin()
         while driver.step(going):
+            progress(f"measuring rounds on this machine: {len(lines.lines)} of {rounds.least} or more")
             enough = len(lines.lines) >= rounds.least and time.monotonic() - since > rounds.enough_s
             going = not enough and not PHASES[driver.state.phase].ends
     if len(lines.lines) < rounds.least:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from decimal import Decimal
 
 import msgspec
@@ -14,7 +15,7 @@ from coordinator.pricing.aws_latency import STANDARD
 from functions.function_specs import NAMES
 from functions.warm_cache import WARM
 from marless.backends.registry import backend
-from marless.estimation.estimate import config_for_recording, estimate, record_briefly, share_with_lag
+from marless.estimation.estimate import config_for_recording, estimate, estimate_run, record_briefly, share_with_lag
 from marless.estimation.placements import with_placement
 from marless.estimation.targets import Target
 
@@ -183,6 +184,19 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     assert "functions measured them" in estimate["bill"]["note"]
     # With a function for each task a round takes its longest path, of which a lag leaves the learners' part.
     assert 0.2 < estimate["lag_share"] < 0.97
+    # Two virtual processors for one worker, by the list price of us-east-1; the run takes less than 20 s.
+    machine = estimate["rented_machine"]
+    assert (machine["type"], machine["vcpus"], machine["hourly_dollars"]) == ("c6a.large", 2, 0.0765)
+    assert machine["dollars"] == pytest.approx(0.0765 / 60, abs=1e-9) and machine["busy_dollars"] < machine["dollars"]
+
+
+def test_an_estimate_says_how_far_it_is():
+    texts = []
+    estimate_run(load(None, [*SMALL, *ROUND]), HERE, 1, texts.append)
+    progress = (re.fullmatch(r"measuring rounds on this machine: (\d+) of (\d+) or more", text) for text in texts)
+    counts, least = zip(*((int(line[1]), int(line[2])) for line in progress if line), strict=True)
+    assert counts[0] == 0 and counts[-1] >= least[0] and list(counts) == sorted(counts) and len({*least}) == 1
+    assert texts[len(counts) :] == ["forecasting the run from the measured rounds"]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """marless estimate: the bill and the duration of a run, from a calibration of a few seconds."""
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
@@ -10,11 +11,12 @@ from coordinator.pricing.prices import load_prices
 from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
 from marless.cli import arguments as common
-from marless.estimation.estimate import Estimate, bill_section, estimate_run
+from marless.estimation.estimate import Estimate, Estimates, bill_section, estimate_run
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target
 from marless.output import say, say_json, say_text
 from marless.reports.text import counted, learners_for, money, seconds
+from marless.views.progress_lines import progress_lines
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -53,7 +55,8 @@ def run(options: Namespace) -> int:
     """Measures a few rounds here, then prints the bill of all of them, there and here."""
     target = _target(options)
     config = load(*common.split(options.settings))
-    estimate = estimate_run(config, target, options.workers)
+    with progress_lines() as progress:
+        estimate = estimate_run(config, target, options.workers, progress)
     if options.json:
         _, run_estimate = estimate.entries[0]
         result = {
@@ -63,6 +66,7 @@ def run(options: Namespace) -> int:
             "ending_dollars": run_estimate.ending_dollars,
             "lag_share": None if estimate.lagged is None else round(estimate.lagged, 3),
             "waiting_dollars": round(estimate.waiting_dollars, 9),
+            "rented_machine": _rented(estimate),
         }
         if estimate.planned:
             result["placements"] = estimate.planned.pareto_front
@@ -70,7 +74,7 @@ def run(options: Namespace) -> int:
         return 0
     if estimate.planned:
         estimate.planned.show()
-    _show(estimate.config, estimate.entries)
+    _show(estimate)
     if estimate.config.resources:
         say(_waiting_text(estimate.waiting_dollars, estimate.entries[0][1]))
     if estimate.lagged is not None and estimate.lagged <= _WORTH_A_LAG:
@@ -90,7 +94,8 @@ def _target(options: Namespace) -> Target:
     return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
 
 
-def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
+def _show(estimates: Estimates) -> None:
+    config, entries = estimates.config, estimates.entries
     is_alone = len(entries) == 1
     bills = {"quantity" if is_alone else target.name: run_estimate.bill for target, run_estimate in entries}
     say_text(bill_section(bills).text)
@@ -106,7 +111,7 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
     place = f"AWS Lambda ({bill.architecture}, {bill.region})"
     say(f"about {money(float(bill.total))}: what this would cost on {place}{placed_text}")
     say(_ending_text(config, entries[0][1]))
-    say(_rented_text(config, *entries[-1]))
+    say(_rented_text(estimates))
     if config.stop.dollars is not None:
         say("a cap (stop.dollars) keeps a reserve for those evaluations, so training ends before it is spent")
     if SHARING_MODES[config.sharing.rule].switches:
@@ -115,10 +120,23 @@ def _show(config: RunConfig, entries: list[tuple[Target, Estimate]]) -> None:
         say(f"less if a mean return of {config.stop.return_:g} is reached earlier")
 
 
-def _rented_text(config: RunConfig, here: Target, run_estimate: Estimate) -> str:
-    machine = rented_machine(load_prices(config.pricing.region), here.width)
-    dollars, busy_dollars = (money(of(run_estimate.seconds)) for of in (machine.dollars, machine.busy_dollars))
-    price = f"{INSTANCE}, {machine.vcpus} vCPUs, ${machine.hourly:g} per hour"
+def _rented(estimates: Estimates) -> dict[str, Any]:
+    """Return the price of the run on one rented machine with a virtual processor for each worker here, in dollars."""
+    here, run_estimate = estimates.entries[-1]
+    machine = rented_machine(load_prices(estimates.config.pricing.region), here.width)
+    return {
+        "type": INSTANCE,
+        "vcpus": machine.vcpus,
+        "hourly_dollars": machine.hourly,
+        "dollars": round(machine.dollars(run_estimate.seconds), 9),
+        "busy_dollars": round(machine.busy_dollars(run_estimate.seconds), 9),
+    }
+
+
+def _rented_text(estimates: Estimates) -> str:
+    machine = _rented(estimates)
+    price = f"{machine['type']}, {machine['vcpus']} vCPUs, ${machine['hourly_dollars']:g} per hour"
+    dollars, busy_dollars = money(machine["dollars"]), money(machine["busy_dollars"])
     return f"on one rented machine ({price}): {dollars} with its boot, {busy_dollars} if it is busy all the time"
 
 

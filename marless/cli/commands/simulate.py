@@ -14,6 +14,7 @@ from marless.output import say, say_json, say_text
 from marless.reports.atomic_files import write_for_user
 from marless.runs.folder import LATEST
 from marless.views import timeline
+from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
   marless simulate latest --rollouts 50,500,1850 --slots 1000
@@ -48,7 +49,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Simulates each number of rollouts and prints a row for it."""
-    recording = recording_of(*common.run_and_settings(options), options.workers)
+    with progress_lines() as progress:
+        recording = recording_of(*common.run_and_settings(options), options.workers, progress)
     results = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
         setting = Setting(
