@@ -29,7 +29,7 @@ from coordinator.core.state import Plan, Slot, State, WorkItem
 from coordinator.core.warm_functions import NOTHING, billed, keeps
 from coordinator.placement.placement_rules import PLACEMENTS, Packs
 from coordinator.placement.timings import add_observation, whole_core_ms
-from coordinator.pricing.bill import LOG_BYTES, Invocation
+from coordinator.pricing.bill import LOG_BYTES, Invocation, Meter
 from functions.messages.exchange import Answer, Done, Failed
 from functions.messages.report import Report
 from functions.messages.usage import Usage
@@ -52,6 +52,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
             attempt=task.request.attempt,
             timeout_s=task.request.timeout_s,
             failures=old.failures if old else 0,
+            problem=old.problem if old else "",
             ask=event.asks.get(task.work, ""),
         )
     # What the round before left was deleted after the first dispatch of this one.
@@ -62,7 +63,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
     state = _with_actions(plan, state, event.attempts)
-    slots, answered_items, invocations = dict(state.slots), [], []
+    slots, answered_items, invocations, lost = dict(state.slots), [], [], []
     packs = state.round_placement.packs if state.round_placement else ()
     for attempt in event.attempts:
         slot = slots.get(attempt.work)
@@ -70,17 +71,19 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
             slot = None
         if attempt.report.has_begun:
             invocations.append(_invocation(plan, slot, attempt))
+            if not isinstance(attempt.answer, Done):
+                lost.append(invocations[-1])
         if slot is None:
             continue
         if isinstance(attempt.answer, Done):
             answered_items.append((slot.item, attempt.report))
         slots[attempt.work] = _after_attempt(slot, attempt, packs)
-    meter = state.meter.add_invocations(invocations)
+    meter, lost_use = state.meter.add_invocations(invocations), state.lost_use.add_invocations(lost)
     if plan.platform.bodies_leave_region:
         # Answers to a waiting process leave the region; a local run has no region.
         out = sum(len(attempt.report.body) for attempt in event.attempts if attempt.report.has_begun)
         meter = meter.add_log(LOG_BYTES * len(invocations)).add_transfer(out)
-    return _with_durations(plan, replace(state, slots=slots, meter=meter), answered_items)
+    return _with_durations(plan, replace(state, slots=slots, meter=meter, lost_use=lost_use), answered_items)
 
 
 def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
@@ -139,7 +142,7 @@ def _after_attempt(slot: Slot, attempt: Ended, packs: Packs) -> Slot:
     if isinstance(answer, Done):
         if answer.usage.actions:  # every commit would pay for their bytes
             answer = replace(answer, actions=(), usage=replace(answer.usage, actions={}))
-        return replace(slot, waiting=False, done=answer)
+        return replace(slot, waiting=False, done=answer, problem="")
     return replace(
         slot,
         waiting=False,
@@ -241,7 +244,13 @@ def _end_reached(plan: Plan, state: State) -> bool:
 def _bill_waiting(plan: Plan, state: State) -> State:
     """Bills the waiting attempts, whose reports will not arrive, at their reservation."""
     slots = {work: replace(slot, waiting=False) for work, slot in state.slots.items()}
-    return replace(state, slots=slots, meter=budget.with_waiting(plan, state))
+    return replace(_bill_lost(plan, state, state.waiting.values()), slots=slots)
+
+
+def _bill_lost(plan: Plan, state: State, slots: Iterable[Slot]) -> State:
+    """Bills the attempts of `slots`, none of which reported, each at the most that it may have cost."""
+    use = budget.add_lost(plan, Meter(), [(slot.item, slot.timeout_s) for slot in slots])
+    return replace(state, meter=state.meter + use, lost_use=state.lost_use + use)
 
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
@@ -276,7 +285,6 @@ def _on_metered(plan: Plan, state: State, event: Metered) -> State:
 def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     """Lost attempts count as failures, so that work that never reports is not retried for ever."""
     slots = dict(state.slots)
-    lost_attempts = [(slots[work].item, slots[work].timeout_s) for work in event.works]
     for work in event.works:
         slot = slots[work]
         name = slot.item.function
@@ -285,7 +293,7 @@ def _on_lost(plan: Plan, state: State, event: Lost) -> State:
             f" marless logs --function {name}"
         )
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
-    return replace(state, slots=slots, meter=budget.add_lost(plan, state.meter, lost_attempts))
+    return replace(_bill_lost(plan, state, [slots[work] for work in event.works]), slots=slots)
 
 
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {

@@ -12,7 +12,7 @@ from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.controller import is_payable
 from coordinator.core.events import Abandoned, Finishing, Stopped
 from coordinator.core.next_placement import round_price
-from coordinator.core.round_graph import PHASES, Attempt, Node, OpenGate, coming_learners, open_gates
+from coordinator.core.round_graph import PHASES, Attempt, Node, OpenGate, coming_learners, open_gates, task_name
 from coordinator.core.state import Plan, Slot, State
 
 
@@ -128,10 +128,10 @@ def _give_up_reason(plan: Plan, state: State, node: Node) -> str:
     if slot is None:
         return ""
     if slot.not_retryable:
-        return f"{node.name} of round {state.round}: {slot.problem}"
+        return f"{task_name(state, node.name)}: {slot.problem}"
     if slot.failures >= plan.config.attempts:
         attempts = f"{slot.failures} attempt{'s' if slot.failures > 1 else ''}"
-        return f"{node.name} of round {state.round} failed after {attempts}, last: {slot.problem}"
+        return f"{task_name(state, node.name)} failed after {attempts}, last: {slot.problem}"
     return ""
 
 

@@ -516,3 +516,8 @@ PHASES: dict[Phase, PhaseOfRun] = {
     "final": PhaseOfRun(_last, "final evaluation", ends=True),
     "absolute": PhaseOfRun(_last, "absolute metric", ends=True),
 }
+
+
+def task_name(state: State, work: str) -> str:
+    """The name of a task in flight for the user, with its round if it has one: ``sample/00000-00000 of round 1``."""
+    return f"{work} of round {state.round + 1}" if PHASES[state.phase].in_round else work

@@ -277,6 +277,8 @@ class State(Message, frozen=True, kw_only=True):
     """The tasks of the phase by work name."""
     meter: Meter = Meter()
     """What the bill counts, so far."""
+    lost_use: Meter = Meter()
+    """The part of `meter` that attempts without an answer used, apart from what they asked of resources."""
     billed_actions: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict)
     """What of it work items asked of resources since the last checkpoint, by round and work name, and by attempt."""
     actions: dict[str, ActionTally] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from marless.backends import registry
 from marless.backends.base import Connection
 from marless.program import program_name
 from marless.reports.journal import JsonLines
+from marless.reports.lost_attempts import RetryLines
 from marless.reports.text import event, next_step_hint
 from marless.runs.folder import METRICS, Identity, RunFolder
 from marless.runs.plateau_monitor import PlateauMonitor
@@ -47,7 +48,7 @@ class Watch:
         self._journal = JsonLines(folder.path / METRICS)
         there = registry.remote(identity.backend).deployed(folder.path, deployment_ref)
         self._lines = LedgerJournal(there.outside(identity.run).ledger)
-        self._plateau_monitor = PlateauMonitor(self._plan, ())
+        self._plateau_monitor, self._retry_lines = PlateauMonitor(self._plan, ()), RetryLines()
         self._last_round = 0
         self._log = RunLog(folder, identity, self._plan.config, view.remark)
 
@@ -76,6 +77,8 @@ class Watch:
                 self._journal.record(line)
                 self._show_round(line)
                 self._log.add([line], lambda: state.env_spec.agents)
+        for text in self._retry_lines.lines(self._plan, state):
+            self._view.remark(text)
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 
     def _show_round(self, line: RoundLine) -> None:

@@ -70,6 +70,7 @@ def figures(facts: Facts, anchor: str) -> Html:
     items += [
         ("Environment steps", f"{last.env_steps:,}", counted(last.round, "round")),
         ("Training", seconds(run_summary.train_seconds if run_summary else last.seconds), _speed(facts)),
+        *_lost(run_summary),
         ("Bill", money(run_summary.dollars.total if run_summary else last.dollars), "on AWS Lambda"),
         ("Status", run_summary.status if run_summary else "unfinished", run_summary.reason if run_summary else ""),
     ]
@@ -119,6 +120,14 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
     quantity = f"{axis_numbers.number(line.quantity)} {line.unit}"
     price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
     return line.name, quantity, price, money(line.dollars), join([bar, f" {100 * share:.1f} %"])
+
+
+def _lost(run_summary: Summary | None) -> list[tuple[str, str, str]]:
+    """The figure of attempts without an answer, if there were any."""
+    if run_summary is None or not run_summary.lost.attempts:
+        return []
+    count, _, costs = str(run_summary.lost).partition(", ")
+    return [("Lost", count, costs)]
 
 
 def _final(facts: Facts) -> tuple[str, str]:

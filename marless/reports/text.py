@@ -151,11 +151,6 @@ def size(count: int) -> str:
     return f"{value:.0f} {unit}" if value >= 9.95 or unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def lost_attempts(count: int) -> str:
-    """How attempts that never reported are on the bill."""
-    return f"{counted(count, 'lost attempt')} billed at {'its' if count == 1 else 'their'} maximum"
-
-
 def event(line: RoundLine) -> str:
     """The sharing event at the end of a round."""
     return f"round {line.round:5d}  {event_text(line)}"

@@ -22,6 +22,7 @@ from marless.backends.base import Connection
 from marless.program import program_name
 from marless.reports.attempts import AttemptLog
 from marless.reports.journal import JsonLines, read
+from marless.reports.lost_attempts import RetryLines
 from marless.reports.text import event, next_step_hint
 from marless.runs import summary
 from marless.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
@@ -88,7 +89,7 @@ class Session:
         self._documents = Documents(folder, plan, identity, backend.storage, self._hashes, pictures=alone)
         self._log = RunLog(folder, identity, plan.config, view.remark)
         self._earlier = summary.earlier(folder)
-        self._plateau_monitor = PlateauMonitor(plan, ())
+        self._plateau_monitor, self._retry_lines = PlateauMonitor(plan, ()), RetryLines()
         # What the view was told: the round, the commit, when it is told next; and what happens once.
         self._reported_round, self._noticed_version, self._due = 0, 0, 0.0
         self._is_latest = self._remarked = False
@@ -112,7 +113,7 @@ class Session:
 
     @property
     def remarks(self) -> Collection[str]:
-        """What tasks did to their processes, each once."""
+        """What tasks did to their processes, and which were tried again, each once."""
         return self._driver.remarks
 
     @property
@@ -174,6 +175,7 @@ class Session:
         if self._signals.received and not self._remarked:
             self._remarked = True
             self._view.remark("stopping after the tasks in flight; press again to stop at once")
+        self._driver.remarks.update(dict.fromkeys(self._retry_lines.lines(self._plan, state)))
         self._tell_remarks()
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 

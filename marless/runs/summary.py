@@ -12,11 +12,12 @@ import msgspec
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
 from coordinator.file_reading import UnreadableFile, read_json
-from coordinator.pricing.bill import Bill, charge_of
+from coordinator.pricing.bill import Bill
 from functions.encoding import to_json_file
-from functions.function_specs import BILLED, NAMES, by_function
+from functions.function_specs import BILLED, by_function
 from marless.reports import statistics
 from marless.reports.action_table import ActionTotals, totals
+from marless.reports.lost_attempts import LostAttempts, lost_attempts
 from marless.reports.plateau import Plateau
 from marless.reports.statistics import FinalReturn, Interval
 from marless.runs.folder import SUMMARY, Identity, RunFolder
@@ -97,7 +98,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final policies,
     greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the function;
     one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
-    `attempts_lost` are on the bill at their most. Where some agents compete, returns are summed over those of `side`,
+    `lost`: attempts without an answer. Where some agents compete, returns are summed over those of `side`,
     and `final_sides` and `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics`
     are the means of the environment's metrics over the same episodes. `actions`: what was asked of resources, by name.
     What an unfinished run does not have yet is null.
@@ -121,7 +122,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     weights_sha256: str | None
     machine: Machine
     plateau: Plateau | None = None
-    attempts_lost: int = 0
+    lost: LostAttempts = LostAttempts()
     side: str = ""
     final_sides: dict[str, float] = {}
     absolute_sides: dict[str, float] = {}
@@ -165,7 +166,7 @@ def summarise(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
         ),
         plateau=plateau,
-        attempts_lost=attempts_lost(state),
+        lost=lost_attempts(plan, state),
         side=side.name if side else "",
         final_sides=state.final_sides,
         absolute_sides=state.absolute_sides,
@@ -208,11 +209,6 @@ def measured_before(folder: RunFolder, seconds: float) -> Measured:
 def peaks(summary: Summary | None) -> dict[str, float]:
     """Peak memory by function, without functions that were never called."""
     return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
-
-
-def attempts_lost(state: State) -> int:
-    """How many attempts never reported, each of which is billed at the most that it may have cost."""
-    return sum(charge_of(state.meter, name).attempts_lost for name in NAMES)
 
 
 def _speed(state: State) -> float:

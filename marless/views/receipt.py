@@ -1,6 +1,9 @@
 """The last lines of a run: its results, its cost, and how to play its policies."""
 
 import shlex
+import textwrap
+from collections.abc import Iterator
+from typing import Any
 
 from coordinator.core.state import Plan
 from coordinator.placement.placement_rules import PLACEMENTS
@@ -12,7 +15,6 @@ from marless.reports.text import (
     env_metrics,
     evaluation_label,
     learners_for,
-    lost_attempts,
     money,
     plus_minus,
     seconds,
@@ -20,6 +22,8 @@ from marless.reports.text import (
 )
 from marless.runs.summary import Summary
 
+_LABEL, _WIDTH = 14, 80
+_WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _REASONS = {
     "rounds": "stop.rounds",
     "env_steps": "stop.env_steps",
@@ -31,34 +35,39 @@ _REASONS = {
 
 def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The lines that end `train` and `resume`; the last one is the folder."""
-    pricing, lines = plan.config.pricing, _trained(plan, summary)
+    lines = [line for item in (*_trained(plan, summary), *_results(plan, summary)) for line in _wrapped(*item)]
+    lines += [line for item in _costs(plan, summary) for line in _wrapped(*item)]
+    if summary.status == "finished":
+        lines.append(f"{'play it':<{_LABEL}}{program_name()} evaluate {shlex.quote(name)}")
+    return [*lines, folder]
+
+
+def _results(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     if final := summary.final_return:
         of = f"sum over {_agents(summary)}, undiscounted, {evaluation_label(plan.config)}, {final.episodes:,} episodes"
-        lines.append(_item("final return", f"{plus_minus(final)}   {of}"))
+        yield "final return", f"{plus_minus(final)}   {of}"
     if summary.final_env_metrics:
-        lines.append(_item("", env_metrics(summary.final_env_metrics)))
+        yield "", env_metrics(summary.final_env_metrics)
     if summary.final_sides:
-        lines.append(_item("sides", by_side(summary.final_sides)))
+        yield "sides", by_side(summary.final_sides)
     if best := summary.absolute_return:
         which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
-        text = f"{with_interval(best.mean, best.ci95)}   {which}, {best.episodes:,} episodes"
-        lines.append(_item("absolute", text))
+        yield "absolute", f"{with_interval(best.mean, best.ci95)}   {which}, {best.episodes:,} episodes"
     if summary.absolute_env_metrics:
-        lines.append(_item("", env_metrics(summary.absolute_env_metrics)))
-    place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
+        yield "", env_metrics(summary.absolute_env_metrics)
+
+
+def _costs(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
+    pricing, dollars = plan.config.pricing, summary.dollars.total
+    yield from (("asked", _actions_text(name, actions)) for name, actions in summary.actions.items())
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
-    placed_text = _placed_text(plan)
-    lost_text = f", {lost_attempts(summary.attempts_lost)}" if summary.attempts_lost else ""
-    lines += [_item("asked", _actions_text(name, actions)) for name, actions in summary.actions.items()]
-    lines.append(
-        _item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}{placed_text}{lost_text}")
-    )
+    place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
+    yield "bill", f"{money(dollars)}   what this {costs} on {place}{_placed_text(plan)}"
+    if lost_text := str(summary.lost):
+        yield "lost", lost_text
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
         rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
-        lines.append(_item("cap", f"{money(cap)}   {rest_text}"))
-    if summary.status == "finished":
-        lines.append(_item("play it", f"{program_name()} evaluate {shlex.quote(name)}"))
-    return [*lines, folder]
+        yield "cap", f"{money(cap)}   {rest_text}"
 
 
 def _placed_text(plan: Plan) -> str:
@@ -68,13 +77,12 @@ def _placed_text(plan: Plan) -> str:
     return learners_for(slots) if by_slots else ""
 
 
-def _trained(plan: Plan, summary: Summary) -> list[str]:
+def _trained(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     limit, lag = _REASONS.get(summary.reason, ""), plan.config.pipeline.lag
     text = f"{counted(summary.rounds, 'round')}, {summary.env_steps:,} steps in {_duration(summary)}"
-    lines = [_item("trained", text + (f" (until {limit})" if limit else ""))]
+    yield "trained", text + (f" (until {limit})" if limit else "")
     if 0 < summary.rounds <= lag:
-        lines.append(_item("", f"nothing was learned: the first to learn is round {lag + 1} (pipeline.lag={lag})"))
-    return lines
+        yield "", f"nothing was learned: learning begins in round {lag + 1} (pipeline.lag={lag})"
 
 
 def _actions_text(name: str, actions: ActionTotals) -> str:
@@ -95,5 +103,7 @@ def _agents(summary: Summary) -> str:
     return f"agents of side {summary.side}" if summary.side else "agents"
 
 
-def _item(label: str, text: str) -> str:
-    return f"{label:<14}{text}"
+def _wrapped(label: str, text: str) -> list[str]:
+    """The lines of an item that fit into 80 columns; a word that is longer stays whole."""
+    first, rest = f"{label:<{_LABEL}}", " " * _LABEL
+    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=rest, **_WHOLE_WORDS)

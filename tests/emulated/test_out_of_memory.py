@@ -26,7 +26,7 @@ def small(place):
 def test_a_driven_run_ends_at_once(small, marless):
     said = marless.train("driven-large", *LARGE, "functions.learner.timeout_s=30", *SMALL)
     assert said.code == 2
-    assert "initialise of round 0 failed after 2 attempts, last: the learner died: Runtime.ExitError: " in said.err[-1]
+    assert "initialise failed after 2 attempts, last: the learner died: Runtime.ExitError: " in said.err[-1]
     assert "Error: Runtime exited with error: signal: killed" in said.err[-1]
 
 
@@ -42,7 +42,7 @@ def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, 
     said = marless("watch", "detached-large")
     assert said.code == 1
     assert (
-        "initialise of round 0 failed after 2 attempts, last: the learner did not report: it timed out, ran out of"
+        "initialise failed after 2 attempts, last: the learner did not report: it timed out, ran out of"
         " memory or was never started; its log: marless logs --function learner" in said.err[-1]
     )
     assert any("signal: killed" in line for line in marless("logs", "--function", "learner", *SMALL).out)

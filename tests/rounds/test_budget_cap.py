@@ -51,7 +51,7 @@ def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
 def test_an_environment_that_never_answers_fails_the_run_within_the_cap(tmp_path):
     trained = drive(tmp_path, faulty("hangs"))
     assert trained.state.status == "failed"
-    assert "sample/00000-00000 of round 0 failed after 3 attempts" in trained.state.reason
+    assert "sample/00000-00000 of round 1 failed after 3 attempts" in trained.state.reason
     assert "longer than its time-out of 2 s" in trained.state.reason
     assert trained.dollars <= CAP
 

@@ -290,7 +290,7 @@ def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
 def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, family, algorithm):
     run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
     assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})
-    assert run.state.reason == f"initialise of round 0: {FAMILIES[family].refused[algorithm]}"
+    assert run.state.reason == f"initialise: {FAMILIES[family].refused[algorithm]}"
 
 
 @pytest.mark.packages

@@ -21,6 +21,7 @@ from coordinator.config.schema import Pipeline, Stop
 from infra.remote.census import note
 from marless.cli.app import main
 from marless.reports import load_policy
+from marless.reports.lost_attempts import LostAttempts
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import look
 from marless.runs.summary import read
@@ -235,7 +236,9 @@ def test_a_policy_over_entities_plays_with_more_agents(marless):
 
 def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
-    assert [line.split()[0] for line in said.out[-6:]] == ["trained", "final", "absolute", "bill", "play", "runs/first"]
+    labels = [line.split()[0] for line in said.out[-7:] if not line.startswith(" ")]
+    assert labels == ["trained", "final", "absolute", "bill", "play", "runs/first"]
+    assert max(map(len, said.out[-7:])) <= 80
     assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
     assert (summary("first")["final_env_metrics"], summary("first")["absolute_env_metrics"]) == ({}, {})
     assert "env_metrics" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
@@ -416,21 +419,23 @@ def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
 
 
-def test_the_last_lines_say_what_is_billed_at_its_maximum_and_that_a_cap_keeps_a_reserve(marless, first):
+def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless, first):
     folder = RunFolder(Path("runs/first"))
     capped = msgspec.structs.replace(folder.config(), stop=Stop(dollars=0.5))
     with look(folder) as stored_run:
         plan = dataclasses.replace(stored_run.plan, config=capped)
-    lost = msgspec.structs.replace(read(folder), attempts_lost=2, reason="dollars", rounds=1)
-    lines = dict(line.split(maxsplit=1) for line in receipt(plan, lost, "first", "runs/first")[:-1])
-    assert lines["bill"].endswith("(arm, us-east-1), with learners for 1 slot, 2 lost attempts billed at their maximum")
+    lost = msgspec.structs.replace(read(folder), lost=LostAttempts(attempts=2), reason="dollars", rounds=1)
+    text = "\n".join(receipt(plan, lost, "first", "runs/first")[:-1]).replace("\n" + " " * 14, " ")
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert lines["bill"].endswith("(arm, us-east-1), with learners for 1 slot")
+    assert lines["lost"] == "2 attempts, 0.0 s, $0.00 of the bill"
     assert lines["trained"].startswith("1 round, ")
     assert lines["cap"].startswith("$0.50   the rest was kept for the evaluations at the end")
     lines = receipt(plan, read(folder), "first", "runs/first")
     assert not any("lost" in line or line.startswith("cap") or "nothing was learned" in line for line in lines)
     behind = dataclasses.replace(plan, config=msgspec.structs.replace(capped, pipeline=Pipeline(lag=2)))
     lines = receipt(behind, msgspec.structs.replace(read(folder), rounds=2), "first", "runs/first")
-    assert lines[1].strip() == "nothing was learned: the first to learn is round 3 (pipeline.lag=2)"
+    assert lines[1].strip() == "nothing was learned: learning begins in round 3 (pipeline.lag=2)"
 
 
 @pytest.mark.slow

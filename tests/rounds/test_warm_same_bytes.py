@@ -129,4 +129,4 @@ def test_a_run_whose_stored_state_is_gone_learns_from_what_was_kept_or_says_so(t
     WARM.bound = 0
     failed = drive(tmp_path / "cold", settings, leave=without_state_at_round_2(tmp_path / "cold"))
     assert failed.state.status == "failed"
-    assert " of round 2: rounds/000001/learn/" in failed.state.reason
+    assert " of round 3: rounds/000001/learn/" in failed.state.reason

@@ -5,6 +5,8 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from coordinator.core import budget
 from coordinator.core.state import State
 from marless.cli import arguments as common
@@ -14,10 +16,10 @@ from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports import statistics
 from marless.reports.digits import figure
-from marless.reports.text import LOWER_LEARNING_RATE, counted, lost_attempts, money, placement_text, plus_minus, seconds
+from marless.reports.lost_attempts import lost_attempts
+from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
-from marless.runs.summary import attempts_lost
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -53,7 +55,8 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
         ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
         *_next(state),
         *_returns(state),
-        ("bill", _bill(dollars, stop.dollars) + _lost_attempts_text(state)),
+        ("bill", _bill(dollars, stop.dollars)),
+        *(("lost", text) for text in [str(lost_attempts(stored_run.plan, state))] if text),
         *(("task", as_typed_here(problem)) for problem in _problems(state)),
         *(("code", change.text) for change in stored_run.identity.changes),
         *_workers(folder, status),
@@ -85,7 +88,7 @@ def _fields(folder: RunFolder, stored_run: Stored) -> dict[str, Any]:
         "final_return": statistics.summary(state.final) if state.final else None,
         "best": {"mean": best.mean, "round": best.round} if best else None,
         "dollars": float(budget.dollars(stored_run.plan, state.meter)),
-        "attempts_lost": attempts_lost(state),
+        "lost": msgspec.to_builtins(lost_attempts(stored_run.plan, state)),
         "code_changes": stored_run.identity.changes,
         "problems": [*_problems(state), *([stored_run.lost] if stored_run.lost else [])],
     }
@@ -139,14 +142,10 @@ def _bill(dollars: Decimal, cap: float | None) -> str:
     return money(float(dollars)) + (f" of {money(cap)}" if cap is not None else "")
 
 
-def _lost_attempts_text(state: State) -> str:
-    return f", {lost_attempts(count)}" if (count := attempts_lost(state)) else ""
-
-
 def _problems(state: State) -> list[str]:
     """Work items of the current round that needed, or need, another attempt."""
     return [
-        f"{work}: attempt {slot.attempt + 1}{', failed before' if slot.done else ''}: {slot.problem or 'lost'}"
+        f"{work}: attempt {slot.attempt + 1}" + (f", before it: {slot.problem}" if slot.problem else ", failed before")
         for work, slot in sorted(state.slots.items())
         if slot.failures or slot.problem
     ]

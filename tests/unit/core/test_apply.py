@@ -19,6 +19,7 @@ from coordinator.drive import driver as loop
 from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.drive.ledger_items import StateEncoder
 from coordinator.pricing import bill
+from coordinator.pricing.bill import Meter
 from functions.encoding import from_json
 from functions.messages.actor import SampleTask
 from functions.messages.evaluator import EvaluateTask
@@ -314,6 +315,28 @@ def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_
     stopped = apply(plan, state, applying.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2
     assert apply(plan, stopped, Resumed()).meter == stopped.meter
+
+
+@pytest.mark.parametrize("outcome", ["timeout", "crash", "failed"])
+def test_what_an_attempt_without_an_answer_used_is_counted_apart(outcome):
+    plan, state, (first, second) = waiting_sample("scaling.rollouts=2", "functions.actor.memory_mb=1769")
+    end = failed("actor", first) if outcome == "failed" else report("actor", first, outcome=outcome)
+    used = heard(plan, heard(plan, state, end), answered("actor", second)).lost_use
+    # The report says that it ran for 10 ms, on a function of one vCPU.
+    assert (used.actor.invocations, used.actor.billed_ms, used.actor.attempts_lost) == (1, 10, 0)
+    assert used.learner.invocations == used.evaluator.invocations == 0
+
+
+def test_an_attempt_that_never_ran_is_not_among_the_lost_ones():
+    plan, state, (first, _) = waiting_sample("scaling.rollouts=2")
+    assert heard(plan, state, report("actor", first, outcome="throttled")).lost_use == Meter()
+
+
+def test_attempts_that_never_reported_are_among_the_lost_ones_at_their_most():
+    plan, state, _ = waiting_sample("scaling.rollouts=2")
+    resumed = apply(plan, state, Resumed())
+    assert resumed.lost_use.actor.attempts_lost == 2
+    assert resumed.meter == state.meter + resumed.lost_use
 
 
 def test_resuming_a_finished_run_lets_it_train_on():

@@ -190,7 +190,7 @@ def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_lim
     tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.address.round == 1]
     assert tries == [0, 1, 2, 3]
     assert met[-1][1] == Stopped(
-        "failed", "sample/00000-00000 of round 1 failed after 4 attempts, last: the actor died: exit status 1"
+        "failed", "sample/00000-00000 of round 2 failed after 4 attempts, last: the actor died: exit status 1"
     )
 
 
@@ -216,7 +216,7 @@ def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
         return [answered(function, request)]
 
     plan, met, world = journey("stop.rounds=3", script=script)
-    assert met[-1][1] == Stopped("failed", "learn/all of round 0: policy/g00/w0 is not finite")
+    assert met[-1][1] == Stopped("failed", "learn/all of round 1: policy/g00/w0 is not finite")
     assert [r.attempt for r in world.invoker.asked if isinstance(r, LearnTask)] == [0]
     assert met[-1][0].diverged
     resumed = apply(plan, met[-1][0], Resumed())

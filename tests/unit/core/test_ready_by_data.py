@@ -127,7 +127,15 @@ def test_any_order_of_answers_and_failures_ends_with_the_same_objects(chance, ru
 
     world = Shuffled(plan, lambda queue: chance.randrange(len(queue)), script)
     state = world.finish()
-    of_chance = {"meter": expected.meter, "seconds": 0.0, "slowest": {}, "timings": {}, "lines": (), "item_bytes": 0}
+    of_chance = {
+        "meter": expected.meter,
+        "lost_use": expected.lost_use,
+        "seconds": 0.0,
+        "slowest": {},
+        "timings": {},
+        "lines": (),
+        "item_bytes": 0,
+    }
     assert replace(state, **of_chance) == replace(expected, **of_chance)
     lines = [replace(line, seconds=0.0, dollars=0.0) for line in world.journal]
     assert lines == [replace(line, seconds=0.0, dollars=0.0) for line in undisturbed.journal]
