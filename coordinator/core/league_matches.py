@@ -1,12 +1,14 @@
 """League training: some rollouts are played against checkpoints of the run itself, one side at a time.
 
 In such a rollout one side acts by the newest policies and learns; all others act by the policies of an earlier round
-and do not learn from it. Ratings are Elo's (Elo, "The Rating of Chessplayers, Past and Present", 1978). A side may have
-an advantage by the rules of the task, as White has in chess: the scores against the untrained policies, the only
-checkpoint at first, show it.
+and do not learn from it.
+
+Ratings are Elo's (Elo, "The Rating of Chessplayers, Past and Present", 1978). A rating compares a side's newest
+policies with checkpoints of the same side. Both play one rollout against the newest policies of the other side. The
+winner is the team that lets the other side lead by less, on average over the rollout. So an advantage by the rules of
+the task changes no rating.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,8 +30,6 @@ FIRST_RATING = 1200.0
 TENFOLD = 400.0
 # The most that a rating changes by one rollout.
 _STEP = 16.0
-# Scores are taken for at least this far from 0 and 1 where they show an advantage.
-_LEAST = 0.02
 # The weight of a rollout in the running score against a checkpoint.
 _NEWEST = 0.2
 
@@ -50,19 +50,15 @@ class Checkpoint(Message, frozen=True, kw_only=True):
         return self.team.opponents is not None
 
 
-class LeagueState(Message, frozen=True, kw_only=True):
-    """The checkpoints, oldest first, the rounds between them, and by side the newest policies' ratings and the points
-    that the side is ahead by the rules of the task.
+class LeagueState(Message, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """The checkpoints, oldest first, the rounds between them, and by side the newest policies' ratings.
 
-    A scripted player is the first of them. Until there is a second checkpoint of the run advantages are not known
-    (empty) and ratings stay; `opening` holds the sum and the number of each side's scores until then.
+    A scripted player is the first of them. Unknown fields are allowed: earlier versions stored advantages of the sides.
     """
 
     interval: int
     checkpoints: tuple[Checkpoint, ...]
     ratings: tuple[float, ...]
-    advantages: tuple[float, ...] = ()
-    opening: tuple[tuple[float, int], ...] = ()
 
 
 def first(config: RunConfig, spec: EnvSpec, team: Team, policies: tuple[Ref, ...]) -> LeagueState | None:
@@ -100,45 +96,32 @@ def matches(
 
 
 def rate(league: LeagueState, match_of: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]) -> LeagueState:
-    """With the ratings and scores after a round; `samples` holds one reply for each rollout.
+    """Return the league with the ratings and scores after a round. `samples` holds one reply for each rollout.
 
-    A scripted player moves no rating: ratings are about rounds of the run.
+    A scripted player changes no rating: ratings are about rounds of the run. Scores stay until there are two
+    checkpoints to draw from.
     """
-    if not league.advantages:
-        return replace(league, opening=_with_scores(league, match_of, samples))
     ratings, checkpoints = list(league.ratings), list(league.checkpoints)
+    alone = sum(not checkpoint.scripted for checkpoint in checkpoints) < 2
     for rollout, (side, position) in match_of.items():
-        score, opponent = samples[rollout].score, checkpoints[position]
-        if score is None:
+        reply, opponent = samples[rollout], checkpoints[position]
+        if reply.score is None:
             continue
-        if not opponent.scripted:
-            others = [other for number, other in enumerate(opponent.ratings) if number != side.number]
-            rating = ratings[side.number] + league.advantages[side.number]
-            ratings[side.number] += _STEP * (score - expected_score(rating, sum(others) / len(others)))
-        scores = list(opponent.scores)
-        scores[side.number] += _NEWEST * (score - scores[side.number])
-        checkpoints[position] = replace(opponent, scores=tuple(scores))
+        if not opponent.scripted and samples[0].returns:
+            win = (1 + np.sign(_lead(reply, side) - _lead(samples[0], side))) / 2
+            for number in (number for number in range(len(ratings)) if number != side.number):
+                ratings[number] += float(_STEP * (win - expected_score(ratings[number], opponent.ratings[number])))
+        if not alone:
+            scores = list(opponent.scores)
+            scores[side.number] += _NEWEST * (reply.score - scores[side.number])
+            checkpoints[position] = replace(opponent, scores=tuple(scores))
     return replace(league, ratings=tuple(ratings), checkpoints=tuple(checkpoints))
 
 
-def _with_scores(
-    league: LeagueState, match_of: dict[int, tuple[Side, int]], samples: Sequence[SampleReply]
-) -> tuple[tuple[float, int], ...]:
-    """The opening with the scores of a round."""
-    opening = list(league.opening or [(0.0, 0)] * len(league.ratings))
-    for rollout, (side, position) in match_of.items():
-        score = samples[rollout].score
-        if score is not None and not league.checkpoints[position].scripted:
-            total, count = opening[side.number]
-            opening[side.number] = total + score, count + 1
-    return tuple(opening)
-
-
-def _advantages(opening: Sequence[tuple[float, int]]) -> tuple[float, ...]:
-    """By side, from sums and counts of scores against the untrained policies; what all sides gained since cancels."""
-    means = [min(max(total / count, _LEAST), 1 - _LEAST) if count else 0.5 for total, count in opening]
-    points = [TENFOLD * math.log10(mean / (1 - mean)) for mean in means]
-    return tuple(each - sum(points) / len(points) for each in points)
+def _lead(reply: SampleReply, side: Side) -> float:
+    """The mean over the rollout's episodes of the side's return minus the return of all other agents."""
+    (totals,) = reply.agent_returns
+    return (2 * sum(totals[agent] for agent in side.agents) - sum(totals)) / len(reply.returns)
 
 
 def expected_score(rating: float, opponent_rating: float) -> float:
@@ -158,8 +141,7 @@ def add_checkpoint(
         return league
     scores = (0.5,) * len(league.ratings)
     new = Checkpoint(round=finished_rounds, team=team, policies=policies, ratings=league.ratings, scores=scores)
-    advantages = league.advantages or _advantages(league.opening)
-    league = replace(league, checkpoints=(*league.checkpoints, new), advantages=advantages, opening=())
+    league = replace(league, checkpoints=(*league.checkpoints, new))
     most = settings.size + (settings.script is not None)
     while len(league.checkpoints) > most:
         interval = 2 * league.interval

@@ -138,7 +138,7 @@ def ratings(facts: Facts, size: Size) -> Html:
         _series(facts, key.removeprefix(_ELO), [line.metrics.get(key) for line in facts.lines], _colour(position))
         for position, key in enumerate(keys)
     ]
-    return figure("Elo", "of each side's newest policies, against the run's checkpoints", lines, "steps", size)
+    return figure("Elo", "of each side's newest policies, against the side's checkpoints", lines, "steps", size)
 
 
 def bundle(lines: Sequence[Line]) -> list[Line]:

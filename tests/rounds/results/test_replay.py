@@ -169,8 +169,8 @@ def test_every_pixel_of_a_video_reaches_ffmpeg(marless, shell, tmp_path):
     # The last argument is the file.
     shell.export(PATH=program(tmp_path, 'for file; do :; done; cat > "$file"'))
     assert marless("replay", "a", "--episodes", "1", "--out", "team.mp4").out == ["team.mp4"]
-    # Four frames, and the last for ten times as long, of 328 x 358 pixels.
-    assert Path("team.mp4").stat().st_size == (4 + 10) * 328 * 358 * 3
+    # Four frames, and the last for ten times as long, of 408 x 438 pixels.
+    assert Path("team.mp4").stat().st_size == (4 + 10) * 408 * 438 * 3
 
 
 def test_ffmpegs_own_error_is_the_line(marless, shell, tmp_path):

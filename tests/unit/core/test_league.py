@@ -1,8 +1,8 @@
 """Leagues: who plays whom, the ratings by hand, and what a rollout of a match holds."""
 
+import msgspec
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from task_fields import make_task
 
 from coordinator.config.loading import load
@@ -39,12 +39,15 @@ def checkpoint(round_, ratings=(1200.0, 1200.0), scores=(0.5, 0.5)):
     return Checkpoint(round=round_, team=TEAM, policies=ref(round_), ratings=ratings, scores=scores)
 
 
-def state(*checkpoints, advantages=(0.0, 0.0), ratings=(1200.0, 1200.0), interval=10):
-    return LeagueState(interval=interval, checkpoints=checkpoints, ratings=ratings, advantages=advantages)
+def state(*checkpoints, ratings=(1200.0, 1200.0), interval=10):
+    return LeagueState(interval=interval, checkpoints=checkpoints, ratings=ratings)
 
 
-def replies(*scores):
-    return [SampleReply(env_steps=1, score=score) for score in scores]
+def reply(catches, score=None, episodes=2):
+    """A rollout with so many catches an episode: each gives 10 to each of three predators and costs the prey 10."""
+    total = 10.0 * catches * episodes
+    returns = (20.0 * catches,) * episodes
+    return SampleReply(env_steps=1, score=score, returns=returns, agent_returns=((total, total, total, -total),))
 
 
 def test_weights_of_opponents_by_hand():
@@ -75,43 +78,46 @@ def test_sides_take_turns_and_every_checkpoint_is_met():
 
 
 def test_ratings_by_hand():
-    """Equal ratings: half a win is expected, so a whole one is worth 16 * 0.5 points. 400 points ahead: 10 of 11 wins
-    are expected, so that half of them cost 16 * (10/11 - 1/2)."""
-    found = league_matches.rate(state(checkpoint(0)), {1: (PREY, 0)}, replies(None, 1.0))
+    """The newest predators catch the checkpoint's prey 5 times and the newest prey 2 times, in as many rounds. So the
+    newest prey beat the checkpoint's prey. Half a win is expected between equal ratings: a win gives 16 / 2 points."""
+    league = state(checkpoint(0), checkpoint(10))
+    found = league_matches.rate(league, {1: (PREDATORS, 0)}, [reply(2), reply(5, 1.0, episodes=3)])
     assert found.ratings == (1200.0, 1208.0)
-    assert found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
+    assert found.checkpoints[0].scores == (pytest.approx(0.6), 0.5)
+    # The newest prey are caught once by the checkpoint's predators: the newest predators win.
+    found = league_matches.rate(league, {1: (PREY, 0)}, [reply(2), reply(1, 0.0)])
+    assert found.ratings == (1208.0, 1200.0) and found.checkpoints[0].scores == (0.5, pytest.approx(0.4))
+    # 400 points ahead, 10 of 11 wins are expected: a draw costs 16 * (10/11 - 1/2).
     ahead = state(checkpoint(0), ratings=(1600.0, 1200.0))
-    found = league_matches.rate(ahead, {0: (PREDATORS, 0)}, replies(0.5))
+    found = league_matches.rate(ahead, {1: (PREY, 0)}, [reply(2), reply(2, 0.0)])
     assert found.ratings == (pytest.approx(1600 - 16 * (10 / 11 - 0.5)), 1200.0)
 
 
-def test_an_advantage_by_the_rules_is_no_strength():
-    """Until the second checkpoint the predators win 7 of 8, the prey 1: odds of 7. Later the same changes nothing."""
-    both = {0: (PREDATORS, 0), 1: (PREY, 0)}
-    opening = league_matches.rate(state(checkpoint(0), advantages=()), both, replies(1.0, 0.0))
-    opening = league_matches.rate(opening, both, replies(0.75, 0.25))
-    assert opening.ratings == (1200.0, 1200.0) and opening.opening == ((1.75, 2), (0.25, 2))
-    found = league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
-    points = 400 * np.log10(7)
-    assert found.advantages == (pytest.approx(points), pytest.approx(-points)) and found.ratings == (1200.0, 1200.0)
-    again = league_matches.rate(found, both, replies(7 / 8, 1 / 8))
-    assert again.ratings == (pytest.approx(1200.0), pytest.approx(1200.0))
-    better = league_matches.rate(found, both, replies(1.0, 0.2))
-    assert min(better.ratings) > 1200
+def test_a_side_that_always_gets_more_has_ratings_like_any_other():
+    """The predators have the higher return in every episode. Both sides get better from checkpoint to checkpoint."""
+    found = state(checkpoint(0), checkpoint(10))
+    for _ in range(9):
+        both = {1: (PREDATORS, 0), 2: (PREY, 0)}
+        found = league_matches.rate(found, both, [reply(3), reply(5, 1.0), reply(1, 0.0)])
+    predators, prey = found.ratings
+    assert predators == prey > 1250
 
 
-def test_what_both_sides_gained_in_the_opening_is_no_advantage():
-    """Each side wins 3 of 4 against the other's untrained policies."""
-    both = {0: (PREDATORS, 0), 1: (PREY, 0)}
-    opening = league_matches.rate(state(checkpoint(0), advantages=()), both, replies(0.75, 0.75))
-    assert league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10)).advantages == (0, 0)
+def test_scores_stay_while_there_is_one_checkpoint_to_draw():
+    found = league_matches.rate(state(checkpoint(0)), {1: (PREY, 0)}, [reply(2), reply(1, 0.0)])
+    assert found.checkpoints == (checkpoint(0),) and found.ratings == (1208.0, 1200.0)
 
 
-def test_a_side_that_won_everything_at_first_has_a_finite_advantage():
-    """The other side has not played: half as far, because its strength is not known."""
-    opening = league_matches.rate(state(checkpoint(0), advantages=()), {0: (PREDATORS, 0)}, replies(1.0))
-    found = league_matches.add_checkpoint(League(rule="uniform"), opening, 10, TEAM, ref(10))
-    assert found.advantages[0] == pytest.approx(200 * np.log10(0.98 / 0.02)) == -found.advantages[1]
+def test_a_rollout_without_a_finished_episode_is_no_match():
+    league, none = state(checkpoint(0), checkpoint(10)), SampleReply(env_steps=1)
+    assert league_matches.rate(league, {1: (PREY, 0)}, [reply(2), none]) == league
+    assert league_matches.rate(league, {1: (PREY, 0)}, [none, reply(2, 0.0)]).ratings == league.ratings
+
+
+def test_a_state_of_an_earlier_version_can_be_read():
+    """Before, the league stored the advantages of the sides."""
+    text = msgspec.json.encode(msgspec.to_builtins(state(checkpoint(0))) | {"advantages": [1.0, -1.0], "opening": []})
+    assert msgspec.json.decode(text, type=LeagueState) == state(checkpoint(0))
 
 
 def test_a_full_league_stays_spread_over_the_run():
@@ -136,13 +142,12 @@ def test_a_scripted_player_is_in_the_league_from_the_first_round_on_and_stays():
 
 
 def test_a_scripted_player_moves_its_score_and_no_rating():
-    opening = league_matches.rate(state(SCRIPTED, checkpoint(0), advantages=()), {0: (PREY, 0)}, replies(1.0))
-    assert opening.opening == ((0.0, 0), (0.0, 0))
-    found = league_matches.rate(state(SCRIPTED, checkpoint(0)), {0: (PREY, 0)}, replies(1.0))
+    league = state(SCRIPTED, checkpoint(0), checkpoint(10))
+    found = league_matches.rate(league, {1: (PREY, 0)}, [reply(2), reply(1, 1.0)])
     assert found.ratings == (1200.0, 1200.0) and found.checkpoints[0].scores == (0.5, pytest.approx(0.6))
     named = league_matches.metrics(SPEC, found)
     assert named["league/scripted/agent"] == pytest.approx(0.6) and named["league/score/agent"] == 0.5
-    assert named["league/checkpoints"] == 1
+    assert named["league/checkpoints"] == 2
 
 
 @pytest.mark.parametrize(
@@ -246,4 +251,4 @@ def test_a_run_without_a_league_has_none():
     config = load(None, ["task.name=mpe/simple_tag"])
     assert league_matches.first(config, SPEC, TEAM, ref(0)) is None
     first = league_matches.first(load(None, LEAGUE), SPEC, TEAM, ref(0))
-    assert first == replace(state(checkpoint(0)), advantages=())
+    assert first == state(checkpoint(0))
