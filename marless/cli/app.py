@@ -27,40 +27,51 @@ from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
-COMMANDS = {
-    "train": "train a team of policies",
-    "pretrain": "make a small language model for a task whose agents speak",
-    "worker": "serve runs that another machine drives",
-    "resume": "continue a run that stopped, or raise its limits",
-    "status": "show the progress of a run",
-    "watch": "follow a run in the cloud and download its results when it ends",
-    "stop": "stop a run after the tasks in flight; it can be resumed",
-    "logs": "print the logs of deployed functions",
-    "runs": "list all runs",
-    "remove": "delete runs and studies",
-    "archive": "write a run into one file",
-    "unarchive": "bring back a run that was archived",
-    "evaluate": "play a run's policies and print their return",
-    "export": "write a run's policies or episodes for other programs",
-    "replay": "draw a run's policies at play, as an animated picture or in a window",
-    "study": "train many runs over settings and seeds, all at once",
-    "crossplay": "play the policies of runs, or of a run's league, against one another",
-    "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
-    "compare": "compare trained runs over seeds, with intervals",
-    "report": "write one page in HTML about a run, or about many",
-    "ablate": "compare sharing, scaling and placement rules over seeds",
-    "estimate": "estimate the cost and duration of a run",
-    "simulate": "simulate a run with more rollouts, other slots or faults",
-    "timeline": "draw when which function of a run was at work",
-    "config": "print the effective configuration with a description of every key",
-    "bill": "print what a run has cost, line by line",
-    "verify": "check a run's objects and weights against their hashes",
-    "deploy": "create or update the deployment that runs on AWS need",
-    "policy": "print the IAM policy that training, or deploying, needs",
-    "teardown": "delete a deployment and all its runs",
-    "completion": "print a script with which bash or zsh completes commands",
-    "doctor": "check what is installed and what is missing",
+GROUPS = {
+    "train": {
+        "train": "train a team of policies",
+        "resume": "continue a run that stopped, or raise its limits",
+        "stop": "stop a run after the tasks in flight; it can be resumed",
+        "study": "train many runs over settings and seeds, all at once",
+        "ablate": "compare sharing, scaling and placement rules over seeds",
+        "pretrain": "make a small language model for a task whose agents speak",
+        "worker": "serve runs that another machine drives",
+    },
+    "before you train": {
+        "config": "print the effective configuration with a description of every key",
+        "estimate": "estimate the cost and duration of a run",
+        "simulate": "simulate a run with more rollouts, other slots or faults",
+        "doctor": "check what is installed and what is missing",
+        "completion": "print a script with which bash or zsh completes commands",
+    },
+    "look at results": {
+        "status": "show the progress of a run",
+        "evaluate": "play a run's policies and print their return",
+        "report": "write one page in HTML about a run, or about many",
+        "replay": "draw a run's policies at play, as an animated picture or in a window",
+        "compare": "compare trained runs over seeds, with intervals",
+        "crossplay": "play the policies of runs, or of a run's league, against one another",
+        "timeline": "show a timeline of a run's functions",
+        "bill": "print what a run has cost, line by line",
+    },
+    "keep and pass on": {
+        "runs": "list all runs",
+        "remove": "delete runs and studies",
+        "archive": "write a run into one file",
+        "unarchive": "bring back a run that was archived",
+        "verify": "check a run's objects and weights against their hashes",
+        "export": "write a run's policies or episodes for other programs",
+        "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
+    },
+    "on AWS": {
+        "deploy": "create or update the deployment that runs on AWS need",
+        "teardown": "delete a deployment and all its runs",
+        "policy": "print the IAM policy that training, or deploying, needs",
+        "watch": "follow a run in the cloud and download its results when it ends",
+        "logs": "print the logs of deployed functions",
+    },
 }
+COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
 
 
 # The folders of commands, and their modules there; the others are in `commands` itself.
@@ -229,7 +240,11 @@ def _require_current_folder() -> None:
 
 
 def _overview() -> str:
-    lines = "\n".join(f"  {name:<12}{does}" for name, does in COMMANDS.items())
+    groups = (
+        "\n".join([f"{title}:", *(f"  {name:<12}{does}" for name, does in group.items())])
+        for title, group in GROUPS.items()
+    )
+    lines = "\n\n".join(groups)
     program = program_name()
     return f"""usage: {program} COMMAND ...
 

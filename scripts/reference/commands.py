@@ -2,7 +2,7 @@
 
 from argparse import SUPPRESS, Action, ArgumentParser
 
-from marless.cli.app import COMMANDS, module_of
+from marless.cli.app import COMMANDS, GROUPS, module_of
 from scripts.reference import markdown
 
 _ABOUT = """\
@@ -15,8 +15,10 @@ _OF_THE_MACHINE = {"workers": "cores", "jobs": "cores"}
 
 def page() -> str:
     """The whole page."""
-    overview = [(f"[`{name}`](#{name})", does) for name, does in COMMANDS.items()]
-    parts = [_ABOUT, markdown.table(("command", "does"), overview)]
+    overview = [
+        (f"[`{name}`](#{name})", does, title) for title, group in GROUPS.items() for name, does in group.items()
+    ]
+    parts = [_ABOUT, markdown.table(("command", "does", "group"), overview)]
     for name in COMMANDS:
         parts += _command(name)
     return markdown.page("Command line", "`marless/cli`", parts)

@@ -23,7 +23,7 @@ from functions.environments.base import EnvTask
 from functions.errors import MissingExtra
 from marless import extras
 from marless.backends.badge import badge
-from marless.cli.app import COMMANDS, main
+from marless.cli.app import COMMANDS, GROUPS, main
 from marless.cli.arguments import split
 from marless.reports.provenance import changes, environment_fingerprint, parts
 from marless.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
@@ -193,6 +193,8 @@ def test_the_file_and_the_settings_come_in_any_order():
 def test_every_command_has_help(capsys):
     assert main([]) == 0
     overview = capsys.readouterr().out
+    titles = re.findall("^(.+):$", overview, re.MULTILINE)
+    assert titles == [*GROUPS] and sum(map(len, GROUPS.values())) == len(COMMANDS)
     for command, does in COMMANDS.items():
         assert f"  {command:<12}{does}" in overview
         assert main([command, "--help"]) == 0

@@ -1,4 +1,4 @@
-"""marless timeline: when which function of a run was at work, as a page or as a trace, and beside other runs."""
+"""marless timeline: shows a timeline of a run's functions, as a page or as a trace, next to other runs."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
