@@ -46,8 +46,8 @@ def lessons_of(task: LanguageTask, name: str, seed: int) -> tuple[Symbols, tuple
     symbols, rng = task.tokenizer, generator(seed, "lessons")
     if not isinstance(symbols, Symbols):
         raise BadRequest(
-            f"{name} has a vocabulary of type {type(symbols).__name__}, and a small base needs"
-            " marless.language.Symbols; return Symbols, or set base.model to a language model"
+            f"{name} has a vocabulary of type {type(symbols).__name__}, and a small model needs"
+            " marless.language.Symbols; use Symbols, or set base.model to a language model"
         )
     try:
         lessons = task.lessons(rng, _EXAMPLES)

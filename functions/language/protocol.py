@@ -47,12 +47,15 @@ class Vocabulary(Tokenizer, Protocol):
 
 
 class Turn(NamedTuple):
-    """A prompt to one role in each of E episodes, and the tokens that it may reply."""
+    """A prompt to one role in each of E episodes, and the tokens that it may reply.
+
+    A prompt has P tokens, and A tokens are allowed.
+    """
 
     role: int
-    """Its position in `LanguageTask.roles`."""
+    """The position of the role in `LanguageTask.roles`."""
     prompts: TokenArray
-    """``[E, P]``."""
+    """``[E, P]``: the tokens that the role reads."""
     allowed: TokenArray
     """``[A]``, ascending: the tokens that a reply may consist of."""
     length: int
@@ -127,5 +130,5 @@ class LanguageTask(Protocol):
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
         """Return a lesson of so many examples for each turn, in order.
 
-        An empty tuple: the teacher of a small base replies any legal tokens.
+        An empty tuple: the small model begins with random legal replies.
         """
