@@ -23,6 +23,7 @@ from marless.reports.plot_style import (
     save,
     sheet,
 )
+from marless.reports.statistics import FEWEST_SEEDS
 from marless.reports.text import money
 
 if TYPE_CHECKING:
@@ -61,9 +62,11 @@ def draw(arms: Arms, folder: Path, title: str) -> list[str]:
 
 
 def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool = False) -> Line:
-    """The mean of curves ``(x, y)``, x ascending, with the 95 % interval of Student's t over them.
+    """Return the mean of curves ``(x, y)``, x ascending, with the 95 % interval of Student's t over them.
 
-    It begins where all curves have begun; from the end of the first one it is a straight line to the mean of the ends.
+    Fewer than `FEWEST_SEEDS` curves have no interval: with two it is 9 times as wide as their standard deviation.
+    The mean begins where all curves have begun. From the end of the first curve it is a straight line to the mean of
+    the ends.
     """
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     spacing = np.geomspace if logarithmic and first > 0 else np.linspace
@@ -74,7 +77,7 @@ def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool
     runs = len(curves)
     half = (
         t_quantile(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs)
-        if runs > 1
+        if runs >= FEWEST_SEEDS
         else np.zeros(len(positions))
     )
     return Line(positions, middle, middle - half, middle + half)
@@ -117,7 +120,9 @@ def _band(arms: Arms) -> str:
     """Describes a line and its band."""
     fewest, most = (limit(map(len, arms.values())) for limit in (min, max))
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
-    return f"mean over {seeds}, band: 95 % interval" if most > 1 else "one seed"
+    if fewest < FEWEST_SEEDS:
+        return f"mean over {seeds}, no bands below {FEWEST_SEEDS} seeds" if most > 1 else "one seed"
+    return f"mean over {seeds}, band: 95 % interval"
 
 
 def _rounds(arms: Arms, path: Path, title: str) -> None:

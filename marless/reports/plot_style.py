@@ -88,7 +88,7 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
     texts = [",\n".join(names) for names, *_ in styled_lines]
     ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in styled_lines]
     positions = spread(ends, [_height(axes, text) for text in texts])
-    for (_, line, colour, _), text, position in zip(styled_lines, texts, positions, strict=True):
+    for (_, line, colour, style), text, position in zip(styled_lines, texts, positions, strict=True):
         axes.annotate(
             text,
             (float(line.x[-1]), float(line.y[-1])),
@@ -98,7 +98,14 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
             color=colour,
             fontsize=_LABEL_PT,
             parse_math=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.6, "relpos": (0, 0.5)},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linestyle": style,
+                "linewidth": 0.6,
+                "alpha": 0.6,
+                "relpos": (0, 0.5),
+            },
             annotation_clip=False,
         )
 

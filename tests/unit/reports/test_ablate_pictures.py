@@ -87,16 +87,18 @@ def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, shell):
 def test_the_mean_line_goes_from_where_all_have_begun_to_the_mean_of_the_ends():
     first = np.array([1.0, 3.0]), np.array([0.0, 4.0])
     second = np.array([2.0, 5.0]), np.array([2.0, 8.0])
-    line = mean_line([first, second])
+    third = np.array([1.0, 4.0]), np.array([0.0, 6.0])
+    line = mean_line([first, second, third, third, third])
     assert (line.x[0], line.x[-2], line.x[-1]) == (2.0, 3.0, 4.0)
-    # At 2: 2 and 2; at 3: 4 and 4; the ends: 4 and 8, so t(0.975, 1) = 12.706 times 4 / sqrt 2 / sqrt 2 each side.
+    # All are 2 at 2 and 4 at 3. The ends are 4, 8, 6, 6 and 6: 2.7764, t(0.975, 4), times sqrt(8 / 4) / sqrt 5.
     assert line.y[0] == pytest.approx(2.0) and line.y[-2] == pytest.approx(4.0) and line.y[-1] == pytest.approx(6.0)
     assert line.high[0] - line.low[0] == pytest.approx(0.0, abs=1e-9)
-    assert line.high[-1] - line.low[-1] == pytest.approx(2 * 12.7062 * 2, rel=1e-4)
+    assert line.high[-1] - line.low[-1] == pytest.approx(2 * 2.7764 * np.sqrt(2 / 5), rel=1e-4)
 
 
-def test_one_curve_has_no_band():
-    line = mean_line([(np.array([1.0, 2.0]), np.array([3.0, 4.0]))])
+@pytest.mark.parametrize("curves", [1, 4])
+def test_few_curves_have_no_band(curves):
+    line = mean_line([(np.array([1.0, 2.0]), np.array([3.0, 4.0 + number])) for number in range(curves)])
     assert np.array_equal(line.low, line.y) and np.array_equal(line.high, line.y)
 
 
