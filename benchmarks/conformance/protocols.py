@@ -7,7 +7,7 @@ team: the sum over agents of their own rewards, as here. Its spread counts rewar
 parts is not taken, and every agent collides with itself at every step), so a published return R is (R + 25 N) / 2 in
 our units, N agents in 25 steps; speaker-listener is the same. Budgets: `t_max` in EPyMARL's settings of algorithms and
 of these tasks. Win rates of SMAX's scenarios: none of the same kind are known to us, StarCraft's own (Yu et al., 2022)
-stand beside them in docs/explanation/learning.md.
+are next to them in docs/results/protocol.md.
 """
 
 from dataclasses import replace
