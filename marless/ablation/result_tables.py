@@ -25,7 +25,7 @@ _NOT_IN_CSV = ("curve", "history", "plays")
 def sections(table: PairedComparison) -> list[Section]:
     """The tables, the most important first."""
     final = [item.returns["final"].value for item in table.comparisons]
-    digits = digits_of(final, 1 if abs(final[0]) >= 10 else 2)
+    digits = digits_of(final)
     parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
     parts += [_controls(table, digits)] if table.controls else []
     parts += [_headlines(table, digits)] if table.headlines else []

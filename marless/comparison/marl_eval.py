@@ -14,14 +14,16 @@ from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
 
 
 def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[ComparedArm], dict[str, str]]:
-    """The algorithms that are in the files with every task of theirs, as arms in the order of the first file; and why
-    other algorithms, and runs whose seed is missing on a task, are left out.
+    """Return the algorithms that are on every task of the files as arms, in the order of the first file. Also return
+    why other algorithms, and runs whose seed is missing on a task, are left out.
 
-    Raises `UserError` for a file that cannot be read or lacks the metric, and when no algorithm is on every task.
+    A task takes part if it has an algorithm that all files have. Raises `UserError` for a file that cannot be read or
+    lacks the metric, and when no algorithm is on every task.
     """
     whole: dict[str, dict[str, dict[int, ComparedRun]]] = {}
-    for path in paths:
-        for environment, scenarios in read_json(path, Document).items():
+    documents = {path: read_json(path, Document) for path in paths}
+    for path, document in documents.items():
+        for environment, scenarios in document.items():
             for scenario, algorithms in scenarios.items():
                 task = f"{environment}/{scenario}"
                 runs_by_algorithm = whole.setdefault(task, {})
@@ -29,6 +31,8 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
                     runs = runs_by_algorithm.setdefault(algorithm, {})
                     runs |= {run.seed: run for run in _runs(path, f"{task} {algorithm}", seeds, metric)}
     names = dict.fromkeys(name for algorithms in whole.values() for name in algorithms)
+    common = set(names).intersection(*map(_algorithms, documents.values()))
+    whole = {task: algorithms for task, algorithms in whole.items() if common & algorithms.keys()} or whole
     missing = {name: next((task for task in whole if name not in whole[task]), "") for name in names}
     complete_names = [name for name, task in missing.items() if not task]
     if not complete_names:
@@ -36,6 +40,10 @@ def arms_of_files(paths: Sequence[Path], metric: str = METRIC) -> tuple[list[Com
     arms = [ComparedArm(name, {task: whole[task][name] for task in sorted(whole)}) for name in complete_names]
     equal, left_out = with_equal_seeds(arms)
     return equal, {name: f"it is not on {task}" for name, task in missing.items() if task} | left_out
+
+
+def _algorithms(document: Document) -> set[str]:
+    return {name for scenarios in document.values() for algorithms in scenarios.values() for name in algorithms}
 
 
 def _runs(path: Path, name: str, seeds: dict[str, RunEntries], metric: str) -> list[ComparedRun]:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from marless.reports.digits import figure
+from marless.reports.digits import figure, interval_digits
+from marless.reports.section import interval_cell
 from marless.reports.text import money
 
 _LARGEST, _SMALLEST = 1e12, 1e-4
@@ -48,12 +49,9 @@ def number(value: float) -> str:
 
 def interval(value: float, ends: tuple[float, float] | None) -> str:
     """``-57.5 (-58.0 to -57.0)``; the value alone without an interval."""
-    return number(value) if ends is None else f"{number(value)} ({between(ends)})"
-
-
-def between(ends: tuple[float, float]) -> str:
-    """``-58.0 to -57.0``."""
-    return f"{number(ends[0])} to {number(ends[1])}"
+    if ends is None:
+        return number(value)
+    return interval_cell(value, ends, interval_digits(value, ends).text)
 
 
 def amount(value: float, axis: str) -> str:

@@ -12,6 +12,7 @@ from marless.page.facts import Facts
 from marless.page.markup import Html
 from marless.reports.statistics import summary
 from marless.reports.text import evaluation_label
+from marless.runs.summary import Summary
 
 # More lines than there are colours are drawn as their median and a band from the lowest to the highest.
 _MOST_LINES = COLOURS
@@ -20,7 +21,10 @@ _METRICS = {
     "temperature": ("Temperature", "the weight of the entropy"),
     "kl": ("KL divergence", "how far the policy moved in the round"),
     "clip_fraction": ("Clip fraction", "share of rows at the clip"),
-    "advantage_spread": ("Spread of advantages", "of replies to one start; where it is 0 nothing is learned"),
+    "advantage_spread": (
+        "Spread of advantages",
+        "standard deviation; at 0 the policy learns nothing from rewards",
+    ),
     "base_kl": ("Distance from the base", "KL divergence of the language model without the adapter"),
     "effective_sample_size": ("Effective sample size", "share of the rows, where data is of earlier rounds"),
     "explained_variance": ("Explained variance", "of returns, by the critic; at most 1"),
@@ -99,12 +103,11 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
     charts = []
     for name in dict.fromkeys(key for line in facts.lines for key in line.env_metrics):
         training = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
-        with_metric = [each for each in evaluations(facts) if name in each.env_metrics]
-        evaluated = Line(
-            evaluation_label(facts.config),
-            [each.env_steps for each in with_metric],
-            [each.env_metrics[name] for each in with_metric],
-        )
+        points = [(each.env_steps, each.env_metrics[name]) for each in evaluations(facts) if name in each.env_metrics]
+        if (end := _ended(facts)) and name in end.final_env_metrics:
+            points.append((end.env_steps, end.final_env_metrics[name]))
+        x, y = [point[0] for point in points], [point[1] for point in points]
+        evaluated = Line(f"evaluation ({evaluation_label(facts.config)})", x, y, dots=True)
         charts.append(figure(name, "metric of the environment", [training, evaluated], "steps", size))
     return charts
 
@@ -184,13 +187,18 @@ def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -
 
 
 def _final(facts: Facts, side: str) -> list[tuple[float, float, tuple[float, float] | None]]:
-    run_summary = facts.summary
-    # A run that goes on was evaluated at an end that is none any more.
-    if run_summary is None or run_summary.final_return is None or run_summary.env_steps < facts.lines[-1].env_steps:
+    end = _ended(facts)
+    if end is None or end.final_return is None:
         return []
-    if run_summary.side == side:
-        return [(run_summary.env_steps, run_summary.final_return.mean, run_summary.final_return.ci95)]
-    return [(run_summary.env_steps, run_summary.final_sides[side], None)] if side in run_summary.final_sides else []
+    if end.side == side:
+        return [(end.env_steps, end.final_return.mean, end.final_return.ci95)]
+    return [(end.env_steps, end.final_sides[side], None)] if side in end.final_sides else []
+
+
+def _ended(facts: Facts) -> Summary | None:
+    """The summary of a run that is at its end. A run that continued was evaluated at an earlier end."""
+    run_summary = facts.summary
+    return run_summary if run_summary and run_summary.env_steps >= facts.lines[-1].env_steps else None
 
 
 def _by_agent(facts: Facts, metric: str) -> list[Line]:

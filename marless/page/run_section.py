@@ -10,6 +10,7 @@ from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
 from marless.page.run_settings import Setting, as_text, command, settings, value_text
 from marless.reports import action_table, provenance
+from marless.reports.digits import interval_digits
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, evaluation_label, event_text, money, plus_minus, seconds
 from marless.runs.summary import Summary
@@ -65,8 +66,8 @@ def figures(facts: Facts, anchor: str) -> Html:
     run_summary, last = facts.summary, facts.lines[-1]
     items = [("Final return", *_final(facts))]
     if run_summary and (best := run_summary.absolute_return):
-        note = f"{_interval(best.ci95)}best policies (round {best.round:,})"
-        items.append(("Absolute metric", axis_numbers.number(best.mean), note))
+        mean, interval = _with_interval(best.mean, best.ci95)
+        items.append(("Absolute metric", mean, f"{interval}best policies (round {best.round:,})"))
     items += [
         ("Environment steps", f"{last.env_steps:,}", counted(last.round, "round")),
         ("Training", seconds(run_summary.train_seconds if run_summary else last.seconds), _speed(facts)),
@@ -134,19 +135,20 @@ def _final(facts: Facts) -> tuple[str, str]:
     run_summary = facts.summary
     if run_summary and (final := run_summary.final_return):
         of = f"side {run_summary.side}, " if run_summary.side else ""
-        mean = axis_numbers.number(final.mean)
-        return (
-            mean,
-            f"{_interval(final.ci95)}{of}{counted(final.episodes, 'episode')}, {evaluation_label(facts.config)}",
-        )
+        mean, interval = _with_interval(final.mean, final.ci95)
+        return mean, f"{interval}{of}{counted(final.episodes, 'episode')}, {evaluation_label(facts.config)}"
     evaluations = run_charts.evaluations(facts)
     if not evaluations:
         return "-", "not evaluated yet"
     return plus_minus(evaluations[-1].returns), f"after round {evaluations[-1].round:,}, no final evaluation yet"
 
 
-def _interval(ends: Interval | None) -> str:
-    return f"{axis_numbers.between(ends)} (95 %), " if ends else ""
+def _with_interval(mean: float, ends: Interval | None) -> tuple[str, str]:
+    """Write a mean, and its interval as the beginning of a note."""
+    if ends is None:
+        return axis_numbers.number(mean), ""
+    text = interval_digits(mean, ends).text
+    return text(mean), f"{' to '.join(map(text, ends))} (95 %), "
 
 
 def _speed(facts: Facts) -> str:

@@ -8,7 +8,7 @@ from coordinator.core.state import RoundLine, State
 from coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement
 from functions.text.redaction import redact_settings
 from functions.text.terminal_text import visible
-from marless.reports.digits import digits_of, figure
+from marless.reports.digits import figure, interval_digits
 from marless.reports.statistics import FinalReturn, Interval, summary
 
 _EVENTS = {
@@ -61,7 +61,7 @@ def evaluation_label(config: RunConfig) -> str:
 
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
-    """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
+    """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``, ``1.973 ± 0.008``."""
     result = figures if isinstance(figures, FinalReturn) else summary(figures)
     return with_interval(result.mean, result.ci95)
 
@@ -71,7 +71,7 @@ def with_interval(mean: float, interval: Interval | None) -> str:
     if interval is None:
         return figure(mean)
     half = (interval[1] - interval[0]) / 2
-    digits = digits_of([mean, half])
+    digits = interval_digits(mean, interval)
     return f"{digits.text(mean)} ± {digits.text(half)}"
 
 

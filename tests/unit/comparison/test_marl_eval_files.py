@@ -59,6 +59,18 @@ def test_algorithms_of_all_tasks_are_arms_with_the_seeds_that_they_have_on_all()
     }
 
 
+def test_a_task_without_any_algorithm_that_all_files_have_is_left_out():
+    first, second = two_tasks()
+    content = json.loads(first.read_text())
+    content["mpe"]["longer"] = {"a-long": content["mpe"]["one"]["a"]}
+    first.write_text(json.dumps(content))
+    arms, left_out = arms_of_files([first, second])
+    assert [list(arm.runs) for arm in arms] == [["mpe/one", "mpe/two"]] * 2
+    assert left_out["a-long"] == "it is not on mpe/one"
+    with pytest.raises(UserError, match="no algorithm is on all tasks"):
+        arms_of_files([first])
+
+
 def test_scores_over_tasks_are_those_worked_out_by_hand():
     comparison = compare(arms_of_files(two_tasks())[0], "steps")
     a, b = comparison.equal

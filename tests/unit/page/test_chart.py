@@ -37,7 +37,7 @@ def test_a_band_goes_along_its_upper_end_and_back_along_its_lower_one():
 
 def test_dots_say_their_value_and_its_interval():
     line = Line("greedy", [0, 2000], [1.5, 2.5], [1.0, 2.0], [2.0, 3.0], dots=True)
-    assert "<title>greedy, 2,000 steps: 2.50 (2 to 3)</title>" in chart("t", [line], "steps", SIZE)
+    assert "<title>greedy, 2,000 steps: 2.50 (2.00 to 3.00)</title>" in chart("t", [line], "steps", SIZE)
 
 
 def test_values_that_are_no_numbers_are_left_out():

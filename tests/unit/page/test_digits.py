@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from marless.page.axis_numbers import labels, number
+from marless.page.axis_numbers import interval, labels, number
 from marless.reports.digits import digits_of, figure
 from marless.reports.statistics import FinalReturn
 from marless.reports.text import by_side, env_metrics, plus_minus
@@ -13,6 +13,13 @@ from marless.reports.text import by_side, env_metrics, plus_minus
 @pytest.mark.parametrize(
     ("value", "usual", "text"),
     [
+        (-32.94, None, "-32.9"),
+        (9.994, None, "9.99"),
+        (10.04, None, "10.0"),
+        (0.988, None, "0.99"),
+        (0.1, None, "0.10"),
+        (0.0987, None, "0.099"),
+        (0, None, "0.0"),
         (-32.94, 1, "-32.9"),
         (0, 1, "0.0"),
         (-0.0, 1, "0.0"),
@@ -47,6 +54,7 @@ def test_numbers_that_stand_together_have_the_digits_of_the_largest():
     assert [digits_of([-32.9, 1e-6]).text(value) for value in (-32.9, 1e-6)] == ["-32.9", "0.0"]
     assert [digits_of([0.012, 0.0003]).text(value, sign=True) for value in (0.012, -0.0003)] == ["+0.012", "+0.000"]
     assert digits_of([1e-4, math.nan]).text(math.nan) == "nan"
+    assert [digits_of([7.184, 12.0]).text(7.184), digits_of([7.184, 9.0]).text(7.184)] == ["7.2", "7.18"]
     assert digits_of([]).text(0.0) == "0.0"
 
 
@@ -54,11 +62,18 @@ def test_numbers_that_stand_together_have_the_digits_of_the_largest():
     ("mean", "half", "text"),
     [
         (-32.9, 0.4, "-32.9 ± 0.4"),
-        (0.0, 0.3, "0.0 ± 0.3"),
+        (0.0, 0.3, "0.00 ± 0.30"),
+        (1.97, 0.25, "1.97 ± 0.25"),
+        # As many digits as the width needs, without errors of rounding.
+        (1.973, 0.008, "1.973 ± 0.008"),
+        (-57.84, 0.04, "-57.84 ± 0.04"),
+        (10.0, 0.0, "10.0 ± 0.0"),
+        (10.0, 1e-15, "10.0 ± 0.0"),
         (1.2e-4, 3e-5, "0.00012 ± 0.00003"),
         (0.0, 3e-5, "0 ± 3.0e-05"),
         (4e12, 2.5e11, "4.00e+12 ± 2.50e+11"),
         (4e12, 3.0, "4.00e+12 ± 3.0"),
+        (4.0, math.inf, "4.00 ± inf"),
     ],
 )
 def test_a_mean_and_its_interval_have_the_same_digits(mean, half, text):
@@ -66,8 +81,14 @@ def test_a_mean_and_its_interval_have_the_same_digits(mean, half, text):
 
 
 def test_sides_and_metrics_follow_the_same_rule():
-    assert by_side({"red": -3.25, "blue": 2e-4}) == "red -3.2, blue 0.00020"
+    assert by_side({"red": -3.25, "blue": 2e-4}) == "red -3.25, blue 0.00020"
     assert env_metrics({"win": 0.5312, "rare": 2e-5}) == "win 0.531, rare 2.0e-05"
+
+
+def test_an_interval_on_a_page_has_the_digits_of_its_value():
+    assert interval(7.18, (6.996, 7.37)) == "7.18 (7.00 to 7.37)"
+    assert interval(0.5, (0.498, 0.502)) == "0.500 (0.498 to 0.502)"
+    assert interval(7.0, None) == "7"
 
 
 def test_a_page_shows_no_long_rows_of_zeros():

@@ -4,6 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 from reported_runs import a_folder, a_line, evaluated
 
@@ -91,7 +92,7 @@ def test_an_evaluation_is_drawn_at_the_steps_seconds_and_dollars_of_its_policies
     page = page_of(a_folder(tmp_path / "r", three_rounds()))
     # After round 1: 100 steps, 2 seconds, $0.1; the mean of 2 and 4 with Student's t: 3 ± 12.7.
     for place in ("100 steps", "2 s", "$0.10"):
-        assert f"evaluation (greedy), {place}: 3 (-9.71 to 15.7)</title>" in page
+        assert f"evaluation (greedy), {place}: 3.0 (-9.7 to 15.7)</title>" in page
 
 
 def test_a_run_without_an_end_shows_its_last_evaluation(tmp_path):
@@ -123,6 +124,19 @@ def test_a_metric_that_never_left_0_has_no_chart(tmp_path):
     metrics = {"policy/clip_fraction/g00": 0.0, "policy/advantage_spread/g00": 0.25}
     page = page_of(a_folder(tmp_path / "r", [a_line(number, metrics=metrics) for number in (1, 2)]))
     assert "Clip fraction" not in page and "<b>Spread of advantages</b>" in page
+
+
+def test_a_metric_of_the_environment_ends_with_the_final_evaluation(tmp_path):
+    first = msgspec.structs.replace(evaluated(1, 2.0, 4.0), env_metrics={"won": 0.25})
+    lines = [a_line(1, env_metrics={"won": 0.125}), a_line(2, evaluation=first)]
+    end = {"final_return": FINAL, "final_env_metrics": {"won": 0.75}}
+    page = page_of(a_folder(tmp_path / "r", lines, summary=end))
+    chart = re.search(r"<b>won</b>.*?</figure>", page).group()
+    # After the steps of rounds 1 and 2.
+    assert re.findall(r"<title>(evaluation[^<]*steps[^<]*)</title>", chart) == [
+        "evaluation (greedy), 100 steps: 0.250",
+        "evaluation (greedy), 200 steps: 0.750",
+    ]
 
 
 def test_an_agent_in_a_group_has_its_own_metric_or_that_of_the_group(tmp_path):
