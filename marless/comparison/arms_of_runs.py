@@ -37,12 +37,13 @@ def arms_of(runs: Sequence[ComparedRun], by: Sequence[str] = ()) -> tuple[list[C
 
     Without `by` the settings that a study lists by name are arms. Of other runs, and where the settings repeat the same
     arms on several tasks, those are of one arm whose configurations are the same but for seed, task and number of
-    agents. Raises `UserError` for an unknown key, for a seed that an arm has twice on a task, and for arms of different
-    tasks.
+    agents. Raises `UserError` for an unknown key, for a seed that an arm has twice on a task, for arms of different
+    tasks, and where each task has an algorithm of its own.
     """
     keys = keys_.expanded(by, runs) if by else keys_.splitting(runs, (TASK, AGENTS))
     arms = _listed_arms(runs) if not by and _are_listed(runs, keys) else _split(runs, keys)
     _require_same_tasks(arms)
+    _require_one_algorithm(arms)
     return with_equal_seeds(arms)
 
 
@@ -114,6 +115,16 @@ def _require_same_tasks(arms: Sequence[ComparedArm]) -> None:
         if other.runs.keys() != first.runs.keys():
             tasks, others = (" and ".join(arm.runs) for arm in (first, other))
             raise UserError(f"arms have different tasks: {first.name} was trained on {tasks}, {other.name} on {others}")
+
+
+def _require_one_algorithm(arms: Sequence[ComparedArm]) -> None:
+    """Raise `UserError` if the runs form one arm, although each task has an algorithm of its own."""
+    first, *others = [run for of_task in arms[0].runs.values() for run in of_task.values()]
+    algorithm = keys_.text(first, keys_.ALGORITHM)
+    other = next((run for run in others if keys_.text(run, keys_.ALGORITHM) != algorithm), None)
+    if len(arms) == 1 and other is not None:
+        texts = (f"{run.name} trains {run.config[TASK]} with {run.config[keys_.ALGORITHM]}" for run in (first, other))
+        raise UserError(f"the runs have different tasks: {' and '.join(texts)}; compare runs of the same task")
 
 
 def with_equal_seeds(arms: Sequence[ComparedArm]) -> tuple[list[ComparedArm], dict[str, str]]:

@@ -104,7 +104,7 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
     for name in dict.fromkeys(key for line in facts.lines for key in line.env_metrics):
         training = _series(facts, "while training", [line.env_metrics.get(name) for line in facts.lines], faint=True)
         points = [(each.env_steps, each.env_metrics[name]) for each in evaluations(facts) if name in each.env_metrics]
-        if (end := _ended(facts)) and name in end.final_env_metrics:
+        if (end := _end_of(facts)) and name in end.final_env_metrics:
             points.append((end.env_steps, end.final_env_metrics[name]))
         x, y = [point[0] for point in points], [point[1] for point in points]
         evaluated = Line(f"evaluation ({evaluation_label(facts.config)})", x, y, dots=True)
@@ -187,7 +187,7 @@ def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -
 
 
 def _final(facts: Facts, side: str) -> list[tuple[float, float, tuple[float, float] | None]]:
-    end = _ended(facts)
+    end = _end_of(facts)
     if end is None or end.final_return is None:
         return []
     if end.side == side:
@@ -195,7 +195,7 @@ def _final(facts: Facts, side: str) -> list[tuple[float, float, tuple[float, flo
     return [(end.env_steps, end.final_sides[side], None)] if side in end.final_sides else []
 
 
-def _ended(facts: Facts) -> Summary | None:
+def _end_of(facts: Facts) -> Summary | None:
     """The summary of a run that is at its end. A run that continued was evaluated at an earlier end."""
     run_summary = facts.summary
     return run_summary if run_summary and run_summary.env_steps >= facts.lines[-1].env_steps else None

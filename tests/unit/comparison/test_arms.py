@@ -94,6 +94,16 @@ def test_the_same_run_twice_is_one_and_another_of_its_seed_is_refused():
         arms("a", "b")
 
 
+def test_runs_of_other_tasks_and_algorithms_have_nothing_in_common():
+    names = [made("a", "algorithm.name=ippo"), made("b", "task.name=mpe/simple_spread")]
+    with pytest.raises(
+        UserError, match="different tasks: a trains toy/signal with ippo and b trains mpe/simple_spread"
+    ):
+        arms(*names)
+    # The same algorithm on two tasks is one arm.
+    assert arms(made("c"), "b")[0] == {"mappo": {"mpe/simple_spread": [1], "toy/signal": [1]}}
+
+
 def test_arms_of_different_tasks_are_refused():
     names = [made("a", "algorithm.name=ippo"), made("b", "task.name=mpe/simple_spread")]
     with pytest.raises(UserError, match="different tasks: ippo was trained on toy/signal, mappo on mpe/simple_spread"):
