@@ -38,6 +38,7 @@ GROUPS = {
         "worker": "serve runs that another machine drives",
     },
     "before you train": {
+        "check": "try an environment and show how a run would understand it",
         "config": "print the effective configuration with a description of every key",
         "estimate": "estimate the cost and duration of a run",
         "simulate": "simulate a run with more rollouts, other slots or faults",
@@ -76,13 +77,14 @@ COMMANDS = {name: does for group in GROUPS.values() for name, does in group.item
 
 # The folders of commands, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
+    "checks": ("check", "doctor"),
     "deployment": ("deploy", "policy", "teardown"),
     "results": ("evaluate", "crossplay", "compare", "timeline", "bill", "verify", "log", "export", "replay", "report"),
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {
-    "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay", "report",
-    "log", "export",
+    "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay",
+    "report", "log", "export",
 }  # fmt: skip
 # Commands whose results are files: what they say meanwhile may be lost without harm.
 _DRIVE = {"train", "resume", "study", "ablate", "watch"}

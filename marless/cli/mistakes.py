@@ -10,7 +10,6 @@ from marless.program import program_name
 _OTHER_WORDS = {
     "cancel": "stop",
     "cat": "config",
-    "check": "doctor",
     "continue": "resume",
     "cost": "estimate",
     "dashboard": "report",
@@ -25,6 +24,7 @@ _OTHER_WORDS = {
     "hpo": "study",
     "info": "status",
     "init": "config --short > my.toml",
+    "inspect": "check",
     "keys": "config",
     "kill": "stop",
     "launch": "train",
@@ -51,6 +51,7 @@ _OTHER_WORDS = {
     "ui": "report",
     "undeploy": "teardown",
     "up": "deploy",
+    "validate": "check",
     "video": "replay",
     "visualize": "replay",
     "wandb": "log latest --to wandb",

@@ -151,6 +151,9 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG, progress: Pro
             progress(f"measuring rounds on this machine: {len(lines.lines)} of {rounds.least} or more")
             enough = len(lines.lines) >= rounds.least and time.monotonic() - since > rounds.enough_s
             going = not enough and not PHASES[driver.state.phase].ends
+    if driver.state.phase == "describe":
+        problems = [slot.problem for slot in driver.state.slots.values() if slot.problem]
+        raise UserError(problems[0] if problems else driver.state.reason)
     if len(lines.lines) < rounds.least:
         raise UserError(f"the rounds to record failed: {driver.state.reason}")
     return Recording(plan, driver.state, lines.lines, records)

@@ -3,8 +3,9 @@
 Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -158,39 +159,45 @@ def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
 
 @dataclass
 class _Witness:
-    """The state of one play: alive agents ``[E, N]``, lengths of episodes ``[E]``, and all returned arrays."""
+    """The state of one play: alive agents ``[E, N]`` and lengths of episodes ``[E]``."""
 
     spec: EnvSpec
     alive: BoolArray
     lengths: NDArray[np.int64]
-    outputs: list[tuple[Array, bytes]] = field(default_factory=list)
-
-    def keep(self, arrays: list[tuple[Array, BoolArray]]) -> bytes:
-        """The bytes of the valid rows; keeps all bytes for a later comparison."""
-        self.outputs.extend((array, array.tobytes()) for array, _ in arrays)
-        return b"".join(array[rows].tobytes() for array, rows in arrays)
 
 
 def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
     """Plays `steps` checked steps of random legal actions; returns the bytes of the reset and of every step."""
+    bodies: list[tuple[Array, bytes]] = []
+    outputs = []
+    for output in islice(checked_steps(environment, seed), steps + 1):
+        arrays = _step_arrays(output) if isinstance(output, Step) else [(array, ...) for array in _arrays(output)]
+        bodies.extend((array, array.tobytes()) for array, _ in arrays)
+        outputs.append(b"".join(array[rows].tobytes() for array, rows in arrays))
+    _require(all(array.tobytes() == body for array, body in bodies), _OVERWRITTEN)
+    return outputs
+
+
+def checked_steps(environment: VectorEnvironment, seed: int) -> Iterator[Observation | Step]:
+    """Play random legal actions without end. Yield the first observation, then every step, after its checks.
+
+    Raises `AssertionError` that names the broken rule.
+    """
     spec, num_envs = environment.spec, environment.num_envs
     choices = _actions_rng(seed)
     observation = environment.reset(np.random.default_rng(seed))
-    everywhere = np.ones(num_envs, dtype=np.bool_)
-    _check_observation(observation, spec, everywhere)
+    _check_observation(observation, spec, np.ones(num_envs, dtype=np.bool_))
     _require(bool(observation.alive.all()), _NOT_ALL_START)
     witness = _Witness(spec, observation.alive.copy(), np.zeros(num_envs, dtype=np.int64))
-    outputs = [witness.keep([(array, everywhere) for array in _arrays(observation)])]
-    for _ in range(steps):
+    yield observation
+    while True:
         actions = _choose(observation, spec, choices)
         before = [numbers.tobytes() for numbers in actions]
         step = environment.step(actions)
         _require([numbers.tobytes() for numbers in actions] == before, _ACTIONS_CHANGED)
         _check_step(step, witness)
-        outputs.append(witness.keep(_step_arrays(step)))
+        yield step
         observation = step.observation
-    _require(all(array.tobytes() == body for array, body in witness.outputs), _OVERWRITTEN)
-    return outputs
 
 
 def _actions_rng(seed: int) -> np.random.Generator:

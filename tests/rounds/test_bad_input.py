@@ -360,7 +360,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
 
 def test_an_unexpected_error_without_a_folder_is_written_where_nobody_could_foresee(marless, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("marless.cli.commands.doctor.run", lambda options: 1 // 0)
+    monkeypatch.setattr("marless.cli.commands.checks.doctor.run", lambda options: 1 // 0)
     lines = {the_line(marless("doctor")) for _ in range(2)}
     logs = list(tmp_path.glob("marless-error-*.log"))
     assert len(lines) == len(logs) == 2

@@ -94,10 +94,12 @@ class PettingZooEnvironment:
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
         first = guards[0].environment
         turns = isinstance(first, TurnEnvironment)
-        horizon, source = horizon_of(task, first, first.game if turns else first, factory)
+        horizon, self.horizon_source, usual = horizon_of(task, first, first.game if turns else first, factory)
         # What a user should know of the task, '' for nothing.
-        length = source and f"an episode has at most {horizon:,} steps ({source})"
-        self.remark = _remark(task.name, length, agents, first_reset)
+        length = "" if usual else f"an episode has at most {horizon:,} steps ({self.horizon_source})"
+        self.unread_mask = _unread_mask(agents, first_reset)
+        words = "; ".join(filter(None, (length, self.unread_mask)))
+        self.remark = words and f"{task.name}: {words}"
         state = state_encoder(guards[0])
         self.num_envs = len(guards)
         self.spec = _spec_of(task, agents, horizon, state.size if state is not None else 0, turns)
@@ -233,17 +235,17 @@ def _spec_of(task: EnvTask, agents: list[Agent], horizon: int, state_size: int, 
     )
 
 
-def _remark(task: str, length: str, agents: list[Agent], first_reset: FirstReset) -> str:
-    """Where the longest episode was looked up, and an entry that sounds like a mask and is none."""
+def _unread_mask(agents: list[Agent], first_reset: FirstReset) -> str:
+    """Return a sentence about the first unread entry with a name like a mask, or ''."""
     names = (
         (agent, lookalike(agent.key, agent.codec.action.mask_size, first_reset)) for agent in agents if not agent.masked
     )
-    masks = [
+    sentences = (
         f"'{name}' of agent '{agent.name}' is not read as a mask of its actions; if it is one, name it '{MASK}'"
         for agent, name in names
         if name
-    ]
-    return f"{task}: {'; '.join(words)}" if (words := [*filter(None, [length, *masks[:1]])]) else ""
+    )
+    return next(sentences, "")
 
 
 def _flag(task: EnvTask, name: str) -> bool:

@@ -48,6 +48,10 @@ _OUTDATED = (
     "; if that is agent_selector: the package was written for PettingZoo before 1.25, where it was a class; a newer"
     " version of the package may mend it"
 )
+_ONE_AGENT = (
+    "makes a Gymnasium environment, whose interface is for one agent: not a team; name a ParallelEnv or an AECEnv of"
+    " PettingZoo"
+)
 # So many factories of a module are listed.
 _LISTED = 6
 
@@ -69,12 +73,7 @@ def factory_of(name: str) -> Factory:
     except foreign_errors() as error:  # a package may raise for names that it no longer has
         raise ValueError(f"{name}: module '{match[1]}' refuses '{match[2]}': {describe_error(error)}") from error
     if callable(factory):
-        try:
-            require_maker(factory, is_environment, _CLASSES, "an environment (reset, step, possible_agents)")
-        except ModuleNotFoundError as error:
-            raise _package_error(name, error) from error
-        named_factory: Factory = factory
-        return named_factory
+        return _evident(name, factory)
     # A module of PettingZoo that has `env` but no `parallel_env`.
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and "env" in vars(module):
         raise ValueError(f"{name}: in the game of module '{match[1]}' agents take turns; name its 'env' instead")
@@ -86,6 +85,17 @@ def factory_of(name: str) -> Factory:
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     others = _listed(offer_of(module), match[2]) or _nearest(match[2], public)
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{others}")
+
+
+def _evident(name: str, factory: Factory) -> Factory:
+    """Return `factory` if it evidently makes an environment. Raises the errors of `factory_of`."""
+    try:
+        require_maker(factory, is_environment, _CLASSES, "an environment (reset, step, possible_agents)")
+    except ModuleNotFoundError as error:
+        raise _package_error(name, error) from error
+    except ValueError as error:
+        raise ValueError(f"{name} {_ONE_AGENT}" if _makes_gymnasium(factory) else str(error)) from error
+    return factory
 
 
 def offer_of(module: ModuleType) -> list[str]:
@@ -150,6 +160,19 @@ def is_environment(kind: type) -> bool:
     methods = [callable(inspect.getattr_static(kind, name, None)) for name in ("reset", "step")]
     has_agents = hasattr(kind, _AGENTS) or any(map(_names_agents, kind.__mro__))
     return (any(methods) and delegates) or (all(methods) and has_agents)
+
+
+def _makes_gymnasium(factory: Callable[..., Any]) -> bool:
+    """Return whether a factory evidently makes an environment of Gymnasium."""
+    try:
+        require_maker(factory, _is_gymnasium, ("Env",), "an environment of Gymnasium")
+    except (ValueError, ModuleNotFoundError):
+        return False
+    return True
+
+
+def _is_gymnasium(kind: type) -> bool:
+    return any(base.__name__ == "Env" and base.__module__.startswith("gym") for base in kind.__mro__)
 
 
 def _names_agents(kind: type) -> bool:
@@ -255,6 +278,8 @@ def _require_interface(task: EnvTask, environment: Any, *methods: str) -> Any:
         kind = type(environment).__name__
         raise Unsupported(f"{task.name} makes a {kind}, neither a ParallelEnv nor an AECEnv (it has no {absent[0]})")
     if not getattr(environment, "possible_agents", None):
+        if _is_gymnasium(type(environment)):
+            raise Unsupported(f"{task.name} {_ONE_AGENT}")
         raise Unsupported(f"{task.name} does not list its possible_agents")
     return environment
 

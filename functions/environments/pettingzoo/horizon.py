@@ -38,29 +38,38 @@ class Horizon(NamedTuple):
     """The longest episode in steps, and who said it."""
 
     steps: int
-    # Where it was looked up, for the user; '' where `task.options.horizon` or PettingZoo's `max_cycles` says it.
-    source: str = ""
+    # Where it stands, for the user.
+    source: str
+    # Whether this is `task.options.horizon` or PettingZoo's `max_cycles`, which runs do not report.
+    usual: bool = False
+
+
+class NoHorizon(ValueError):
+    """Nothing says how long an episode is."""
 
 
 def horizon_of(task: EnvTask, environment: Any, game: Any, factory: Callable[..., Any] | None) -> Horizon:
     """`task.options.horizon`, else the environment's own `max_cycles`, else what it or its `factory` says elsewhere.
 
     `game` is the environment, or the `AECEnv` inside a `TurnEnvironment`: whether its limit counts turns or cycles is
-    unknown, and the longer one cuts no episode short. Raises `ValueError` when nothing says it, or when it is not a
-    whole number from 1.
+    unknown, and the longer one cuts no episode short. Raises `NoHorizon` when nothing says it, and `ValueError` when it
+    is not a whole number from 1.
     """
-    horizon = task.options.get("horizon", own_horizon(environment))
-    if horizon is None:
-        horizon = task.options.get("max_cycles")
+    stated = {
+        "task.options.horizon": task.options.get("horizon"),
+        "max_cycles of the environment": own_horizon(environment),
+        "task.options.max_cycles": task.options.get("max_cycles"),
+    }
+    source, horizon = next(((place, steps) for place, steps in stated.items() if steps is not None), ("", None))
     if horizon is not None:
         if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
             raise ValueError(f"{task.name}: the horizon is {horizon!r}; it must be a whole number of steps, at least 1")
-        return Horizon(int(horizon))
+        return Horizon(int(horizon), source, usual=True)
     for steps, source in _statements(task, game, factory):
         if game is environment:
             return Horizon(steps, source)
         return Horizon(steps * len(game.possible_agents), f"{source}, times {len(game.possible_agents)} agents")
-    raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
+    raise NoHorizon(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
 
 
 def own_horizon(environment: Any) -> Any:

@@ -1,0 +1,273 @@
+"""marless check: shows how a run would understand an environment, tries it, and prints the command that trains."""
+
+import shlex
+import textwrap
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from coordinator.config.loading import explicit_keys, load, load_with_origins
+from coordinator.config.nested_tables import flatten
+from coordinator.config.schema import ConfigError, RunConfig
+from coordinator.config.toml_dump import toml_value
+from coordinator.core.compatibility import incompatibility
+from coordinator.core.opponents import initial_team
+from coordinator.errors import UserError, one_line
+from functions.algorithms import registry
+from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, Unsupported
+from functions.environments.native_spaces import require_fitting
+from functions.environments.pettingzoo.adapter import PettingZooEnvironment
+from functions.environments.pettingzoo.horizon import NoHorizon
+from functions.environments.registry import innermost, make
+from functions.errors import BadRequest
+from functions.isolation.process_guard import ProcessGuard
+from functions.language.task_names import is_language_task
+from marless.cli import arguments as common
+from marless.cli.mistakes import setting_of
+from marless.output import say, say_text
+from marless.program import program_name
+from marless.reports.environment_rows import spec_rows, trial_rows
+from marless.reports.text import counted, seconds, table
+from marless.testing.environment_trial import Trial, hold, play
+
+EXAMPLES = """examples:
+  marless check mpe/simple_spread
+  marless check my_module:make task.options.horizon=60
+  marless check my_run.toml"""
+
+# Settings that are always shown.
+_MAIN_KEYS = (
+    "algorithm.name", "algorithm.lr", "algorithm.gamma", "algorithm.reward", "sharing.rule", "actors.num_envs",
+    "stop.rounds", "evaluation.episodes", "evaluation.final_episodes",
+)  # fmt: skip
+_WHY = {
+    "": "default",
+    "command line": "you set it",
+    "family of other tasks": "default for other packages",
+    "short run": "fewer, as the run is short",
+    "algorithm.engine=auto": "the fastest on this machine",
+    "algorithm.engine=native": "same bytes on every machine",
+}
+# The limit of an episode while its usual length is unknown.
+_PROBE_STEPS = 10_000
+# Of a terminal, and of the first column in it.
+_WIDTH, _NAME_WIDTH = 80, 12
+_UNSTATED = "stated nowhere, so this check takes"
+_MADE = (BadRequest, EnvironmentFault, Unsupported)
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="ENV | FILE.toml | key=value",
+        help="an environment as in task.name, a configuration file, and overriding settings",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print the description, then warnings, then the command that trains. Raise `UserError` for a fault."""
+    file, settings = common.split([_as_setting(text) for text in options.settings])
+    config, origins = load_with_origins(file, settings)
+    name, source = config.task.name, None
+    if is_language_task(name):
+        raise UserError(f"{name}: its agents speak, and marless check plays environments whose agents act")
+    with ProcessGuard(name) as guard:
+        if length := _missing_length(config.task):
+            settings.append(f"task.options.horizon={length.steps}")
+            config, origins = load_with_origins(file, settings)
+            source = length.source
+        subject = _subject(config, source)
+        trial = _tried(subject, config)
+    if trial.fault:
+        _show(name, spec_rows(subject.spec, subject.horizon_source))
+        say("")
+        raise UserError(trial.fault)
+    _show(name, [*_rows(config, subject, trial), ("learned by", _algorithms(file, settings, subject.spec))])
+    say("", f"A run would use these settings (`{program_name()} config` explains them):", "")
+    say_text(table(("setting", "value", "why"), list(_settings(config, subject.spec, origins))))
+    say("")
+    for text in (*_warnings(config, subject, trial), *guard.remarks()):
+        say(*textwrap.wrap(f"warning: {text}", _WIDTH, subsequent_indent="  ", break_long_words=False), "")
+    if problem := _refusal(config, subject.spec):
+        raise UserError(problem)
+    say(f"{program_name()} train {shlex.join([*([str(file)] if file else []), *settings])}")
+    return 0
+
+
+def _as_setting(text: str) -> str:
+    """Return the setting for the name of an environment. ``my_module:make`` names a PettingZoo environment."""
+    if "=" in text or text.endswith(".toml"):
+        return text
+    if setting := setting_of(text):
+        return setting
+    is_code = text.endswith(".py") or (":" in text and not is_language_task(text))
+    return f"task.name={'pettingzoo:' if is_code else ''}{text.removesuffix('.py')}"
+
+
+class _Length(NamedTuple):
+    """The longest episode, if the environment does not state it, and the reason."""
+
+    steps: int
+    source: str
+
+
+def _missing_length(task: EnvTask) -> _Length | None:
+    """Return the longest episode of random play, or None if the environment states its length."""
+    try:
+        make(task, 1).close()
+        return None
+    except _MADE as error:
+        if not isinstance(error.__cause__, NoHorizon):
+            raise UserError(one_line(error)) from error
+        message = one_line(error)
+    trial = play(make(replace(task, options={**task.options, "horizon": _PROBE_STEPS}), 1))
+    if trial.fault:
+        return _Length(_PROBE_STEPS, "")
+    if not trial.lengths:
+        raise UserError(f"{message}; no episode of random play ended in {trial.steps:,} steps")
+    longest = max(trial.lengths)
+    if trial.truncated or min(trial.lengths) == longest:
+        return _Length(longest, f"{_UNSTATED} the longest episode of random play")
+    return _Length(2 * longest, f"{_UNSTATED} twice the longest episode of random play")
+
+
+class _Subject(NamedTuple):
+    """The environment that is checked."""
+
+    task: EnvTask
+    spec: EnvSpec
+    horizon_source: str
+    unread_mask: str
+    # Environments that are stepped together. It is 1 if they are stepped one after another.
+    copies: int
+
+
+def _subject(config: RunConfig, source: str | None) -> _Subject:
+    task = replace(config.task, judge="")
+    with closing(make(task, 1)) as environment:
+        inner = innermost(environment)
+        if isinstance(inner, PettingZooEnvironment):
+            source = inner.horizon_source if source is None else source
+            return _Subject(task, environment.spec, source, inner.unread_mask, 1)
+        return _Subject(task, environment.spec, "stated by the environment", "", config.actors.num_envs)
+
+
+def _tried(subject: _Subject, config: RunConfig) -> Trial:
+    """Try the environment. A description that contradicts itself is the fault of the trial."""
+    try:
+        require_fitting(subject.spec, config.task.last_action)
+        return hold(make(subject.task, subject.copies), lambda: make(subject.task, subject.copies))
+    except (*_MADE, ValueError) as error:
+        return Trial(fault=one_line(error))
+
+
+def _rows(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[tuple[str, str]]:
+    yield from spec_rows(subject.spec, subject.horizon_source)
+    yield from trial_rows(subject.spec, trial)
+    together = f"{subject.copies} environments together" if subject.copies > 1 else "one environment"
+    steps, needed = config.actors.rollout_length or subject.spec.horizon, _rollout_seconds(config, subject, trial)
+    yield (
+        "speed",
+        f"{1000 * trial.seconds / trial.steps:.2g} ms for a step of {together} on this machine;"
+        f" a rollout ({config.actors.num_envs} environments, {counted(steps, 'step')}) takes"
+        f" {seconds(needed) if needed > 1 else f'{needed:.2g} s'}",
+    )
+
+
+def _show(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print the rows under a title, with long texts on several lines."""
+    say(title, "")
+    for name, text in rows:
+        lines = textwrap.wrap(text, _WIDTH - _NAME_WIDTH, break_long_words=False, break_on_hyphens=False)
+        say(*(f"{'' if number else name:<{_NAME_WIDTH}}{line}" for number, line in enumerate(lines)))
+
+
+def _algorithms(file: Path | None, settings: list[str], spec: EnvSpec) -> str:
+    """Return the algorithms that can learn the task with the other settings as they are."""
+    fitting = []
+    for name in registry.names():
+        with suppress(ConfigError):
+            if not _refusal(load(file, [*settings, f"algorithm.name={name}"]), spec):
+                fitting.append(name)
+    return ", ".join(fitting) or "none with these settings"
+
+
+def _refusal(config: RunConfig, spec: EnvSpec) -> str:
+    """Return the reason why a run would end before its first round, or ''."""
+    if problem := incompatibility(config, spec):
+        return problem
+    team, part_bytes = initial_team(config, spec, None), registry.algorithm(config.algorithm.name).part_bytes
+    try:
+        if part_bytes:
+            for group in team.learning:
+                part_bytes(spec, team, config.algorithm.resolved(spec), group)
+    except BadRequest as error:
+        return f"algorithm.name={config.algorithm.name}: {error}"
+    return ""
+
+
+def _settings(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the main settings and all derived settings, with their reasons."""
+    resolved = replace(config, algorithm=config.algorithm.resolved(spec))
+    unresolved, values = (flatten(to_builtins(version)) for version in (config, resolved))
+    derived = origins.keys() - {*explicit_keys(origins)}
+    for key, value in values.items():
+        if key in derived or key in _MAIN_KEYS or value != unresolved[key]:
+            why = "follows from the environment" if value != unresolved[key] else _why(origins.get(key, ""))
+            yield key, value if isinstance(value, str) else toml_value(value), why
+
+
+def _why(origin: str) -> str:
+    kind, _, name = origin.partition(" ")
+    texts = {
+        "family": f"default for {name.removeprefix('pettingzoo:')}",
+        "task": f"measured on {name}",
+        "algorithm": f"default with {name}",
+    }
+    return _WHY.get(origin) or texts.get(kind, origin)
+
+
+def _warnings(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[str]:
+    """Yield the faults that would not stop a run."""
+    if trial.unseeded:
+        yield (
+            f"the environment does not follow its seed. With the same seed and actions, {trial.unseeded} was different"
+            " in a new environment. Draw all random numbers from a generator that reset(seed=...) makes"
+        )
+    elif trial.leftover:
+        yield (
+            f"reset leaves something behind. With the same seed and actions, {trial.leftover} was different after"
+            " earlier episodes. Set everything anew in reset, or set task.options.rebuild=true"
+        )
+    if subject.unread_mask:
+        yield subject.unread_mask
+    if trial.outside:
+        yield trial.outside
+    if not trial.rewarded:
+        yield f"no agent got a reward in {trial.steps:,} steps of random play"
+    elif trial.zero_sum and not subject.spec.sides and len(subject.spec.agents) > 1:
+        yield "the rewards of all agents sum to 0 in every step. If agents compete, set task.options.sides"
+    yield from _slowness(config, subject, trial)
+
+
+def _slowness(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[str]:
+    """Yield a warning if a rollout takes longer than the time-out of an actor."""
+    copies, limit = config.actors.num_envs, config.functions.actor.timeout_s
+    if (needed := _rollout_seconds(config, subject, trial)) > limit:
+        yield (
+            f"a rollout takes {needed:,.0f} s, and functions.actor.timeout_s is {limit:g}: set"
+            f" actors.num_envs={max(1, int(copies * limit / needed / 2))}, or a longer time-out"
+        )
+
+
+def _rollout_seconds(config: RunConfig, subject: _Subject, trial: Trial) -> float:
+    """Return the time of a rollout's environments, without policies."""
+    steps = config.actors.rollout_length or subject.spec.horizon
+    return trial.seconds / trial.steps * steps * config.actors.num_envs / subject.copies
