@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 from coordinator.core.league_matches import FIRST_RATING, TENFOLD
 from functions.environments.base import EnvTask
 from marless.reports import crossplay
+from marless.reports.digits import Digits, digits_of
+from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.policy import TeamPolicy
+from marless.reports.section import Section
 
 Array = NDArray[np.float64]
 
 _STEPS = 2000
 
 
-class Tournament(msgspec.Struct, frozen=True, kw_only=True):
+class Tournament(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     """The results of a tournament. `scores[i][j]`: team i's share of wins against team j ``[0, 1]``. A draw counts half
     a win. `errors`: half the width of its 95 % interval. `returns[side][i][j]`: the side's mean return where team
     i plays it and team j plays all other sides. `ratings`: Elo's, by team, 1,200 for the first team."""
@@ -35,6 +38,34 @@ class Tournament(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[tuple[float, ...], ...]
     returns: dict[str, tuple[tuple[float, ...], ...]]
     ratings: tuple[float, ...]
+
+    @property
+    def headline(self) -> str:
+        how = "sampled" if self.sampled else "greedy"
+        return f"{self.task}, {how}, {self.episodes:,} episodes of each pair and side"
+
+    @property
+    def sections(self) -> list[Section]:
+        """The scores with the ratings, and the mean returns of each side."""
+        rows = tuple(
+            (team, f"{rating:,.0f}", *map(Digits(2).text, scores))
+            for team, rating, scores in zip(self.teams, self.ratings, self.scores, strict=True)
+        )
+        widest = max(max(row) for row in self.errors)
+        how = (
+            "(share won by the row's team: the higher return over all sides, from the same start state;"
+            f" 95 % interval ± {widest:.2f} at most)"
+        )
+        return [
+            Section("", ("team", "Elo", *self.teams), rows, footnote=how),
+            *(self._returns(side) for side in self.returns),
+        ]
+
+    def _returns(self, side: str) -> Section:
+        matrix = self.returns[side]
+        text = digits_of(value for row in matrix for value in row).text
+        rows = tuple((team, *map(text, row)) for team, row in zip(self.teams, matrix, strict=True))
+        return Section(f"mean return of {side}, played by the row's team", ("team", *self.teams), rows)
 
 
 def play(

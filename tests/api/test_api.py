@@ -120,6 +120,8 @@ def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small
     assert f"<title>{run.name}" in marless.report(run, "page.html").read_text()
     played = marless.crossplay(run, "random", episodes=2, path="games")
     assert played.teams == (str(run.path), "random") and played.scores[1][1] == 0.5
+    assert repr(played) == "<Tournament: mpe/simple_tag, greedy, 2 episodes of each pair and side>"
+    assert "random</td>" in played._repr_html_() and "<p>mean return of agent, played by" in played._repr_html_()
     assert Path("games/crossplay.json").is_file()
 
 

@@ -7,10 +7,7 @@ from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.comparison.run_crossplay import crossplay, write
-from marless.comparison.tournament import Tournament
 from marless.output import say_json, say_text
-from marless.reports.digits import Digits, digits_of
-from marless.reports.text import table
 from marless.runs.folder import LATEST
 from marless.views.progress_lines import progress_lines
 
@@ -51,29 +48,6 @@ def run(options: Namespace) -> int:
     with progress_lines() as progress:
         tournament = crossplay(folder, options.runs, options.episodes, options.sampled, progress)
     write(tournament, options.out or folder.path)
-    say_json(tournament) if options.json else say_text("\n".join(_lines(tournament)))
+    tables = "\n\n".join(section.text for section in tournament.sections)
+    say_json(tournament) if options.json else say_text(f"{tournament.headline}\n{tables}")
     return FINISHED
-
-
-def _lines(tournament: Tournament) -> list[str]:
-    rows = [
-        (team, f"{rating:,.0f}", *(Digits(2).text(score) for score in scores))
-        for team, rating, scores in zip(tournament.teams, tournament.ratings, tournament.scores, strict=True)
-    ]
-    widest = max(max(row) for row in tournament.errors)
-    how = "sampled" if tournament.sampled else "greedy"
-    return [
-        f"{tournament.task}, {how}, {tournament.episodes:,} episodes of each pair and side",
-        table(("team", "Elo", *tournament.teams), rows),
-        "(share won by the row's team: the higher return over all sides, from the same start state;"
-        f" 95 % interval ± {widest:.2f} at most)",
-        *(_returns(tournament, side) for side in tournament.returns),
-    ]
-
-
-def _returns(tournament: Tournament, side: str) -> str:
-    """The table of a side's mean returns."""
-    matrix = tournament.returns[side]
-    digits = digits_of(value for row in matrix for value in row)
-    rows = [(team, *(digits.text(value) for value in row)) for team, row in zip(tournament.teams, matrix, strict=True)]
-    return f"\nmean return of {side}, played by the row's team\n" + table(("team", *tournament.teams), rows)
