@@ -84,7 +84,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `metric` is what stands in the place of returns, and `metrics` are those that all runs have. `settings` are by arm
     and key, where the arms' names do not give them. `unlike` are the keys of the task in which arms differ, so that
     their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
-    `code_changes` are by run the changes of code that it records. `unlike_code`
+    `code_changes` are by run the changes of code that it records, `busy_machines` the load
+    of machines that were busy with other programs. `unlike_code`
     has the runs by name and value of the files of code that are not the same in all.
     """
 
@@ -105,6 +106,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unlike: tuple[str, ...] = ()
     unsplit: tuple[str, ...] = ()
     code_changes: dict[str, tuple[CodeChange, ...]] = {}
+    busy_machines: dict[str, str] = {}
     unlike_code: dict[str, dict[str, tuple[str, ...]]] = {}
 
 
@@ -137,6 +139,12 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
         unlike=tuple(setting_keys.unlike([arm.every_run for arm in arms])),
         unsplit=tuple(setting_keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
         unlike_code=_unlike_code([run for arm in arms for run in arm.every_run]),
+        busy_machines={
+            run.name: run.summary.machine.busy_text
+            for arm in arms
+            for run in arm.every_run
+            if run.summary and run.summary.machine.busy_text
+        },
         code_changes={run.name: tuple(run.code_changes) for arm in arms for run in arm.every_run if run.code_changes},
     )
 

@@ -82,6 +82,10 @@ def notes(comparison: Comparison) -> list[str]:
             "Dollars depend on how rounds are placed, and with placement.rule=balanced, the default, on the slots that"
             " a run had beside others: name another rule, such as fused, in runs whose dollars are compared."
         )
+    if names := list(comparison.busy_machines):
+        sentences.append(
+            f"Seconds and dollars of {names[0]}{_and_more(names)} are too high: {comparison.busy_machines[names[0]]}."
+        )
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
         sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")

@@ -39,7 +39,7 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
             part("Groups and rollouts", _decisions(facts, size)),
             part("League", _grid([run_charts.ratings(facts, size)])),
             part("Replay", _replay(facts)),
-            part("Dollars", bill_table(facts.bill) if facts.bill else Html("")),
+            part("Dollars", bill_table(facts.bill, _busy_text(facts)) if facts.bill else Html("")),
             part("Actions of resources", _grid(run_charts.action_times(facts, size)), actions_table(facts)),
             part("Settings", _settings(facts, whole)),
             part("Do it again", _again(facts)),
@@ -95,13 +95,15 @@ def tabs_by_axis(panels: Mapping[Axis, Html], anchor: str) -> Html:
     return element("div", *inputs, over, *panels_html, class_="switch") if panels else Html("")
 
 
-def bill_table(bill: StoredBill) -> Html:
-    """Lines of the bill that are not zero, the largest first, with their share."""
+def bill_table(bill: StoredBill, busy_text: str) -> Html:
+    """Lines of the bill that are not zero, the largest first, with their share; `busy_text`: see `Machine`."""
     lines = sorted((line for line in bill.lines if line.dollars), key=lambda line: -line.dollars)
     rows = [_bill_row(line, bill.total) for line in lines]
     total = (element("b", "total"), "", "", element("b", money(bill.total)), "")
     free = counted(len(bill.lines) - len(lines), "line")
-    prices = f"Prices of {bill.region} as of {bill.prices_date}; {free} of zero dollars left out. {bill.note}"
+    prices = (
+        f"Prices of {bill.region} as of {bill.prices_date}; {free} of zero dollars left out. {bill.note}{busy_text}"
+    )
     header = ("line", "quantity", "unit price", "dollars", "share")
     return join([table(header, rows, (1, 2, 3), total), element("p", prices, class_="note")])
 
@@ -121,6 +123,11 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
     quantity = f"{axis_numbers.number(line.quantity)} {line.unit}"
     price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
     return line.name, quantity, price, money(line.dollars), join([bar, f" {100 * share:.1f} %"])
+
+
+def _busy_text(facts: Facts) -> str:
+    text = facts.summary.machine.busy_text if facts.summary else ""
+    return f" {text.capitalize()}." if text else ""
 
 
 def _lost(run_summary: Summary | None) -> list[tuple[str, str, str]]:

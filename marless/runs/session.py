@@ -223,8 +223,9 @@ class Session:
                 return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", keeps_folder=True)
             case _:
                 code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
-                why = f"{state.status} after round {state.round}: {state.reason}{self._where_the_traceback_is()}"
-                return Ending(code, f"{why}; {go_on}", keeps_folder=True)
+                to_fix = self._code_to_fix()
+                why = f"{state.status} after round {state.round}: {state.reason}{to_fix}"
+                return Ending(code, f"{why}; {go_on}{' --changed-code' * bool(to_fix)}", keeps_folder=True)
 
     def close(self) -> None:
         """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
@@ -242,11 +243,15 @@ class Session:
         unpaid = early and not any(slot.done for slot in state.slots.values())
         return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
 
-    def _where_the_traceback_is(self) -> str:
-        """Where the error of an environment stands whole, as the end of a sentence; '' where nothing else is to see."""
+    def _code_to_fix(self) -> str:
+        """Return the hint to fix the environment that raised an error, with the place of its traceback; '' without."""
         failed_tasks = (work for work, slot in self.state.slots.items() if slot.problem)
         kinds = (self._invoker.kinds.get(keys.task_id(self._plan.run, self.state.round, work)) for work in failed_tasks)
-        return f" (its traceback: {self._printed})" if self._printed and "environment" in kinds else ""
+        return (
+            f" (fix the environment; its traceback: {self._printed})"
+            if self._printed and "environment" in kinds
+            else ""
+        )
 
     def _not_retryable(self) -> list[FailureKind | None]:
         """The kinds of the failures that ended the run."""

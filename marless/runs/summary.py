@@ -1,13 +1,12 @@
 """summary.json: the results of a run, the same whether or not it was interrupted and resumed."""
 
 import math
-import os
-import platform
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
@@ -15,6 +14,7 @@ from coordinator.file_reading import UnreadableFile, read_json
 from coordinator.pricing.bill import Bill
 from functions.encoding import to_json_file
 from functions.function_specs import BILLED, by_function
+from marless.machine import Machine, this_machine
 from marless.reports import statistics
 from marless.reports.action_table import ActionTotals, totals
 from marless.reports.lost_attempts import LostAttempts, lost_attempts
@@ -70,14 +70,6 @@ def require_sum(dollars: Iterable[float], total: float) -> None:
     amount = math.fsum(dollars)
     if not math.isclose(amount, total, rel_tol=1e-9, abs_tol=1e-12):
         raise ValueError(f"its dollars add up to {amount:g}, and its total is {total:g}")
-
-
-class Machine(_Part, frozen=True, kw_only=True):
-    """Where the run ended."""
-
-    cores: int
-    platform: str
-    python: str
 
 
 class Measured(_Part, frozen=True, kw_only=True):
@@ -162,9 +154,9 @@ def summarise(
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
         peak_mb={name: round(measures.peak_mb[name], 1) if name in measures.peak_mb else None for name in BILLED},
         weights_sha256=weights_sha256,
-        machine=Machine(
-            cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
-        ),
+        machine=this_machine(measures.wall_seconds)
+        if plan.platform.cpu_scaling
+        else replace(this_machine(0), load=0.0),
         plateau=plateau,
         lost=lost_attempts(plan, state),
         side=side.name if side else "",

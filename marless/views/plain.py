@@ -60,15 +60,17 @@ class PlainView(View):
 
 
 def evaluation_line(plan: Plan, line: RoundLine, speed: float) -> str:
-    """One evaluation, with the steps, time and dollars used by then, and the `speed` of training, in steps a second."""
+    """One evaluation, with the steps, time and dollars used by then, and the `speed` of training, in steps a second; 0
+    if it is not known."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     custom = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
+    speed_text = f"   {speed:9,.0f} steps/s" if speed else ""
     sampled_text = "" if mean is None else f"{figure(mean):>8} sampled"
     label = ", ".join(filter(None, (line.evaluation.side, evaluation_label(plan.config))))
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
         f"   return {plus_minus(line.evaluation.returns):>14s} ({label}){custom}{sampled_text}{sides}"
-        f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
+        f"{speed_text}   {money(line.dollars)}   {seconds(line.seconds)}"
     )

@@ -63,6 +63,8 @@ def _costs(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     yield "bill", f"{money(dollars)}   what this {costs} on {place}{_placed_text(plan)}"
+    if busy_text := summary.machine.busy_text:
+        yield "", f"{busy_text}: a quiet machine needs fewer seconds and dollars"
     if lost_text := str(summary.lost):
         yield "lost", lost_text
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):

@@ -121,9 +121,11 @@ class LiveView(View):
         rows: list[tuple[str, Text | Table]] = [("rounds", bar), *self._evaluation(plan, state)]
         rows += [("return", self._returns(plan)), *self._beside_return()]
         if line is not None:
+            speed = self._speed.steps_per_second
+            speed_text = f"{speed:,.0f} env steps/s   " if speed else ""
             rows += [
                 ("sampled", _sampled_returns(line)),
-                ("speed", Text(f"{self._speed.steps_per_second:,.0f} env steps/s   {line.env_steps:,} steps")),
+                ("speed", Text(f"{speed_text}{line.env_steps:,} steps")),
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars, kept_dollars)),
             ]

@@ -133,9 +133,10 @@ def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, 
     said = marless.train(name, f"task.name={PETTINGZOO}{fault}", "attempts=1", limit)
     assert said.code == 1
     assert FAULTS[fault] in the_line(said)
-    assert said.err[0].endswith(f"go on with: marless resume {name}")
+    change = "" if fault in ("hangs", "exits", "forges") else " --changed-code"
+    assert said.err[0].endswith(f"; go on with: marless resume {name}{change}")
     if fault == "raises":
-        assert f"(its traceback: runs/{name}/workers); " in said.err[0]
+        assert f"(fix the environment; its traceback: runs/{name}/workers); " in said.err[0]
         tracebacks = [path.read_text() for path in Path("runs", name, "workers").glob("*.log")]
         assert any("bad_environments.py" in text and FAULTS[fault] in text for text in tracebacks)
     again = marless("resume", name, "--workers", "1")

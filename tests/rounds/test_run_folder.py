@@ -236,9 +236,10 @@ def test_a_policy_over_entities_plays_with_more_agents(marless):
 
 def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
-    labels = [line.split()[0] for line in said.out[-7:] if not line.startswith(" ")]
+    last_lines = said.out[next(number for number, line in enumerate(said.out) if line.startswith("trained")) :]
+    labels = [line.split()[0] for line in last_lines if not line.startswith(" ")]
     assert labels == ["trained", "final", "absolute", "bill", "play", "runs/first"]
-    assert max(map(len, said.out[-7:])) <= 80
+    assert max(map(len, last_lines)) <= 80
     assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
     assert (summary("first")["final_env_metrics"], summary("first")["absolute_env_metrics"]) == ({}, {})
     assert "env_metrics" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
@@ -425,6 +426,7 @@ def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless
     with look(folder) as stored_run:
         plan = dataclasses.replace(stored_run.plan, config=capped)
     lost = msgspec.structs.replace(read(folder), lost=LostAttempts(attempts=2), reason="dollars", rounds=1)
+    lost = msgspec.structs.replace(lost, machine=msgspec.structs.replace(lost.machine, load=0.0))
     text = "\n".join(receipt(plan, lost, "first", "runs/first")[:-1]).replace("\n" + " " * 14, " ")
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert lines["bill"].endswith("(arm, us-east-1), with learners for 1 slot")

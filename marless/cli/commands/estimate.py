@@ -14,6 +14,7 @@ from marless.cli import arguments as common
 from marless.estimation.estimate import Estimate, Estimates, bill_section, estimate_run
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target
+from marless.machine import this_machine
 from marless.output import say, say_json, say_text
 from marless.reports.text import counted, learners_for, money, seconds
 from marless.views.progress_lines import progress_lines
@@ -112,6 +113,8 @@ def _show(estimates: Estimates) -> None:
     say(f"about {money(float(bill.total))}: what this would cost on {place}{placed_text}")
     say(_ending_text(config, entries[0][1]))
     say(_rented_text(estimates))
+    if busy_text := this_machine(0).busy_text:
+        say(f"{busy_text}: on a quiet machine the estimate is lower")
     if config.stop.dollars is not None:
         say("a cap (stop.dollars) keeps a reserve for those evaluations, so training ends before it is spent")
     if SHARING_MODES[config.sharing.rule].switches:

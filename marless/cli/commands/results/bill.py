@@ -16,6 +16,7 @@ from marless.reports.journal import read as read_lines
 from marless.reports.text import money, table
 from marless.runs.folder import METRICS
 from marless.runs.stored_run import look
+from marless.runs.summary import earlier
 
 EXAMPLES = """examples:
   marless bill                   the latest run, also while it trains
@@ -48,6 +49,8 @@ def run(options: Namespace) -> int:
         say_text(table(action_table.HEADER, [(_shortened(name), *cells) for name, *cells in rows]))
         note(action_table.NOTE)
     note(bill.note)
+    if (results := earlier(folder)) and (busy_text := results.machine.busy_text):
+        note(busy_text)
     return FINISHED
 
 
