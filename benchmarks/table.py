@@ -1,5 +1,6 @@
 """The markdown table of a run of the benchmarks."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,15 +49,13 @@ class Row:
 
 def verdict(values: Sequence[float], least: float | None = None, most: float | None = None) -> str:
     """Return whether the measurements keep a bound: all of them, the only one, the median alone, or none of these."""
-
-    def keeps(value: float) -> bool:
-        return (least is None or value >= least) and (most is None or value <= most)
-
-    if not keeps(statistics.median(values)):
+    low = -math.inf if least is None else least
+    high = math.inf if most is None else most
+    if not low <= statistics.median(values) <= high:
         return "MISSED"
     if len(values) == 1:
         return "met in the only measurement"
-    return "met" if all(map(keeps, values)) else "met by the median alone"
+    return "met" if low <= min(values) and max(values) <= high else "met by the median alone"
 
 
 def spread(values: Sequence[float], fmt: str) -> str:
