@@ -7,7 +7,7 @@ same commit in one process (`placement.rule=packed scaling.priced_as=split`, whi
 final return of the table, digit for digit. A GET is added for each read; nothing else is changed.
 
     python -m scripts.recounted_reads RUNS   # writes the file of decisions from the folder with the repeated runs
-    python -m scripts.recounted_reads        # writes table and csv
+    python -m scripts.recounted_reads        # writes the csv
 """
 
 import csv
@@ -23,25 +23,15 @@ from coordinator.placement.placement_rules import Work, split
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.registry import algorithm
 from marless.ablation import result_tables
-from marless.ablation.arms import arms_by_name, controls, settings
-from marless.comparison.contrasts import contrasts
 from marless.comparison.finished_run import FinishedRun, Point
-from marless.comparison.paired_by_seed import compare_paired
 
 FOLDER = Path("docs/results")
 NAME = "spread-ippo-controls"
 DECISIONS = FOLDER / f"decisions-{NAME}.json"
 # The bills as they were measured.
 MEASURED = f"94e148e:docs/results/results-{NAME}.csv"
-RANDOM = -232.7
-TITLE = "mpe/simple_spread with 6 agents, ippo"
-# Environment steps of a rollout, and the rollouts of the arm `ours-fixed`.
-STEPS, FIXED = 100, 10
-HEADLINES = [
-    f"ours/{other}:{measure}"
-    for other in ("all+constant:10@split", "ours-fixed", "ours-shuffled")
-    for measure in ("return", "reach")
-]
+# Environment steps of a rollout.
+STEPS = 100
 # Folders of the repeated runs whose names do not follow from the arm's.
 REPEATED = {"marless-minus": "none-50", "ours-fixed": "all-10"}
 STAGES = algorithm("ippo").stages
@@ -160,7 +150,7 @@ def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tu
 
 
 def main(runs: str = "") -> None:
-    """Writes the file of decisions from `runs`, or the table and the csv."""
+    """Writes the file of decisions from `runs`, or the csv."""
     text = subprocess.run(["git", "show", MEASURED], check=True, capture_output=True, encoding="utf-8").stdout
     rows = list(csv.DictReader(text.splitlines()))
     if runs:
@@ -169,18 +159,8 @@ def main(runs: str = "") -> None:
         DECISIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         return
     decided, prices = json.loads(DECISIONS.read_text(encoding="utf-8")), load_prices().s3_class("standard")
-    results: dict[str, dict[int, FinishedRun]] = {}
-    for row in rows:
-        result = recounted(row, decided[f"{row['arm']} {row['seed']}"], float(prices.get_per_thousand) / 1000)
-        results.setdefault(result.arm, {})[result.seed] = result
-    arms = {arm.name: arm for arm in arms_by_name(list(results))}
-    comparison = compare_paired(results, RANDOM, contrasts(HEADLINES, results), controls(results))
-    about = {name: (arm.about, settings(arm, FIXED if arm.rollouts_of else None)) for name, arm in arms.items()}
-    remarks = ["Trained by commit b537948; [reads were added](README.md#reads-that-were-added) to the bills."]
-    (FOLDER / f"table-{NAME}.md").write_text(
-        result_tables.markdown(TITLE, comparison, about, remarks, []), encoding="utf-8"
-    )
-    every = [result for runs_of in results.values() for result in runs_of.values()]
+    get = float(prices.get_per_thousand) / 1000
+    every = [recounted(row, decided[f"{row['arm']} {row['seed']}"], get) for row in rows]
     (FOLDER / f"results-{NAME}.csv").write_text(result_tables.comma_separated(every), encoding="utf-8")
 
 
