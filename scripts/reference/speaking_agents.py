@@ -5,13 +5,13 @@ from scripts.reference import markdown, measured_page
 
 PAGE = markdown.DATA.parent / "results" / "language.md"
 _EXPLAINED = (
-    "Tokens are those of all prompts and replies, in the rounds behind the first. The plain loop"
-    " (`benchmarks/language/plain_loop.py`) calls the same model, sampling, gradient and step in one process, without"
-    " functions, messages and storage, and ends with the same adapters to the last bit; a run is compared with the"
-    " faster of its settings, seed by seed. Functions at work are the seconds of sampling or learning tasks alone."
-    " In the rows about a judge four rollouts of 64 episodes of `text/check` wait for one that takes as long as"
-    " learning does, with times from a lognormal distribution (of logarithms with a standard deviation of 0.8) and 32"
-    " programs at once; micro-batches have one rollout."
+    "Tokens are all tokens of prompts and replies, after the first round. The plain loop"
+    " (`benchmarks/language/plain_loop.py`) is the baseline: it calls the same model, sampling, gradient and step in one"
+    " process, without functions, messages and storage, and ends with the same bytes. Each seed is compared with the"
+    " faster of its settings. Functions at work are the seconds of sampling or learning tasks only. In the rows with"
+    " a judge, four rollouts of 64 episodes of `text/check` wait for a judge that takes as long as learning. Its times"
+    " have a lognormal distribution (standard deviation of the logarithms: 0.8), and 32 programs run at once."
+    " Micro-batches have one rollout."
 )
 
 
