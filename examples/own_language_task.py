@@ -43,6 +43,7 @@ def make(tokenizer) -> LanguageTask:
 
 
 def main(rounds: int = 60) -> None:
+    """Check the task, train it and print its share of right replies."""
     check(lambda: make(None))
     run = marless.train(
         task={"name": "text:own_language_task:make"}, algorithm={"name": "grpo"}, stop={"rounds": rounds}

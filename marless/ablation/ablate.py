@@ -62,6 +62,7 @@ class AblationResult(ShownResult):
 
     @property
     def headline(self) -> str:
+        """Return the folder, and the numbers of arms, finished and failed runs."""
         runs = counted(sum(map(len, self.runs.values())), "finished run")
         failed = f", {len(self.failures):,} failed" if self.failures else ""
         return f"{self.folder}, {counted(len(self.runs), 'arm')}, {runs}{failed}"

@@ -26,14 +26,17 @@ class RunComparison(ShownResult):
 
     @property
     def headline(self) -> str:
+        """Return the arms, seeds and tasks of the comparison."""
         return score_tables.headline(self.comparison)
 
     @property
     def sections(self) -> list[Section]:
+        """Return the tables of `marless compare`."""
         return score_tables.sections(self.comparison)
 
     @property
     def sentences(self) -> list[str]:
+        """Return the verdicts, then the runs that were left out."""
         left_out = (f"left out: {name} ({why})" for name, why in self.left_out.items())
         return [*score_tables.conclusions(self.comparison), *left_out]
 

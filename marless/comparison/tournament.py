@@ -41,6 +41,7 @@ class Tournament(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
+        """Return the task and the number of episodes."""
         how = "sampled" if self.sampled else "greedy"
         return f"{self.task}, {how}, {self.episodes:,} episodes of each pair and side"
 

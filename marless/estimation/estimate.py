@@ -48,11 +48,13 @@ class Estimate(ShownResult):
 
     @property
     def headline(self) -> str:
+        """Return the rounds, seconds and dollars of the run."""
         time = f"{counted(self.rounds, 'round')}, about {seconds(self.seconds)} of training"
         return f"{time}, {money(self.dollars)} on AWS Lambda"
 
     @property
     def sections(self) -> list[Section]:
+        """Return the table of the bill."""
         return [bill_section({"quantity": self.bill})]
 
 

@@ -99,6 +99,7 @@ class Simulations(ShownResult, list[Simulated]):
 
     @property
     def headline(self) -> str:
+        """Return the numbers of simulations and slots."""
         return f"{counted(len(self), 'simulation')}, {counted(self.slots, 'function')} at once"
 
     @property
@@ -119,6 +120,7 @@ class Simulations(ShownResult, list[Simulated]):
 
     @property
     def sentences(self) -> list[str]:
+        """Return the meaning of the columns."""
         rounds = counted(len(self[-1].round_s), "round")
         return [
             f"{counted(self.slots, 'function')} at once; median of {rounds}.",

@@ -48,12 +48,14 @@ class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
+        """Return the run, its policies and the mean return."""
         episodes = f"{self.returns.episodes:,} episodes on fresh start states"
         parts = [f"{self.run}, policies of round {self.round:,}, greedy", episodes, *self.settings]
         return f"{', '.join(parts)}: return {plus_minus(self.returns)}"
 
     @property
     def sections(self) -> list[Section]:
+        """Return the tables of returns and of the environment's metrics."""
         ends = self.returns.ci95 or ()
         digits = digits_of([self.returns.mean, self.returns.iqm, *ends], 2)
         interval = f"95 % interval {' to '.join(map(digits.text, ends))}, " if ends else ""

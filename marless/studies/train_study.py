@@ -55,10 +55,12 @@ class StudyResult(ShownResult):
 
     @property
     def headline(self) -> str:
+        """Return the folder, the states of the runs and the dollars."""
         return f"{self.folder}, {summary(self.runs)}, {money(self.dollars)}"
 
     @property
     def sections(self) -> list[Section]:
+        """Return a table with a row for each setting."""
         header = ("setting", "seeds", "finished", "mean return", "dollars")
         by_setting: dict[str, list[StudyRun]] = {}
         for run in self.runs:
@@ -68,6 +70,7 @@ class StudyResult(ShownResult):
 
     @property
     def sentences(self) -> list[str]:
+        """Return the call that compares the settings."""
         return [f"marless.compare({str(self.folder)!r}) says which settings can be told apart"]
 
 
