@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,9 +50,9 @@ def returns() -> list[Return]:
 
 
 def rates() -> dict[str, float]:
-    """Return environment steps per second by the newest table of rates-native.md."""
-    text = (RESULTS / "rates-native.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| (.*?) +\| ([\d,]+) ", text.split("\n## ")[1], re.MULTILINE))
+    """Return environment steps per second by the newest measurement in benchmarks.csv."""
+    with (RESULTS / "benchmarks.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row["measurement"]: row["median"] for row in csv.DictReader(file) if row["commit"] == "1647d0b"}
     return {label: float(rows[name].replace(",", "")) for name, label in _RATES.items()}
 
 
