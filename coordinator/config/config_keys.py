@@ -22,9 +22,9 @@ from functions.algorithms.specification import AlgorithmSpec
 # `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {
     "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
-    "task.agents": "number of agents, adversaries included; default: the environment's own",
+    "task.agents": "number of agents, adversaries included. Default: the environment's own number",
     "task.options": "keyword arguments of the environment",
-    "task.judge": "the resource that grades finished episodes; default: none",
+    "task.judge": "the resource that grades finished episodes. Default: none",
     "task.last_action": "observations end with the agent's last action, for recurrent networks",
 }
 # Tables whose keys are the environment's.

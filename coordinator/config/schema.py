@@ -64,14 +64,22 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Actors(Section, frozen=True, kw_only=True):
     """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations."""
 
-    num_envs: Annotated[int, Meta(ge=1, le=MOST_ENVS, description="environments of a rollout, stepped together")] = 64
+    num_envs: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ENVS,
+            description="environments of a rollout, stepped together. Higher is less noisy, but each round takes"
+            " longer",
+        ),
+    ] = 64
     rollout_length: (
         Annotated[
             int,
             Meta(
                 ge=1,
                 le=MOST_STEPS,
-                description="steps of every environment in a rollout; default: one episode. Longer episodes go on in"
+                description="steps of every environment in a rollout. Default: one episode. Longer episodes continue in"
                 " the next round",
             ),
         ]
@@ -80,16 +88,30 @@ class Actors(Section, frozen=True, kw_only=True):
 
 
 class Trend(Section, frozen=True, kw_only=True):
-    """The decline of returns on which dynamic sharing is switched on or off."""
+    """The decline of returns that switches dynamic sharing on or off."""
 
     rule: Annotated[str, Meta(description=TRENDS.listing())] = "significant"
-    window: Annotated[int, Meta(ge=3, le=100, description="rounds of the trend's window, W of the paper")] = 10
+    window: Annotated[
+        int,
+        Meta(
+            ge=3,
+            le=100,
+            description="rounds of the trend's window, W of the paper. Higher reacts later, but fewer declines are"
+            " noise",
+        ),
+    ] = 10
     gamma: Annotated[
-        float, Meta(ge=-LARGEST, le=LARGEST, description="threshold of the rules paper and decline, per round")
+        float,
+        Meta(ge=-LARGEST, le=LARGEST, description="threshold of the rules paper and decline, in return per round"),
     ] = 0.0
     alpha: Annotated[
         float,
-        Meta(ge=0.001, le=0.1, description="significant: probability of a false alarm in 100 rounds without a trend"),
+        Meta(
+            ge=0.001,
+            le=0.1,
+            description="significant: probability of a false alarm in 100 rounds without a trend. Lower raises fewer"
+            " false alarms, but reacts later",
+        ),
     ] = 0.05
 
 
@@ -100,48 +122,85 @@ class Sharing(Section, frozen=True, kw_only=True):
     groups: (
         Annotated[
             tuple[Annotated[tuple[str, ...], Meta(min_length=1)], ...],
-            Meta(min_length=1, description="rule groups: agents that share; those not named are on their own"),
+            Meta(
+                min_length=1,
+                description="rule groups: lists of agents that share networks. Other agents have separate networks",
+            ),
         ]
         | None
     ) = None
     rows: Annotated[
         Rows,
-        Meta(description="a group learns from the rows of all members (pooled), or from one member's share of them"),
+        Meta(
+            description="a group learns from the rows of all members (pooled), or from as many rows as one member has"
+        ),
     ] = "pooled"
     identity: (
-        Annotated[bool, Meta(description="networks take the agent's one-hot; default: yes, but with none")] | None
+        Annotated[
+            bool,
+            Meta(description="networks take the agent's one-hot as input. Default: true, but false with rule none"),
+        ]
+        | None
     ) = None
-    start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
+    start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins. The MARLess paper begins apart")] = (
         "together"
     )
     distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.listing()}")] = "jsd"
     grouping: Annotated[str, Meta(description=GROUPINGS.listing())] = "linkage"
     cap: Annotated[
         Cap | Annotated[int, Meta(ge=1, le=MOST_AGENTS)],
-        Meta(description="most groups of kmeans in a class: a number, or by the paper's text or figure"),
+        Meta(description="largest number of kmeans groups in a class: a number, or by the paper's text or figure"),
     ] = "text"
     epsilon: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="linkage merges agents closer than this, with confidence")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="linkage merges agents if their distance is below this, with confidence. Higher merges more"
+            " agents",
+        ),
     ] = 0.1
-    confidence: Annotated[float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon")] = 0.95
+    confidence: Annotated[
+        float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon. Higher merges fewer agents")
+    ] = 0.95
     base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.listing()}")] = "distil"
-    distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
+    distil_steps: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="optimiser steps of base distil. Higher copies the members more exactly, but takes longer",
+        ),
+    ] = 200
     trial: Annotated[
-        bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
+        bool, Meta(description="share only after a trial on new episodes. The shared team may lose at most margin")
     ] = True
     margin: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="loss of return that the trial accepts, as a share of the run's gain")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="loss of return that the trial accepts, as a share of the run's gain. Higher accepts sharing"
+            " more often",
+        ),
     ] = 0.1
     error: Annotated[
         float,
         Meta(
             gt=0,
             lt=0.5,
-            description="probability that the trial accepts a worse team, and that roles sees some in vain",
+            description="probability that the trial accepts a worse team, or that rule roles splits equal agents."
+            " Lower needs more episodes",
         ),
     ] = 0.05
     trial_episodes: Annotated[
-        int, Meta(ge=2, le=10_000, description="the most episodes that each of the two teams plays in a trial")
+        int,
+        Meta(
+            ge=2,
+            le=10_000,
+            description="largest number of episodes of each of the two teams in a trial. Higher detects smaller"
+            " losses, but takes longer",
+        ),
     ] = 1600
 
 
@@ -150,7 +209,13 @@ class Scaling(Section, frozen=True, kw_only=True):
 
     rule: Annotated[str, Meta(description=SCALING_RULES.listing())] = "constant"
     rollouts: Annotated[
-        int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts per round; for rules other than constant the most")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ROLLOUTS,
+            description="rollouts per round, or the largest number with rules other than constant. Higher is less"
+            " noisy, but costs more",
+        ),
     ] = 1
     min_rollouts: (
         Annotated[
@@ -158,14 +223,15 @@ class Scaling(Section, frozen=True, kw_only=True):
             Meta(
                 ge=1,
                 le=MOST_ROLLOUTS,
-                description="fewest per round; default: rollouts / agents, with tradeoff and budget 2, with adapt 1",
+                description="smallest number of rollouts per round. Default: rollouts / agents, 2 with tradeoff and"
+                " budget, 1 with adapt",
             ),
         ]
         | None
     ) = None
     priced_as: (
         Annotated[
-            str, Meta(description="placement whose list prices tradeoff and budget read; default: placement.rule")
+            str, Meta(description="placement that tradeoff and budget take list prices from. Default: placement.rule")
         ]
         | None
     ) = None
@@ -173,34 +239,46 @@ class Scaling(Section, frozen=True, kw_only=True):
 
 
 class Placement(Section, frozen=True, kw_only=True):
-    """How work is spread over invocations; it changes no weight, unless a scaling rule reads its list prices."""
+    """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices."""
 
     rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "balanced"
     rollouts_per_invocation: Annotated[
-        int, Meta(ge=1, le=MOST_ROLLOUTS, description="rollouts in one actor invocation")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ROLLOUTS,
+            description="rollouts in one actor invocation. Higher needs fewer invocations, but rounds take longer",
+        ),
     ] = 1
-    rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
+    rounds: Annotated[int, Meta(ge=1, le=100, description="largest number of rounds in one invocation of whole")] = 10
     inline_objects: Annotated[
-        bool, Meta(description="send objects inside messages and store them at checkpoints only; auto chooses itself")
+        bool,
+        Meta(
+            description="send objects inside messages and store them only at checkpoints. Rule auto makes this choice"
+            " itself"
+        ),
     ] = False
     deadline_s: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="auto: the cheapest within this time per round")] | None
+        Annotated[
+            float, Meta(gt=0, le=LARGEST, description="auto: take the cheapest placement within this time per round")
+        ]
+        | None
     ) = None
-    dollars_per_hour: Annotated[float, Meta(gt=0, le=LARGEST, description="auto: the fastest at this rate")] | None = (
-        None
-    )
+    dollars_per_hour: (
+        Annotated[float, Meta(gt=0, le=LARGEST, description="auto: take the fastest placement at this rate")] | None
+    ) = None
 
 
 class Pipeline(Section, frozen=True, kw_only=True):
-    """What of a round runs beside what."""
+    """Overlap of sampling and learning in a round."""
 
     lag: Annotated[
         int,
         Meta(
             ge=0,
             le=MOST_LAG,
-            description="with 1 a round learns from the one before it, while it is sampled; more makes the data older"
-            " and no round shorter",
+            description="age of a round's data, in rounds. With 1, a round learns from the previous round's data"
+            " while new data is sampled. Higher makes the data older and saves no time",
         ),
     ] = 0
 
@@ -209,8 +287,8 @@ class Pipeline(Section, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=MOST_ROLLOUTS,
-            description="rollouts of a micro-batch, whose gradients are summed while others are sampled; 0: learning"
-            " waits for the whole round",
+            description="rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With"
+            " 0, learning waits for the whole round",
         ),
     ] = 0
 
@@ -222,66 +300,98 @@ class Pipeline(Section, frozen=True, kw_only=True):
 class Evaluation(Section, frozen=True, kw_only=True):
     """Greedy episodes on fresh start states."""
 
-    every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between evaluations")] = 10
+    every: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ROUNDS,
+            description="rounds between evaluations. Lower shows more of the learning curve, but takes longer",
+        ),
+    ] = 10
     episodes: Annotated[
-        int, Meta(ge=2, le=MOST_EPISODES, description="episodes of an evaluation; the absolute metric takes ten times")
+        int,
+        Meta(
+            ge=2,
+            le=MOST_EPISODES,
+            description="episodes of an evaluation. The absolute metric takes ten times as many. Higher is more"
+            " exact, but takes longer",
+        ),
     ] = 320
     final_episodes: Annotated[
         int,
         Meta(
             ge=2,
             le=MOST_EPISODES,
-            description="episodes for the return of the final policies; fewer, as `episodes`, in short runs of tasks"
-            " without a family",
+            description="episodes for the return of the final policies. Short runs of tasks without a family take"
+            " `episodes`",
         ),
     ] = 3200
     episodes_per_invocation: Annotated[
         int, Meta(ge=1, le=MOST_EPISODES, description="episodes in one evaluator invocation")
     ] = 3200
     side: (
-        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="side whose return counts; default: the largest")] | None
+        Annotated[
+            int, Meta(ge=0, le=MOST_AGENTS, description="team (side) for the reported return. Default: the largest")
+        ]
+        | None
     ) = None
     options: Annotated[
         dict[str, str | int | float | bool],
-        Meta(description="options of the task in evaluations, where they are others than in training"),
+        Meta(description="options of the task in evaluations, if they differ from training"),
     ] = {}
 
 
 class Opponents(Section, frozen=True, kw_only=True):
-    """The side of a competitive task that does not learn, so that the others learn against fixed opponents."""
+    """Fixed opponents: one side of a competitive task does not learn."""
 
     side: (
-        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="the side that does not learn; default: none")] | None
+        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="the side that does not learn. Default: none")] | None
     ) = None
     policies: Annotated[
-        str, Meta(min_length=1, description="its policies: random, scripted, or those of a run or a file")
+        str,
+        Meta(min_length=1, description="policies of this side: random, scripted, or the policies of a run or a file"),
     ] = RANDOM
 
 
 class League(Section, frozen=True, kw_only=True):
-    """Rollouts in which one side of a competitive task learns against earlier policies of the run."""
+    """Rollouts against earlier policies of the run: one side of a competitive task learns at a time."""
 
     rule: Annotated[str, Meta(description=LEAGUE_RULES.listing())] = "none"
     every: Annotated[
-        int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints; twice as many once it is full")
+        int,
+        Meta(
+            ge=1, le=MOST_ROUNDS, description="rounds between checkpoints. The number doubles when the league is full"
+        ),
     ] = 10
-    size: Annotated[int, Meta(ge=2, le=64, description="the most checkpoints")] = 8
-    share: Annotated[float, Meta(gt=0, le=1, description="part of a round's rollouts, but for one, against them")] = 0.5
+    size: Annotated[
+        int, Meta(ge=2, le=64, description="largest number of checkpoints. Higher gives more varied opponents")
+    ] = 8
+    share: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="share of a round's rollouts against checkpoints, after one rollout of self-play. Higher"
+            " forgets old opponents less",
+        ),
+    ] = 0.5
     script: (
         Annotated[
             str,
-            Meta(min_length=1, description="a player among them: scripted, or package.module:function; default: none"),
+            Meta(
+                min_length=1, description="an additional opponent: scripted, or package.module:function. Default: none"
+            ),
         ]
         | None
     ) = None
 
 
 class Base(Section, frozen=True, kw_only=True):
-    """Networks that stay as they are; what the run trains is a difference of low rank to them."""
+    """Frozen networks as a start: the run trains only a difference of low rank to them."""
 
     policies: (
         Annotated[
-            str, Meta(min_length=1, description="a finished run whose networks are the base; default: networks are new")
+            str, Meta(min_length=1, description="a finished run that provides the base networks. Default: new networks")
         ]
         | None
     ) = None
@@ -290,40 +400,63 @@ class Base(Section, frozen=True, kw_only=True):
             str,
             Meta(
                 min_length=1,
-                description="agents that speak: a folder or file with a language model; default: a small one that is"
-                " made for the task",
+                description="agents that speak: a folder or file with a language model. Default: a small model made for"
+                " the task",
             ),
         ]
         | None
     ) = None
-    rank: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="largest rank of the differences of matrices")] = 4
+    rank: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_UNITS,
+            description="largest rank of the differences of matrices. Higher can learn more, but takes more memory",
+        ),
+    ] = 4
     layers: Annotated[
-        int, Meta(ge=1, le=MOST_LAYERS, description="topmost layers of a language model that have differences")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_LAYERS,
+            description="topmost layers of a language model that have differences. Higher can learn more, but takes"
+            " longer",
+        ),
     ] = 4
 
 
 class Offline(Section, frozen=True, kw_only=True):
-    """Learning from recorded episodes; the environment is for evaluations alone."""
+    """Learning from recorded episodes. Only evaluations use the environment."""
 
     dataset: (
         Annotated[
             str,
-            Meta(min_length=1, description="a folder of marless export --to npz, learned from in place of rollouts"),
+            Meta(
+                min_length=1,
+                description="a folder of marless export --to npz. The run learns from it in place of rollouts",
+            ),
         ]
         | None
     ) = None
 
 
 class Stop(Section, frozen=True, kw_only=True):
-    """Limits of the run, which ends with the first round that meets one of them. Default: 400 rounds."""
+    """Limits of the run. It ends with the first round that meets one of them. Default: 400 rounds."""
 
-    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS, description="finished rounds")] | None = None
+    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS, description="number of finished rounds")] | None = None
     env_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps")] | None = None
     seconds: (
         Annotated[float, Meta(gt=0, le=LARGEST, description="seconds of training, without interruptions")] | None
     ) = None
     dollars: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="hard cap on the bill, never exceeded whatever fails")]
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LARGEST,
+                description="hard cap on the bill, in dollars. The run never exceeds it, even after failures",
+            ),
+        ]
         | None
     ) = None
     return_: (
@@ -337,8 +470,13 @@ class Stop(Section, frozen=True, kw_only=True):
 class Function(Section, frozen=True, kw_only=True):
     """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine."""
 
-    memory_mb: Annotated[int, Meta(ge=128, le=MOST_MB, description="memory of the function")] = 1769
-    timeout_s: Annotated[float, Meta(gt=0, le=900, description="time limit of one attempt")] = 60.0
+    memory_mb: Annotated[
+        int,
+        Meta(
+            ge=128, le=MOST_MB, description="memory of the function, in MB. Higher is faster, but costs more per second"
+        ),
+    ] = 1769
+    timeout_s: Annotated[float, Meta(gt=0, le=900, description="time limit of one attempt, in seconds")] = 60.0
 
 
 # A key for every row of `function_specs`.
@@ -367,11 +505,11 @@ class Pricing(Section, frozen=True, kw_only=True):
 
 
 class Log(Section, frozen=True, kw_only=True):
-    """Where the run is logged besides its own files; it changes no weight, and may be set anew at a resume."""
+    """Loggers of the run, in addition to its own files. They change no weight, and you can change them at a resume."""
 
     to: Annotated[
         tuple[str, ...],
-        Meta(description="a list of loggers: csv, tensorboard, wandb, mlflow, and those of other packages"),
+        Meta(description="a list of loggers: csv, tensorboard, wandb, mlflow, or loggers of other packages"),
     ] = ()
 
 
@@ -379,9 +517,16 @@ class RunConfig(Section, frozen=True, kw_only=True):
     """A run."""
 
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED, description="seed of all random numbers of the run")] = 1
-    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a work item before the run fails")] = 3
+    attempts: Annotated[
+        int, Meta(ge=1, le=10, description="attempts of a work item before the run fails. Higher survives more faults")
+    ] = 3
     checkpoint_every: Annotated[
-        int, Meta(ge=1, le=MOST_ROUNDS, description="rounds between checkpoints that survive a power loss")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ROUNDS,
+            description="rounds between checkpoints that survive a power loss. Lower loses less work, but stores more",
+        ),
     ] = 25
     task: EnvTask = EnvTask(name="mpe/simple_spread")
     algorithm: AnyConfig = field(default_factory=lambda: algorithms.algorithm(DEFAULT_ALGORITHM).config())

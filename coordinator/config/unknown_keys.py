@@ -83,7 +83,7 @@ def _option(option: str, value: Any) -> str:
 
 
 def _meant(here: str, keys: Mapping[str, str], note: str = "") -> str:
-    meaning = keys.get(here, "")
+    meaning = keys.get(here, "").partition(". ")[0]
     note = note or (meaning if len(meaning) <= _LONGEST_MEANING else "")
     return f"did you mean {here}?" + (f" ({note})" if note else "")
 

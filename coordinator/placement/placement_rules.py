@@ -260,7 +260,7 @@ PLACEMENTS: Family[PlacementRule] = Family(
         "fused": Rule("a learner per group", PlacementRule(fused)),
         "balanced": Rule("a learner per slot, with about as much work each", PlacementRule(fused, balances=True)),
         "packed": Rule(
-            "one learner for all, the default where learners exchange tensors in every update", PlacementRule(packed)
+            "one learner for all, the default if learners exchange tensors in every update", PlacementRule(packed)
         ),
         "whole": Rule("sampling and learning in one function", PlacementRule(whole, one_function=True)),
         "auto": Rule("the cheapest, chosen before every round", PlacementRule(packed, planned=True)),

@@ -35,7 +35,7 @@ def probabilities(rule: LeagueRule, scores: Array) -> Array:
 LEAGUE_RULES: Family[LeagueRule] = Family(
     "league",
     {
-        "none": Rule("all sides play by their newest policies", LeagueRule(None)),
+        "none": Rule("all sides play with their newest policies", LeagueRule(None)),
         "uniform": Rule("every checkpoint equally often", LeagueRule(np.ones_like)),
         "prioritised": Rule(
             "with weight (1 - p)^2, p being the share of wins against it", LeagueRule(lambda scores: (1 - scores) ** 2)

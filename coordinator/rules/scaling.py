@@ -270,7 +270,7 @@ SCALING_RULES: Family[ScalingRule] = Family(
         "shuffled:gns": _control("gns", _GNS),
         "tradeoff": Rule("by gradient noise and the placement's prices, from 2 rollouts on", _TRADEOFF),
         "budget": Rule("the most progress within stop.dollars and stop.rounds", _BUDGET),
-        "adapt": Rule("by the mean return on its way to stop.return, as MinionsRL", _ADAPT),
+        "adapt": Rule("by the mean return on its way to stop.return, like MinionsRL", _ADAPT),
         "shuffled:tradeoff": _control("tradeoff", _TRADEOFF),
         "shuffled:budget": _control("budget", _BUDGET),
         "shuffled:adapt": _control("adapt", _ADAPT),

@@ -108,11 +108,11 @@ SHARING_MODES: Family[SharingMode] = Family(
             "switched on by the trend, and never off", SharingMode(dynamic, switches=True, never_switches_off=True)
         ),
         "roles": Rule(
-            "switched on by the trend; members part when their rewards show different roles",
+            "switched on by the trend, and members separate when their rewards show different roles",
             SharingMode(dynamic, switches=True, never_switches_off=True, roles=True),
         ),
         "shuffled:roles": Rule(
-            "the control of roles: at the same time, but who parts is drawn by lot",
+            "the control of roles: at the same time, but with members drawn by lot",
             SharingMode(dynamic, switches=True, never_switches_off=True, roles=True, random_groups=True),
         ),
     },

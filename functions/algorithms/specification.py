@@ -16,7 +16,15 @@ from functions.environments.base import EnvSpec
 from functions.messages.actor import Behaviour
 from functions.messages.learner import SummaryName
 from functions.messages.team import Team
-from functions.setting_limits import MOST_UNITS
+from functions.setting_limits import (
+    LARGEST,
+    LARGEST_STEP,
+    MOST_EPOCHS,
+    MOST_LAYERS,
+    MOST_STEPS,
+    MOST_UNITS,
+    MOST_UPDATES,
+)
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
 SCHEDULES: Mapping[str, Callable[[float], float]] = {
@@ -29,6 +37,89 @@ ScheduleName = Literal["constant", "linear", "cosine"]
 
 Width = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 """Units of a hidden layer."""
+# The types of settings that several algorithms have.
+HiddenWidths = Annotated[
+    tuple[Width, ...],
+    Meta(
+        min_length=1,
+        max_length=MOST_LAYERS,
+        description="widths of the hidden layers. Wider layers can learn more, but take longer",
+    ),
+]
+RewardName = Annotated[
+    Literal["own", "team"],
+    Meta(
+        description="the agent's reward (own), or the sum over its side (team). The sum continues after an agent dies"
+    ),
+]
+TargetStep = Annotated[
+    float,
+    Meta(
+        gt=0,
+        le=1,
+        description="step of target networks towards the trained networks in an update (Polyak). Lower is more"
+        " stable, but slower",
+    ),
+]
+GradientNorm = Annotated[
+    float,
+    Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm. Lower is more stable, but can be slower"),
+]
+LearningRate = Annotated[
+    float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step size. Higher learns faster, but is less stable")
+]
+Discount = Annotated[
+    float,
+    Meta(ge=0, le=1, description="discount per environment step. Higher looks further ahead, but returns are noisier"),
+]
+AdamEpsilon = Annotated[
+    float,
+    Meta(
+        gt=0,
+        le=LARGEST,
+        description="small number in Adam's denominator. Higher makes steps smaller if gradients are small",
+    ),
+]
+Recurrent = Annotated[
+    bool,
+    Meta(description="use a GRU as the last hidden layer. Agents remember earlier steps, but training takes longer"),
+]
+LayerNorms = Annotated[bool, Meta(description="normalise the hidden layers (LayerNorm). Training takes longer")]
+TimeLimit = Annotated[
+    Literal["bootstrap", "terminal"],
+    Meta(
+        description="at a time limit, estimate the value of later steps (bootstrap), or treat the limit as the"
+        " end (terminal)"
+    ),
+]
+Epochs = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MOST_EPOCHS,
+        description="passes over the round's data. Higher learns more from the same data, but is less stable and"
+        " takes longer",
+    ),
+]
+Minibatches = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MOST_UPDATES,
+        description="optimiser steps per pass. Higher learns faster, but each step sees less data",
+    ),
+]
+ChunkLength = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MOST_STEPS,
+        description="steps that a recurrent network's gradients go back through. Higher can learn longer memories",
+    ),
+]
+EntropyWeight = Annotated[
+    float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus. Higher explores more")
+]
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -127,18 +218,26 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     engine: Annotated[
         Literal["auto", "numpy", "native", "torch"],
         Meta(
-            description="what computes networks: numpy, C (native), torch, or the fastest that this machine has (auto)"
+            description="software that computes networks: numpy, C (native), torch, or the fastest on this machine"
+            " (auto)"
         ),
     ] = "auto"
-    device: Annotated[Literal["cpu", "cuda"], Meta(description="where torch computes; actors use the CPU")] = "cpu"
+    device: Annotated[Literal["cpu", "cuda"], Meta(description="device on which torch trains. Actors use the CPU")] = (
+        "cpu"
+    )
     network: Annotated[
         str,
         Meta(
-            description="mlp or gru; cnn for images, attention for entities; or a torch module's package.module:factory"
+            description="mlp, gru, cnn (for images), attention (for entities), or a torch module's"
+            " package.module:factory"
         ),
     ] = "mlp"
     lr_schedule: Annotated[
-        ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
+        ScheduleName,
+        Meta(
+            description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is"
+            " more stable at the end"
+        ),
     ] = "constant"
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, ScheduleName, StageSpec
+from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, EntropyWeight, ScheduleName, StageSpec
 from functions.keys import group_name
 from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENVS
 
@@ -25,24 +25,65 @@ class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", t
     Formulas and their sources are in `functions.language.grpo`.
     """
 
-    lr: Annotated[float, Meta(ge=0, le=LARGEST_STEP, description="Adam's step; 0: roles stay as they are")] = 5e-4
+    lr: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=LARGEST_STEP,
+            description="Adam's step size. Higher learns faster, but is less stable. With 0, roles stay as they are",
+        ),
+    ] = 5e-4
     lr_schedule: Annotated[
-        ScheduleName, Meta(description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer")
+        ScheduleName,
+        Meta(
+            description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is"
+            " more stable at the end"
+        ),
     ] = "constant"
     group_size: Annotated[
-        int, Meta(ge=2, le=MOST_ENVS, description="episodes that begin alike, whose replies are compared")
+        int,
+        Meta(
+            ge=2,
+            le=MOST_ENVS,
+            description="episodes that begin alike and are compared with each other. Higher compares more exactly,"
+            " but takes longer",
+        ),
     ] = 8
-    clip_coef: Annotated[float, Meta(gt=0, le=1, description="how far the probability ratio counts below 1")] = 0.2
+    clip_coef: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="how far the probability ratio counts below 1. Lower makes updates smaller and more stable",
+        ),
+    ] = 0.2
     clip_coef_high: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="how far the probability ratio counts above 1")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="how far the probability ratio counts above 1. Higher lets rare replies become likely faster",
+        ),
     ] = 0.28
-    kl_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the divergence from the base alone")] = 0.0
-    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.003
+    kl_coef: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=LARGEST,
+            description="weight of the divergence from the base model. Higher stays closer to the base model",
+        ),
+    ] = 0.0
+    ent_coef: EntropyWeight = 0.003
     scale: Annotated[
         Literal["none", "std"],
-        Meta(description="std: advantages are divided by the standard deviation of their group"),
+        Meta(description="std: divide advantages by the standard deviation of their group"),
     ] = "none"
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each adapter's gradient norm")] = 1.0
+    max_grad_norm: Annotated[
+        float,
+        Meta(
+            gt=0, le=LARGEST, description="cap on each adapter's gradient norm. Lower is more stable, but can be slower"
+        ),
+    ] = 1.0
 
     @property
     def engine(self) -> str:

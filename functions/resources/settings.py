@@ -43,7 +43,7 @@ Cores = Annotated[int, Meta(ge=1, le=_MOST_CORES)]
 
 
 class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What serves a resource's actions, and how it is asked. Exactly one of `serve`, `command` and `http` is set."""
+    """A function, program or service that answers questions. Set exactly one of `serve`, `command` and `http`."""
 
     serve: Annotated[str, Meta(description="package.module:function, which takes a question and returns an answer")] = (
         ""
@@ -53,10 +53,14 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         str, Meta(description="address of a service: a question is the body of a POST, the answer its body")
     ] = ""
     until: Annotated[
-        str, Meta(description="command: the answer ends with the first line that starts so; default: it is one line")
+        str, Meta(description="command: beginning of the last line of an answer. Default: an answer is one line")
     ] = ""
     ready: Annotated[
-        str, Meta(description="command: it is asked after the first line that starts so; default: at once")
+        str,
+        Meta(
+            description="command: beginning of the line that says it is ready for questions. Default: it is asked at"
+            " once"
+        ),
     ] = ""
     ping: Annotated[
         str, Meta(description="command: it is kept running, and a line that starts with `ready` answers this line")
@@ -64,22 +68,36 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     tagged: Annotated[
         bool, Meta(description="command: it is kept running, and repeats the first word of a question in its answer")
     ] = False
-    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES, description="actions at once, over all runs of a study")] = 1
+    slots: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_PROCESSES,
+            description="actions at once, over all runs of a study. Higher is faster, if the resource allows it",
+        ),
+    ] = 1
     cores: Annotated[tuple[Cores, Cores], Meta(description="the least and the most cores of one action")] = (1, 1)
-    rate: Annotated[str, Meta(description="the most actions that start in a time, such as 600/min; default: any")] = ""
+    rate: Annotated[
+        str, Meta(description="largest number of actions that start in a time, such as 600/min. Default: no limit")
+    ] = ""
     timeout_s: Annotated[float, Meta(gt=0, le=_MOST_S, description="time limit of one attempt at an action")] = 20.0
-    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of an action before its task fails")] = 3
+    attempts: Annotated[
+        int, Meta(ge=1, le=10, description="attempts of an action before its task fails. Higher survives more faults")
+    ] = 3
     keep: Annotated[
-        bool, Meta(description="answers are objects of the run: each question is asked and paid once, whatever fails")
+        bool,
+        Meta(
+            description="keep answers as objects of the run. Each question is asked and paid once, even after failures"
+        ),
     ] = False
     sandbox: Annotated[
-        Literal["none", "bubblewrap"], Meta(description="bubblewrap: without network, and nothing can be written")
+        Literal["none", "bubblewrap"], Meta(description="bubblewrap: block the network and all writing")
     ] = "none"
     sandbox_paths: Annotated[
         tuple[str, ...],
-        Meta(description="files and folders that may be read in the sandbox, beside the program's own file"),
+        Meta(description="files and folders that may be read in the sandbox, in addition to the program's own file"),
     ] = ()
-    memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot")] = 1769
+    memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot, in MB")] = 1769
 
     def __post_init__(self) -> None:
         if problem := next(_faults(self), ""):

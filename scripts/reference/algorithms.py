@@ -124,7 +124,7 @@ def _cell(name: str, family: str) -> str:
     for variant, task in VARIANTS.items():
         changed = {settings_of(spec, task)[name] for spec in _members(family) if spec.name in own} - {*own.values()}
         parts += [f"{variant} {_default_text(value)}" for value in sorted(changed)]
-    return "; ".join(parts)
+    return ", ".join(parts)
 
 
 def _run_cell(key: str, family: str) -> str:
@@ -133,7 +133,7 @@ def _run_cell(key: str, family: str) -> str:
     for spec in _members(family):
         needed = [NEEDED[spec.name]] if spec.name in NEEDED else []
         own[spec.name] = getattr(getattr(load(None, [f"algorithm.name={spec.name}", *needed]), table), name)
-    return "; ".join(_shared(own, whole=True))
+    return ", ".join(_shared(own, whole=True))
 
 
 def _shared(own: Mapping[str, Any], whole: bool) -> list[str]:
@@ -174,7 +174,7 @@ def _families(text: Mapping[str, str]) -> str:
             if family == prefix
         ]
         rows.append(
-            (markdown.code(f"{prefix}…") if prefix else "all others, yours too", "; ".join(cells), text[prefix])
+            (markdown.code(f"{prefix}…") if prefix else "all others, yours too", "<br>".join(cells), text[prefix])
         )
     return markdown.table(("environments", "defaults", "reason"), rows)
 

@@ -6,26 +6,27 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import NAME, NAMED_TABLES, valid_keys
+from coordinator.config.config_keys import NAME, NAMED_TABLES, RULES, valid_keys
 from coordinator.config.schema import RunConfig
 from scripts.reference import markdown
+from scripts.reference.rules import QUESTIONS
 
 _ABOUT = """\
-A run is described by a TOML file, by `key=value` pairs, or by both; pairs come after the file. `marless config`
-prints the effective configuration with every key and its meaning as a file to edit; `marless config
-algorithm.name=vdn` that of an algorithm, `marless config task.name=smax/8m` that of an environment, since [families
-of environments](algorithms.md#by-family-of-environments) have defaults of their own. A key that does not exist, or
-a value that cannot be, is refused in one line that names the key.
+You describe a run by a TOML file, by `key=value` pairs, or by both. Pairs come after the file and win over it.
+`marless config` prints the effective configuration as a file that you can edit, with every key and its meaning. Add an
+algorithm (`marless config algorithm.name=vdn`) or an environment (`marless config task.name=smax/8m`) to see their
+defaults, because [families of environments](algorithms.md#by-family-of-environments) have different defaults. A wrong
+key or value gives an error of one line, which names the key.
 
-Behind a value `marless config` says what set it, where it is not the default of this page: the command line, the file,
-the task's family or the task itself, in this order of rank; or the algorithm or another key that implies it. `marless
-config --json` prints a line for each key with its value and what set it (`set_by`).
+If a value is not the default of this page, `marless config` names its origin. From the highest rank to the lowest, the
+origin is the command line, the file, the task's family or the task. It can also be the algorithm or another key that
+implies the value. `marless config --json` prints one line for each key, with its value and its origin (`set_by`).
 
 In the printed file the engine stays `auto`, so the file works on every machine. The note behind it names the engine
 of this machine. Numbers may lack a digit before or after their point: `algorithm.ent_coef=.03`.
 
-The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of
-`task.options` are the environment's: see [environments](environments.md)."""
+The keys of the table `algorithm` depend on the algorithm: see [algorithms](algorithms.md#settings). The keys of
+`task.options` depend on the environment: see [environments](environments.md)."""
 
 
 def page() -> str:
@@ -69,4 +70,5 @@ def _table(prefix: str, struct: msgspec.Struct | type[msgspec.Struct], known: di
 
 def _row(key: str, annotation: Any, default: Any, known: dict[str, str]) -> tuple[str, str, str, str]:
     kind = markdown.kind(msgspec.inspect.type_info(annotation))
-    return markdown.code(key), kind, markdown.value(default), markdown.escaped(known[key])
+    meaning = f"[rule](rules.md#{key.replace('.', '')}): {QUESTIONS[key]}" if key in RULES else known[key]
+    return markdown.code(key), kind, markdown.value(default), markdown.escaped(meaning)

@@ -6,10 +6,11 @@ from coordinator.config.config_keys import RULES
 from scripts.reference import markdown
 
 _ABOUT = """\
-The rules that the [controller](../explanation/controller.md) decides by, by configuration key. "The paper" is
-*Multi-Agent Reinforcement Learning with Serverless Computing* (SoCC '25); where it contradicts itself both readings are
-rules. Bounds and thresholds are settings of the same table, see [configuration](configuration.md#trend). Other packages
-add rules by entry points: see [plug-ins](../how-to/plug-in.md#a-rule)."""
+The [controller](../explanation/controller.md) decides by these rules. They are listed by configuration key.
+"The paper" is *Multi-Agent Reinforcement Learning with Serverless Computing* (SoCC '25). If the paper contradicts
+itself, there is a rule for each reading. Bounds and thresholds are settings of the same table: see
+[configuration](configuration.md#trend). Other packages can add rules by entry points: see
+[plug-ins](../how-to/plug-in.md#a-rule)."""
 QUESTIONS: Mapping[str, str] = {
     "trend.rule": "Do returns decline?",
     "sharing.rule": "Which agents share a network?",

@@ -1,14 +1,28 @@
 """What the coordinator knows of methods with a replay buffer: settings, critics' parts, networks and their sizes."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
 from functions.algorithms.agent_inputs import critic_shape, observation_width, own_observation, state_width, team_state
 from functions.algorithms.groups import members
-from functions.algorithms.specification import NetworkConfig, ScheduleName, Width, trained_bytes
+from functions.algorithms.specification import (
+    AdamEpsilon,
+    Discount,
+    GradientNorm,
+    HiddenWidths,
+    LayerNorms,
+    LearningRate,
+    NetworkConfig,
+    Recurrent,
+    RewardName,
+    ScheduleName,
+    TargetStep,
+    TimeLimit,
+    trained_bytes,
+)
 from functions.environments.base import AgentClass, EnvSpec
 from functions.errors import BadRequest
 from functions.messages.team import Team
@@ -18,7 +32,6 @@ from functions.setting_limits import (
     LARGEST,
     LARGEST_STEP,
     MOST_ENV_STEPS,
-    MOST_LAYERS,
     MOST_STEPS,
     MOST_UNITS,
     MOST_UPDATES,
@@ -44,31 +57,61 @@ CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "nor
 class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
 
-    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step")] = 1e-3
-    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
+    lr: LearningRate = 1e-3
+    gamma: Discount = 0.9
     updates_per_round: Annotated[
-        int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per round, each on a minibatch of its own")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_UPDATES,
+            description="optimiser steps per round, each on a new minibatch. Higher learns more from the same data,"
+            " but takes longer",
+        ),
     ] = 64
     batch_size: (
         Annotated[
             int,
-            Meta(ge=1, le=MOST_UNITS, description="segments in a minibatch; default: 256 steps, at least 4 segments"),
+            Meta(
+                ge=1,
+                le=MOST_UNITS,
+                description="segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy,"
+                " but takes longer",
+            ),
         ]
         | None
     ) = None
     buffer_size: Annotated[
-        int, Meta(ge=1, le=MOST_ENV_STEPS, description="newest environment steps that minibatches are drawn from")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ENV_STEPS,
+            description="newest environment steps, from which minibatches are drawn. Higher keeps older data and"
+            " takes more memory",
+        ),
     ] = 100_000
-    tau: Annotated[float, Meta(gt=0, le=1, description="step of the targets towards the networks (Polyak)")] = 0.01
+    tau: TargetStep = 0.01
     target_update_interval: (
         Annotated[
-            int, Meta(ge=1, le=MOST_UPDATES, description="updates between copies to the targets, in place of tau")
+            int,
+            Meta(
+                ge=1,
+                le=MOST_UPDATES,
+                description="updates between copies to the target networks, in place of tau. Higher is more stable, but"
+                " slower",
+            ),
         ]
         | None
     ) = None
-    standardise_rewards: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
+    standardise_rewards: Annotated[
+        bool,
+        Meta(
+            description="divide rewards by their running standard deviation. Other settings then depend less on the"
+            " scale of rewards"
+        ),
+    ] = True
     centre_rewards: Annotated[
-        bool, Meta(description="subtract their running mean first; only for episodes that are all equally long")
+        bool,
+        Meta(description="subtract the running mean of rewards first. Use it only if all episodes are equally long"),
     ] = False
     huber_delta: (
         Annotated[
@@ -76,33 +119,36 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
             Meta(
                 gt=0,
                 le=LARGEST,
-                description="where the loss turns linear; default: nowhere, or 1 with terminal time limits",
+                description="error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower"
+                " makes outliers count less",
             ),
         ]
         | None
     ) = None
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[
-        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (64, 64)
-    recurrent: Annotated[bool, Meta(description="the last hidden layer is recurrent (a GRU)")] = False
-    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
+    max_grad_norm: GradientNorm = 10.0
+    adam_eps: AdamEpsilon = 1e-5
+    hidden: HiddenWidths = (64, 64)
+    recurrent: Recurrent = False
+    layer_norm: LayerNorms = False
     sequence_length: (
         Annotated[
             int,
             Meta(
-                ge=1, le=MOST_STEPS, description="steps in a segment; default: 1, or a whole rollout if 1 is too short"
+                ge=1, le=MOST_STEPS, description="steps in a segment. Default: 1, or a whole rollout if 1 is too short"
             ),
         ]
         | None
     ) = None
     burn_in: Annotated[
-        int, Meta(ge=0, le=MOST_STEPS, description="first steps of a segment that only fill the networks' hidden state")
+        int,
+        Meta(
+            ge=0,
+            le=MOST_STEPS,
+            description="first steps of a segment, which only fill the networks' hidden state. Higher leaves fewer"
+            " steps to learn from",
+        ),
     ] = 0
-    time_limit: Annotated[
-        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
-    ] = "bootstrap"
+    time_limit: TimeLimit = "bootstrap"
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for a segment that is all burn-in."""
@@ -145,11 +191,19 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
     Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
     """
 
-    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for policies")] = 1e-3
-    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics")] = 3e-3
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
+    lr: Annotated[
+        float,
+        Meta(
+            gt=0, le=LARGEST_STEP, description="Adam's step size for policies. Higher learns faster, but is less stable"
+        ),
+    ] = 1e-3
+    critic_lr: Annotated[
+        float,
+        Meta(
+            gt=0, le=LARGEST_STEP, description="Adam's step size for critics. Higher learns faster, but is less stable"
+        ),
+    ] = 3e-3
+    reward: RewardName = "team"
 
     @property
     def critics(self) -> tuple[str, ...]:

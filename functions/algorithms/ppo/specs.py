@@ -18,11 +18,22 @@ from functions.algorithms.agent_inputs import (
 )
 from functions.algorithms.groups import members
 from functions.algorithms.specification import (
+    AdamEpsilon,
     AlgorithmSpec,
+    ChunkLength,
+    Discount,
+    EntropyWeight,
+    Epochs,
+    GradientNorm,
+    HiddenWidths,
+    LayerNorms,
+    Minibatches,
     NetworkConfig,
+    Recurrent,
+    RewardName,
     ScheduleName,
     StageSpec,
-    Width,
+    TimeLimit,
     trained_bytes,
 )
 from functions.environments.base import EnvSpec
@@ -30,7 +41,7 @@ from functions.messages.learner import SummaryName
 from functions.messages.team import Team
 from functions.nn.layers import LayerNorm
 from functions.nn.shape import Network
-from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_EPOCHS, MOST_LAYERS, MOST_STEPS, MOST_UPDATES
+from functions.setting_limits import LARGEST, LARGEST_STEP
 
 SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
 
@@ -66,57 +77,97 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     """
 
     lr: (
-        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step; default 1e-3, 7e-4 from six agents on")]
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LARGEST_STEP,
+                description="Adam's step size. Default: 1e-3, or 7e-4 from six agents on. Higher learns faster, but is"
+                " less stable",
+            ),
+        ]
         | None
     ) = None
     critic_lr: (
-        Annotated[float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step for critics; default: lr")] | None
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LARGEST_STEP,
+                description="Adam's step size for critics. Default: lr. Higher learns faster, but is less stable",
+            ),
+        ]
+        | None
     ) = None
-    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
-    gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
-    clip_coef: Annotated[float, Meta(gt=0, le=LARGEST, description="how far the probability ratio may move from 1")] = (
-        0.2
-    )
-    ent_coef: Annotated[float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus")] = 0.01
-    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, as lr_schedule")] = "constant"
-    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, as lr_schedule")] = "constant"
-    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="passes over the round's data")] = 4
-    num_minibatches: Annotated[int, Meta(ge=1, le=MOST_UPDATES, description="optimiser steps per pass")] = 8
+    gamma: Discount = 0.9
+    gae_lambda: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="λ of generalised advantage estimation. Higher relies less on the critic, but is noisier",
+        ),
+    ] = 0.95
+    clip_coef: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="how far the probability ratio may move from 1. Lower makes updates smaller and more stable",
+        ),
+    ] = 0.2
+    ent_coef: EntropyWeight = 0.01
+    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, like lr_schedule")] = "constant"
+    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, like lr_schedule")] = "constant"
+    epochs: Epochs = 4
+    num_minibatches: Minibatches = 8
     value_clip: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="how far a value may move, in normalised units")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="how far a value may move in a round, in normalised units. Lower is more stable, but slower",
+        ),
     ] = 0.2
     huber_delta: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="where the value loss turns linear, in normalised units")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="error at which the value loss turns linear, in normalised units. Lower makes outliers count"
+            " less",
+        ),
     ] = 10.0
-    value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 10.0
-    adam_eps: Annotated[float, Meta(gt=0, le=LARGEST, description="Adam's denominator guard")] = 1e-5
-    hidden: Annotated[
-        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (
+    value_decay: Annotated[
+        float,
+        Meta(ge=0, lt=1, description="memory of the value normaliser per round. Higher averages over more rounds"),
+    ] = 0.99
+    max_grad_norm: GradientNorm = 10.0
+    adam_eps: AdamEpsilon = 1e-5
+    hidden: HiddenWidths = (
         64,
         64,
     )
-    recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
-    data_chunk_length: Annotated[
-        int, Meta(ge=1, le=MOST_STEPS, description="steps that a recurrent network's gradients go back through")
-    ] = 10
-    layer_norm: Annotated[bool, Meta(description="hidden layers are normalised (LayerNorm)")] = False
+    recurrent: Recurrent = False
+    data_chunk_length: ChunkLength = 10
+    layer_norm: LayerNorms = False
     normalise_observations: Annotated[
-        bool, Meta(description="what networks see is normalised by its running mean and variance, and cut off at ±10")
+        bool,
+        Meta(
+            description="normalise observations by their running mean and variance, cut off at ±10. Helps if"
+            " observations have different scales"
+        ),
     ] = False
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "own"
-    clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
-    time_limit: Annotated[
-        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
-    ] = "bootstrap"
+    reward: RewardName = "own"
+    clipped: Annotated[
+        bool, Meta(description="cut off continuous actions at their bounds, in place of squashing them by tanh")
+    ] = False
+    time_limit: TimeLimit = "bootstrap"
     correction: Annotated[
         CorrectionName,
         Meta(
-            description="correction for data of earlier rounds: V-trace, decoupled PPO (the default with a pipeline.lag"
-            " above 1), or none"
+            description="correction for data of earlier rounds: V-trace, decoupled PPO, or none. Default: decoupled"
+            " with a pipeline.lag above 1, otherwise vtrace"
         ),
     ] = "vtrace"
 
@@ -163,7 +214,8 @@ class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
     """The settings of PPO with centralised critics."""
 
     critic_input: Annotated[
-        CriticInput, Meta(description="what a critic sees: the team's state, or with it its own agent's observation")
+        CriticInput,
+        Meta(description="input of a critic: the team's state, alone or together with the agent's own observation"),
     ] = "state"
 
     def critic_view(self, view: CriticView) -> CriticView:
@@ -181,9 +233,7 @@ class MappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name"
 class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
     """PPO with a centralised critic, group after group."""
 
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
+    reward: RewardName = "team"
 
 
 def actor_and_critic(

@@ -34,16 +34,38 @@ class SacConfig(CriticConfig, frozen=True, kw_only=True):
     """
 
     initial_temperature: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="weight of the entropy at first, in scaled rewards per nat")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="weight of the entropy at first, in scaled rewards per nat. Higher explores more at first",
+        ),
     ] = 0.1
     temperature_lr: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="Adam's step for the logarithm of the temperature")
+        float,
+        Meta(
+            gt=0,
+            le=LARGEST,
+            description="Adam's step size for the logarithm of the temperature. Higher reaches the target entropy"
+            " faster, but is less stable",
+        ),
     ] = 1e-3
     entropy_share: Annotated[
-        float, Meta(ge=0, le=1, description="target entropy of a choice, of that of an even one")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="target entropy of a discrete choice, as a share of an even choice's entropy. Higher explores"
+            " more",
+        ),
     ] = 0.5
     entropy_per_number: Annotated[
-        float, Meta(ge=-LARGEST, le=LARGEST, description="target entropy of continuous actions, in nats per dimension")
+        float,
+        Meta(
+            ge=-LARGEST,
+            le=LARGEST,
+            description="target entropy of continuous actions, in nats per dimension. Higher explores more",
+        ),
     ] = -1.0
 
     @property

@@ -3,14 +3,22 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Annotated, ClassVar, Protocol, Self, TypeVar
 
 from msgspec import Meta
 
 from functions.algorithms.agent_inputs import state_width
 from functions.algorithms.groups import leads_side, members, side_of
 from functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
-from functions.algorithms.specification import AlgorithmSpec, StageSpec, Width, trained_bytes
+from functions.algorithms.specification import (
+    AlgorithmSpec,
+    GradientNorm,
+    HiddenWidths,
+    RewardName,
+    StageSpec,
+    TargetStep,
+    trained_bytes,
+)
 from functions.environments.base import EnvSpec
 from functions.errors import BadRequest
 from functions.messages.actor import Behaviour
@@ -31,38 +39,80 @@ _MIXED_PARTS = (*PARTS, "mixer", "mixer_optimiser", "mixer_target")
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here."""
 
-    hidden: Annotated[
-        tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS, description="widths of the hidden layers")
-    ] = (128, 128)
-    epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
-    epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
+    hidden: HiddenWidths = (128, 128)
+    epsilon_start: Annotated[
+        float, Meta(ge=0, le=1, description="chance of a random action at the beginning. Higher explores more")
+    ] = 1.0
+    epsilon_end: Annotated[
+        float, Meta(ge=0, le=1, description="chance of a random action at the end. Higher explores more")
+    ] = 0.05
     epsilon_steps: Annotated[
-        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps from the one to the other")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ENV_STEPS,
+            description="environment steps from epsilon_start to epsilon_end. Higher explores for longer",
+        ),
     ] = 50_000
-    double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
+    double: Annotated[
+        bool,
+        Meta(
+            description="double Q-learning: the trained network picks the next action and the target network values"
+            " it. Values are overestimated less"
+        ),
+    ] = True
     n_step: Annotated[
         int,
         Meta(
-            ge=1, le=MOST_STEPS, description="rewards that a target sums, at most the steps of a segment less burn_in"
+            ge=1,
+            le=MOST_STEPS,
+            description="rewards that a target sums, at most the steps of a segment after burn_in. Higher passes late"
+            " rewards back faster, but is noisier",
         ),
     ] = 1
     td_lambda: Annotated[
-        float, Meta(ge=0, le=1, description="weight of longer returns in a target (λ of Peng's Q(λ)); 0: n_step alone")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="weight of longer returns in a target (λ of Peng's Q(λ)). Higher passes late rewards back"
+            " faster, but is noisier. With 0, targets use n_step",
+        ),
     ] = 0.0
     cql_alpha: Annotated[
         float,
-        Meta(ge=0, le=LARGEST, description="weight of conservative Q-learning, for learning from a dataset; 0: off"),
+        Meta(
+            ge=0,
+            le=LARGEST,
+            description="weight of conservative Q-learning, for learning from a dataset. Higher stays closer to the"
+            " dataset. With 0, it is off",
+        ),
     ] = 0.0
     priority: Annotated[
         float,
-        Meta(ge=0, le=1, description="exponent of TD errors in replay priorities (alpha of PER); 0: uniform"),
+        Meta(
+            ge=0,
+            le=1,
+            description="exponent of TD errors in replay priorities (alpha of PER). Higher replays surprising steps"
+            " more often. With 0, replay is uniform",
+        ),
     ] = 0.0
     priority_beta: Annotated[
         float,
-        Meta(ge=0, le=1, description="exponent of importance weights (beta of PER) at first; in the end 1"),
+        Meta(
+            ge=0,
+            le=1,
+            description="exponent of importance weights at first (beta of PER). It grows to 1. Higher corrects more"
+            " of the bias at first",
+        ),
     ] = 0.4
     priority_steps: Annotated[
-        int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps until that exponent is 1")
+        int,
+        Meta(
+            ge=1,
+            le=MOST_ENV_STEPS,
+            description="environment steps until the exponent priority_beta is 1. Higher corrects the bias later",
+        ),
     ] = 640_000
 
     @property
@@ -100,9 +150,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="iql"):
     """Independent Q-learning."""
 
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
+    reward: RewardName = "team"
 
 
 class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="vdn"):
@@ -117,20 +165,41 @@ class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
     rose to -55 and fell again.
     """
 
-    tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
-    max_grad_norm: Annotated[float, Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm")] = 1.0
+    tau: TargetStep = 0.003
+    max_grad_norm: GradientNorm = 1.0
     huber_delta: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="where the loss turns linear; default: 1")] | None
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=LARGEST,
+                description="error at which the loss turns linear. Default: 1. Lower makes outliers count less",
+            ),
+        ]
+        | None
     ) = 1.0
     hypernet_embed: Annotated[
-        int, Meta(ge=0, le=MOST_UNITS, description="hidden units of its hypernetworks; 0: linear ones")
+        int,
+        Meta(
+            ge=0,
+            le=MOST_UNITS,
+            description="hidden units of the mixing network's hypernetworks. Higher can learn more, but takes longer."
+            " With 0, they are linear",
+        ),
     ] = 64
 
 
 class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
     """Monotonic mixing, or that of a factory."""
 
-    mixing_embed_dim: Annotated[int, Meta(ge=1, le=MOST_UNITS, description="hidden units of the mixing network")] = 32
+    mixing_embed_dim: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_UNITS,
+            description="hidden units of the mixing network. Higher can learn more, but takes longer",
+        ),
+    ] = 32
     mixer: (
         Annotated[str, Meta(description="a torch module's package.module:factory in place of QMIX's mixing network")]
         | None
@@ -150,7 +219,14 @@ class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="
 class QplexConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qplex"):
     """Duplex dueling."""
 
-    mixing_heads: Annotated[int, Meta(ge=1, le=MOST_LAYERS, description="attention heads of the mixing network")] = 4
+    mixing_heads: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_LAYERS,
+            description="attention heads of the mixing network. Higher can learn more, but takes longer",
+        ),
+    ] = 4
 
 
 def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:

@@ -40,7 +40,7 @@ CANDIDATES = {
     "marless status fi": ("first", ""),
     "marless train algorithm.name=qmix algorithm.mixing": (
         "algorithm.mixing_embed_dim=",
-        "hidden units of the mixing network",
+        "hidden units of the mixing network. Higher can learn more, but takes longer",
     ),
 }
 

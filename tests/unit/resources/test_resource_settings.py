@@ -125,7 +125,7 @@ def test_a_file_with_resources_reads_back_as_itself():
     text = document(config)
     assert convert(parse_toml(text), "here") == config
     assert "\n[resources]\n" not in text
-    assert "# actions at once, over all runs of a study\nslots = 1\n" in text
+    assert "allows it\nslots = 1\n" in text
 
 
 def test_a_configuration_without_resources_does_not_speak_of_them():
