@@ -15,7 +15,7 @@ def page() -> str:
     """The whole page."""
     text = (markdown.DATA / "mappo.md").read_text(encoding="utf-8")
     body = _PLACEHOLDER.sub(lambda found: _listing(found[1], found[2].split(", ")), text)
-    return markdown.page("MAPPO, line by line", "`docs/data/mappo.md` or the code", [body.strip()])
+    return markdown.page("MAPPO, step by step", "`docs/data/mappo.md` or the code", [body.strip()])
 
 
 def _listing(path: str, names: Iterable[str]) -> str:
