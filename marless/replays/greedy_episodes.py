@@ -72,21 +72,31 @@ class Stage:
         rate = (getattr(registry.innermost(self._environment), "metadata", None) or {}).get("render_fps")
         return FRAME_MS if not isinstance(rate, int | float) or rate <= 0 else max(_SHORTEST, round(1000 / rate))
 
-    def episode(self, number: int) -> Iterator[Frame]:
-        """The frames of one episode, whatever was played before; one of n steps has n + 1.
+    def camera(self, number: int) -> float:
+        """Return how many times as large as its field a picture must be to show a whole episode.
 
-        Where the environment does not call its `before_reset`, the last of them repeats the picture before it.
+        It is 1 for environments that draw themselves, and for fields with walls.
         """
         with _fault_named_after(self._team.task, self._refusal):
-            states = _states(self._environment, self._team.player(1), self._seed, number)
-            first = next(states)
-            states, larger = chain((first,), states), 1.0
-            if isinstance(first.rendering, Scene) and not first.rendering.walls:  # one camera for the whole episode
-                whole = list(states)
-                larger = camera(state.rendering for state in whole if isinstance(state.rendering, Scene))
-                states = iter(whole)
-            for state in states:
+            states = self._states(number)
+            first = next(states).rendering
+            if not isinstance(first, Scene) or first.walls:
+                return 1.0
+            later = (state.rendering for state in states if isinstance(state.rendering, Scene))
+            return camera(chain((first,), later))
+
+    def episode(self, number: int, larger: float = 1.0) -> Iterator[Frame]:
+        """Yield the frames of one episode, whatever was played before; an episode of n steps has n + 1.
+
+        `larger`: as of `camera`. Where the environment does not call its `before_reset`, the last frame repeats the
+        picture before it.
+        """
+        with _fault_named_after(self._team.task, self._refusal):
+            for state in self._states(number):
                 yield _frame(state, sides_of(self._environment.spec), larger)
+
+    def _states(self, number: int) -> Iterator["_State"]:
+        return _states(self._environment, self._team.player(1), self._seed, number)
 
     def close(self) -> None:
         """Closes the environment."""

@@ -1,12 +1,12 @@
 """The teams of a replay, on stage: a run's newest policies, and others beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from coordinator.config.schema import RANDOM
 from coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
-from marless.replays.greedy_episodes import Stage, random_team
+from marless.replays.greedy_episodes import Frame, Stage, random_team
 from marless.reports.policy import TeamPolicy
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
@@ -32,8 +32,13 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
         for playing in teams.values():
             stages.append(Stage(playing, stored_run.plan.config.seed))
             resources.callback(stages[-1].close)
-        panels = [Panel(name, stage.episode) for name, stage in zip(teams, stages, strict=True)]
+        panels = [Panel(name, one_scale(stage, stages)) for name, stage in zip(teams, stages, strict=True)]
         yield Animation(panels, episodes, stages[0].frame_ms)
+
+
+def one_scale(stage: Stage, stages: Sequence[Stage]) -> Callable[[int], Iterator[Frame]]:
+    """Return the function that plays a stage's episode by its number, drawn in the scale of all stages."""
+    return lambda number: stage.episode(number, max(other.camera(number) for other in stages))
 
 
 def _other(text: str, team: TeamPolicy) -> TeamPolicy:

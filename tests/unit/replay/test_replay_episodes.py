@@ -16,6 +16,7 @@ from functions.messages.team import Opponents, Team
 from functions.randomness import generator
 from marless.replays.environment_picture import picture, rendering
 from marless.replays.greedy_episodes import Stage, random_team
+from marless.replays.teams import one_scale
 from marless.reports.policy import TeamFile, TeamPolicy
 
 SPREAD = EnvTask(name="mpe/simple_spread", options={"max_cycles": 5})
@@ -65,13 +66,20 @@ def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(t
     assert (episode[-2].picture != episode[-1].picture).any()
 
 
-def test_the_camera_stays_where_it_is_for_a_whole_episode():
+def test_the_camera_stays_where_it_is_for_a_whole_episode_and_is_the_same_for_all_teams():
     """Landmarks do not move and cover agents, so their pixels stay grey, however far agents go at random. Some pixels
-    at the edges of agents are as grey."""
-    (episode,) = play(team(EnvTask(name="mpe/simple_tag", options={"max_cycles": 60})), 1, seed=3)
-    first, *later = [(frame.picture == 64).all(axis=-1) for frame in episode]
+    at the edges of agents are as grey. A camera that is n times as large shows a landmark with n² fewer pixels."""
+    task = EnvTask(name="mpe/simple_tag", options={"max_cycles": 60})
+    near, far = stages = [Stage(team(task), seed) for seed in (3, 11)]
+    first, *later = [(frame.picture == 64).all(axis=-1) for frame in one_scale(near, [near])(0)]
     assert first.sum() > 1000
     assert all(grey[first].mean() > 0.95 for grey in later)
+    larger = far.camera(0) / near.camera(0)
+    assert larger > 1.1
+    shared = (next(one_scale(near, stages)(0)).picture == 64).all(axis=-1)
+    assert shared.sum() == pytest.approx(first.sum() / larger**2, rel=0.1)
+    for stage in stages:
+        stage.close()
 
 
 def test_the_return_of_each_side_is_the_sum_over_its_agents():
