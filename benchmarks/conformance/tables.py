@@ -31,21 +31,24 @@ HEADER = (
     "verdict",
 )
 _ABOUT = """\
-Return: greedy, undiscounted, summed over agents; the absolute metric (the policies of the best evaluation on 3,200
-fresh episodes), mean over seeds with the 95 % interval of Student's t, and of returns with bounds and of shares of
-battles won one that stays inside them (Wilson's, with the spread between seeds). Env steps: the whole of training.
-Seconds: of training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are
-medians of the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named. Commits:
-of the programs that trained the seeds; + where one was not as committed. Hyperparameters stand in the cells' own files,
-in conformance/."""
+All bars and results of the conformance protocols, by task.
+
+Returns are greedy, undiscounted and summed over agents. They are the absolute metric: the policies of the best
+evaluation on 3,200 fresh episodes, mean over seeds. Intervals are 95 %, by Student's t. For bounded returns and shares
+of battles they are Wilson's, with the spread between seeds.
+
+Env steps count the whole training. Seconds are the mean over seeds on one core, while two runs trained in parallel.
+Steps and seconds to the bar are medians of the first evaluation (320 episodes) that reached it. Every seed counts, and
+failed seeds are named. Commits name the programs that trained the seeds (+ marks changes that were not committed).
+Hyperparameters are in the cells' files in conformance/."""
 _SIDES = """\
-Return: of the side of {side}, summed over its agents, when the final policies meet each other. How good a side is the
-second table says: the mean return of each of its agents against opponents that do not learn, 640 episodes."""
+The return of the team {side}, summed over its agents, when the final policies meet each other. The second table shows
+the strength of each team: the mean return of each agent against opponents that do not learn, 640 episodes."""
 
 
 def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
     """The whole file; `pictures` lie beside it."""
-    parts = ["# Conformance", _ABOUT]
+    parts = ["# Does every algorithm learn every task?", _ABOUT]
     for protocol in dict.fromkeys(outcome.protocol for outcome in found):
         own = [outcome for outcome in found if outcome.protocol == protocol]
         for task in dict.fromkeys(outcome.case.task for outcome in own):
@@ -67,9 +70,15 @@ def section(found: Sequence[Outcome]) -> list[str]:
     names = {evaluated_side(outcome.case) for outcome in cases if outcome.case.measure == "sides"}
     return [
         *(_SIDES.format(side=name) for name in names),
-        markdown_table(HEADER, rows, aligned=False),
+        _without_empty_columns(rows),
         *measured(cases),
     ]
+
+
+def _without_empty_columns(rows: Sequence[Sequence[str]]) -> str:
+    kept = [column for column in zip(HEADER, *rows, strict=True) if any(column[1:])]
+    header, *cells = zip(*kept, strict=True)
+    return markdown_table(header, cells, aligned=False)
 
 
 def evaluated_side(case: Case) -> str:

@@ -5,12 +5,11 @@ from scripts.reference import markdown, measured_page
 
 PAGE = markdown.DATA.parent / "results" / "tenants.md"
 _EXPLAINED = (
-    "Whoever trains alone has the whole pool: two slots where runs compute, sixteen where they wait for a judge. No "
-    "schedule ends before the processor seconds of all processes, divided by the cores, nor before the busy seconds "
-    "of the slots, divided by their number: that is the bound of the makespan. Tokens are those that roles write; "
-    "those of one run alone are its tokens over its seconds from its first task to its last, without the start of "
-    "workers, which the seconds of all together contain. The memory of workers is the sum of their PSS, what they "
-    "share counted once, at its peak."
+    "A run that trains alone has the whole pool: two slots if runs compute, sixteen if they wait for a judge. The"
+    " bound of the time is the larger of two numbers: processor seconds divided by cores, and busy slot seconds"
+    " divided by slots. Tokens are the tokens that roles write. For one run alone, they are divided by the seconds"
+    " from its first task to its last, without the start of workers, which the time of all runs together includes."
+    " The memory of workers is the peak of the sum of their PSS, so shared memory counts once."
 )
 
 

@@ -75,8 +75,12 @@ def an_outcome(case, *means, failed=(), protocol="quick"):
     return Outcome(protocol, case, records)
 
 
+def lines(*found):
+    return [line.split(" | ") for line in tables.section(found)[0].splitlines()]
+
+
 def columns(*found):
-    return [line.split(" | ") for line in tables.section(found)[0].splitlines()[2:]]
+    return lines(*found)[2:]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
@@ -176,8 +180,14 @@ def test_what_is_published_stands_beside_its_budget():
     # The published -126.62 of QMIX and -133.54 of MAPPO are (R + 25 * 3) / 2 in our units.
     assert pytest.approx(-25.8, abs=0.05) == (-126.62 + 75) / 2
     assert pytest.approx(-29.3, abs=0.05) == (-133.54 + 75) / 2
-    cells = dict(zip(tables.HEADER, columns(an_outcome(a_case("mappo"), -30.0, -32.0, -34.0))[0], strict=True))
+    header, _, row = lines(an_outcome(a_case("mappo"), -30.0, -32.0, -34.0))
+    cells = dict(zip(header, row, strict=True))
     assert (cells["published"], cells["its env steps"]) == ("-29.3", "20,000,000")
+
+
+def test_a_table_leaves_out_columns_that_are_empty_in_all_rows():
+    header, *_ = lines(an_outcome(a_case("masac"), -30.0, -32.0, -34.0))
+    assert "published" not in header and header[-1] == "verdict |"
 
 
 def test_a_bar_of_the_mean_is_met_by_the_mean_and_one_of_each_seed_by_the_worst():
@@ -269,7 +279,7 @@ def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named()
     case = a_case(task="simple_tag", measure="sides", seeds=(1,), settings={"task.name": "mpe/simple_tag"})
     outcome = Outcome("quick", case, {1: a_record(case, 1, mean=100.0, final=21.0)})
     assert outcome.mean == 21
-    assert "of the side of adversary, summed over its agents" in tables.section([outcome])[0]
+    assert "of the team adversary, summed over its agents" in tables.section([outcome])[0]
 
 
 def test_a_row_names_the_programs_that_trained_the_seeds():
