@@ -31,10 +31,10 @@ GROUPS = {
     "train": {
         "train": "train a team of policies",
         "resume": "continue a run that stopped, or raise its limits",
-        "stop": "stop a run after the tasks in flight; it can be resumed",
+        "stop": "stop a run after the tasks in flight (you can resume it)",
         "study": "train many runs over settings and seeds, all at once",
         "ablate": "compare sharing, scaling and placement rules over seeds",
-        "pretrain": "make a small language model for a task whose agents speak",
+        "pretrain": "make a small language model for a task with agents that speak",
         "worker": "serve runs that another machine drives",
     },
     "before you train": {
@@ -42,18 +42,18 @@ GROUPS = {
         "config": "print the effective configuration with a description of every key",
         "estimate": "estimate the cost and duration of a run",
         "simulate": "simulate a run with more rollouts, other slots or faults",
-        "doctor": "check what is installed and what is missing",
-        "completion": "print a script with which bash or zsh completes commands",
+        "doctor": "check which programs and packages are installed or missing",
+        "completion": "print a script that lets bash or zsh complete commands",
     },
     "look at results": {
         "status": "show the progress of a run",
         "evaluate": "play a run's policies and print their return",
-        "report": "write one page in HTML about a run, or about many",
-        "replay": "draw a run's policies at play, as an animated picture or in a window",
+        "report": "write an HTML page about one run or several",
+        "replay": "show a run's policies play, as an animated picture or in a window",
         "compare": "compare trained runs over seeds, with intervals",
         "crossplay": "play the policies of runs, or of a run's league, against one another",
         "timeline": "show a timeline of a run's functions",
-        "bill": "print what a run has cost, line by line",
+        "bill": "print the cost of a run, line by line",
     },
     "keep and pass on": {
         "runs": "list all runs",
@@ -189,10 +189,11 @@ def module_of(name: str) -> ModuleType:
 def parser_of(name: str) -> Parser:
     """What reads the arguments of a command."""
     command = module_of(name)
+    examples, _, more = command.EXAMPLES.partition("\n\n")
     parser = Parser(
         prog=f"marless {name}",
-        description=COMMANDS[name],
-        epilog=getattr(command, "EXAMPLES", None),
+        description=f"{COMMANDS[name]}\n\n{examples}",
+        epilog=more,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

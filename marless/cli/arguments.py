@@ -31,7 +31,7 @@ def configuration(parser: ArgumentParser) -> None:
         "settings",
         nargs="*",
         metavar="FILE.toml | key=value",
-        help="a configuration file, and overriding settings",
+        help="a configuration file, and settings that override it",
     )
 
 
@@ -50,7 +50,9 @@ def run_and_settings(options: Namespace) -> tuple[str, list[str]]:
 
 def trust(parser: ArgumentParser) -> None:
     """Whether a run that somebody else made may run the code that its configuration names."""
-    parser.add_argument("--trust", action="store_true", help="play a run from elsewhere that names code; remembered")
+    parser.add_argument(
+        "--trust", action="store_true", help="trust a run from elsewhere that names code, now and later"
+    )
 
 
 def workers(parser: ArgumentParser) -> None:
@@ -109,7 +111,7 @@ def deployment(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="tenant of the deployment (default: %(default)s)"
     )
-    parser.add_argument("--region", metavar="REGION", help="AWS region (default: that of the AWS configuration)")
+    parser.add_argument("--region", metavar="REGION", help="AWS region (default: region of the AWS configuration)")
 
 
 def _tenant(text: str) -> str:

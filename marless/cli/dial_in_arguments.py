@@ -26,16 +26,22 @@ def listen(parser: ArgumentParser) -> None:
     """Whether workers dial in, and how they and the driver know each other."""
     group = parser.add_argument_group("workers of other machines")
     group.add_argument(
-        "--listen", metavar="HOST:PORT", help="let `marless worker` of other machines serve, and none of this one"
+        "--listen",
+        metavar="HOST:PORT",
+        help="let `marless worker` processes of other machines run the functions, in place of this machine",
     )
     group.add_argument(
-        "--address", metavar="HOST:PORT", help="head of the Ray cluster (default: RAY_ADDRESS, or that of this machine)"
+        "--address",
+        metavar="HOST:PORT",
+        help="head of the Ray cluster (default: RAY_ADDRESS, or the head on this machine)",
     )
     token_file(group)
-    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate with which connections are encrypted")
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate that encrypts connections")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate")
     group.add_argument(
-        "--any-processor", action="store_true", help="take workers whose processors round otherwise than this one"
+        "--any-processor",
+        action="store_true",
+        help="take workers even if their processors round differently from this one",
     )
 
 

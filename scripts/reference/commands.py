@@ -6,9 +6,9 @@ from marless.cli.app import COMMANDS, GROUPS, module_of
 from scripts.reference import markdown
 
 _ABOUT = """\
-`marless COMMAND --help` prints the same. A mistake is answered in one line with exit code 2; a run that ended
-without what was asked for gives 1, everything else 0. `RUN` is a run's name under `runs/`, the path of its folder,
-or `latest`."""
+`marless COMMAND --help` prints the same. Exit code 2 means a mistake in your command, with one line that explains it.
+Exit code 1 means an incomplete result, and 0 means success. `RUN` is a run's name under `runs/`, the path of its
+folder, or `latest`."""
 # Defaults that differ from machine to machine.
 _OF_THE_MACHINE = {"workers": "cores", "jobs": "cores"}
 
@@ -31,9 +31,7 @@ def _command(name: str) -> list[str]:
     rows = [_row(action) for action in parser._actions if action.help != SUPPRESS]
     parts = [f"## {name}", markdown.paragraph(command)]
     parts += [markdown.table(("argument", "meaning"), rows)] if rows else []
-    if examples := getattr(command, "EXAMPLES", None):
-        parts.append(f"```text\n{examples.strip()}\n```")
-    return parts
+    return [*parts, f"```text\n{command.EXAMPLES.strip()}\n```"]
 
 
 def _row(action: Action) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--scaling", type=_comma_separated, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
     parser.add_argument("--placement", type=_comma_separated, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
     parser.add_argument(
-        "--seeds", type=_seeds, metavar="1-10", help="seeds of every arm (default: those of a suite's file, or 1-10)"
+        "--seeds", type=_seeds, metavar="1-10", help="seeds of every arm (default: seeds of a suite's file, or 1-10)"
     )
     parser.add_argument(
         "--jobs",
@@ -66,10 +66,11 @@ def arguments(parser: ArgumentParser) -> None:
         type=_comma_separated,
         default=[],
         metavar="ARM/OTHER:MEASURE,...",
-        help="contrasts declared before the runs, whose p-values are corrected together; by return, dollars or reach",
+        help="contrasts that you declare before the runs, by return, dollars or reach. Their p-values are"
+        " corrected together",
     )
     parser.add_argument(
-        "--reference", metavar="RUN", help="run whose policies are the opponents of each side of competing agents"
+        "--reference", metavar="RUN", help="run that provides the opponents of each side of competing agents"
     )
     parser.add_argument(
         "--backend", choices=registry.cluster_names(), help="the cluster where functions run, not this machine"

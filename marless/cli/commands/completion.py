@@ -1,4 +1,4 @@
-"""marless completion: a script with which a shell completes commands, options, runs and settings."""
+"""marless completion: prints a script that lets a shell complete commands, options, runs and settings."""
 
 from argparse import ArgumentParser, Namespace
 

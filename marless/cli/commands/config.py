@@ -1,4 +1,4 @@
-"""marless config: prints the effective configuration as a file to keep and edit, and what set each value."""
+"""marless config: prints the effective configuration as a file to keep and edit, and the origin of each value."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -22,7 +22,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--short",
         action="store_true",
-        help="only seed, task, algorithm, actors, evaluation, stop and log, and what you set of the rest",
+        help="only seed, task, algorithm, actors, evaluation, stop and log, and the other keys that you set",
     )
     common.json(parser)
 

@@ -1,4 +1,4 @@
-"""marless resume: goes on with a run that was stopped, was killed, failed, or may train on."""
+"""marless resume: continues a run that was stopped, was killed, failed, or has new limits."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -26,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
         "resources.judge.slots",
     )
     parser.add_argument(
-        "--changed-code", action="store_true", help="continue although code changed since, and record both hashes"
+        "--changed-code", action="store_true", help="continue even if code has changed, and record both hashes"
     )
     common.trust(parser)
     common.workers(parser)

@@ -35,9 +35,13 @@ def arguments(parser: ArgumentParser) -> None:
         "runs", nargs="*", metavar="RUN_OR_STUDY", help="runs, studies or ablations (default: all runs under runs/)"
     )
     parser.add_argument("--long", action="store_true", help="all columns")
-    parser.add_argument("--status", metavar="STATUS", help="only runs that are so, such as finished or interrupted")
-    parser.add_argument("--task", metavar="TEXT", help="only runs of tasks whose names contain this")
-    parser.add_argument("--sort", choices=_SORTS, default="begun", help="the greatest last (default: %(default)s)")
+    parser.add_argument(
+        "--status", metavar="STATUS", help="only runs with this status, such as finished or interrupted"
+    )
+    parser.add_argument("--task", metavar="TEXT", help="only runs with this text in the task's name")
+    parser.add_argument(
+        "--sort", choices=_SORTS, default="begun", help="column to sort by, the greatest last (default: %(default)s)"
+    )
     common.json(parser)
 
 

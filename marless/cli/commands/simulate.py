@@ -33,9 +33,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--slots", type=common.count, metavar="N", help="functions at once (default: as recorded)")
     parser.add_argument("--rounds", type=_rounds, default=20, metavar="N", help="rounds to simulate (default: 20)")
     parser.add_argument(
-        "--latency", choices=LATENCIES, default="local", help="of requests and storage (default: as recorded)"
+        "--latency", choices=LATENCIES, default="local", help="latency of requests and storage (default: as recorded)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the drawn durations (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn durations (default: 0)")
     parser.add_argument(
         "--slow", type=_share, default=0.0, metavar="SHARE", help="attempts that take ten times as long"
     )

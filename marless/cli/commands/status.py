@@ -21,6 +21,10 @@ from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
 
+EXAMPLES = """examples:
+  marless status                shows the latest run
+  marless status first --json   shows runs/first as JSON"""
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""

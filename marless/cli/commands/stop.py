@@ -1,4 +1,4 @@
-"""marless stop: stops a run after the tasks in flight, on this machine or in the cloud; it can be resumed."""
+"""marless stop: stops a run after the tasks in flight, on this machine or in the cloud. You can resume it."""
 
 import os
 import signal
@@ -15,6 +15,10 @@ from marless.cloud.remote_runs import find_run
 from marless.output import say
 from marless.program import program_name
 from marless.runs.folder import RunFolder
+
+EXAMPLES = """examples:
+  marless stop                  stops the latest run
+  marless stop first            stops runs/first"""
 
 # How long to wait until the cloud releases the lease; the tasks in flight may take longer.
 _PATIENCE_S = 120.0

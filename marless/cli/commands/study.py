@@ -50,7 +50,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--slots", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
     )
-    parser.add_argument("--owner", metavar="NAME", help="whose runs they are (default: owner in the file)")
+    parser.add_argument("--owner", metavar="NAME", help="owner of the runs (default: owner in the file)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
     parser.add_argument(
         "--backend",
@@ -58,7 +58,7 @@ def arguments(parser: ArgumentParser) -> None:
         help="the cluster, or the cloud, where functions run (default: pool.backend, or this machine)",
     )
     common.deployment(parser)
-    parser.add_argument("--stop", action="store_true", help="end a study in the cloud; its runs can be resumed")
+    parser.add_argument("--stop", action="store_true", help="end a study in the cloud (you can resume its runs)")
     common.json(parser)
     dial_in.listen(parser)
 

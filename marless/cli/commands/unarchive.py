@@ -8,10 +8,14 @@ from marless.output import note, say
 from marless.program import program_name
 from marless.runs.upkeep.archives import unpack
 
+EXAMPLES = """examples:
+  marless unarchive first.tar.gz                brings back runs/first
+  marless unarchive /backup/first.tar.gz"""
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="what marless archive wrote")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file from marless archive")
 
 
 def run(options: Namespace) -> int:

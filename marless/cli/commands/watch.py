@@ -12,6 +12,10 @@ from marless.program import program_name
 from marless.signals import Signals
 from marless.views import choose_view
 
+EXAMPLES = """examples:
+  marless watch                 follows the latest run in the cloud
+  marless watch first           follows the run first"""
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""

@@ -32,16 +32,16 @@ def arguments(parser: ArgumentParser) -> None:
         type=common.count,
         default=cores(),
         metavar="N",
-        help="tasks at once, each on a core of its own (default: number of cores, %(default)s here)",
+        help="tasks at once, one core each (default: number of cores, %(default)s here)",
     )
     dial_in.token_file(parser)
-    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="certificate of who signed the driver's, or itself")
+    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="certificate of the driver, or of its signer")
     parser.add_argument(
         "--patience",
         type=_seconds,
         default=math.inf,
         metavar="SECONDS",
-        help="end when no driver has answered for so long (default: dial until one does)",
+        help="end after this time without an answer from a driver (default: dial until one answers)",
     )
 
 

@@ -198,7 +198,10 @@ def test_every_command_has_help(capsys):
     for command, does in COMMANDS.items():
         assert f"  {command:<12}{does}" in overview
         assert main([command, "--help"]) == 0
-        assert does in capsys.readouterr().out
+        shown, _, _ = capsys.readouterr().out.partition("\noptions:")
+        assert does in shown
+        examples = shown.partition("\nexamples:\n")[2].partition("\n\n")[0].splitlines()
+        assert sum(f"marless {command}" in line for line in examples) >= 2
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest(capsys):

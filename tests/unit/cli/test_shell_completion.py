@@ -35,7 +35,7 @@ while IFS= read -r BUFFER; do
 done
 """
 CANDIDATES = {
-    "marless comple": ("completion", "print a script with which bash or zsh completes commands"),
+    "marless comple": ("completion", "print a script that lets bash or zsh complete commands"),
     "marless train --back": ("--backend", "where functions run (default: local)"),
     "marless status fi": ("first", ""),
     "marless train algorithm.name=qmix algorithm.mixing": (

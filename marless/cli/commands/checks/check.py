@@ -67,7 +67,7 @@ def arguments(parser: ArgumentParser) -> None:
         "settings",
         nargs="*",
         metavar="ENV | FILE.toml | key=value",
-        help="an environment as in task.name, a configuration file, and overriding settings",
+        help="an environment like in task.name, a configuration file, and settings that override it",
     )
 
 

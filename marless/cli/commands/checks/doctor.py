@@ -1,4 +1,4 @@
-"""marless doctor: checks what is installed, what is missing, and how to get it."""
+"""marless doctor: checks which programs and packages are installed, and how to get missing ones."""
 
 import os
 import platform
@@ -16,6 +16,10 @@ from marless.backends.base import Readiness
 from marless.cli import arguments as common
 from marless.output import say, say_json, say_text
 from marless.reports.text import table
+
+EXAMPLES = """examples:
+  marless doctor                checks this machine
+  marless doctor --json         prints the checks as JSON"""
 
 _GIB = 1 << 30
 # Of a last column, in a terminal of 80 columns.

@@ -55,7 +55,13 @@ _GUARD_RAILS = (
         "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
     ),
     ("subnets", "Subnets", "IDS", "subnets of the functions (VpcConfig, SubnetIds)", "subnet-0a1b,subnet-2c3d"),
-    ("security-groups", "SecurityGroups", "IDS", "their security groups (VpcConfig, SecurityGroupIds)", "sg-0a1b"),
+    (
+        "security-groups",
+        "SecurityGroups",
+        "IDS",
+        "security groups of the functions (VpcConfig, SecurityGroupIds)",
+        "sg-0a1b",
+    ),
 )
 
 
@@ -70,24 +76,24 @@ def arguments(parser: ArgumentParser) -> None:
         "--concurrency",
         type=common.within(0, 10**6),
         metavar="N",
-        help="reserved concurrency of each worker function; 0: none",
+        help="reserved concurrency of each worker function (0: none)",
     )
     parser.add_argument(
         "--budget",
         type=common.within(0, 10**9),
         metavar="DOLLARS",
-        help="monthly budget; an alarm fires when spending is above that pace, and with --email AWS watches the bill",
+        help="monthly budget. An alarm fires when spending is above that pace. With --email, AWS watches the bill",
     )
     parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms and of the budget's warnings")
     _guard_rails(parser)
     parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
     _foreign_code(parser)
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--dry-run", action="store_true", help="show what would change (a change set), change nothing")
+    instead.add_argument("--dry-run", action="store_true", help="show the changes as a change set and stop")
     instead.add_argument(
         "--print-template",
         action="store_true",
-        help="upload the packages and print the template for another pipeline; the stack stays as it is",
+        help="upload the packages and print the template for another pipeline. The stack stays the same",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
@@ -99,7 +105,7 @@ def _foreign_code(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PLUGIN",
-        help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
+        help="package or module that your tasks or algorithms need, by path or requirement (repeatable)",
     )
     parser.add_argument(
         "--resource",
@@ -107,10 +113,10 @@ def _foreign_code(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=SOURCE",
-        help=f"what environments ask, such as {resource_options.EXAMPLE}; may be repeated",
+        help=f"resource that environments ask, such as {resource_options.EXAMPLE} (repeatable)",
     )
     parser.add_argument(
-        "--no-resource", action="append", default=[], metavar="NAME", help="remove that resource; may be repeated"
+        "--no-resource", action="append", default=[], metavar="NAME", help="remove that resource (repeatable)"
     )
 
 
@@ -130,16 +136,16 @@ def _guard_rails(parser: ArgumentParser) -> None:
         "--trajectory-retention",
         type=common.within(*_RETENTION_DAYS),
         metavar="DAYS",
-        help="days that trajectories are kept which no run has deleted (S3 Lifecycle)",
+        help="days until AWS deletes trajectories that no run has deleted (S3 Lifecycle)",
     )
     parser.add_argument(
         "--tag",
         type=_tag,
         action="append",
         metavar="KEY=VALUE",
-        help="tag of the stack and what is in it, such as CostCenter=42; may be repeated",
+        help="tag of the stack and its contents, such as CostCenter=42 (repeatable)",
     )
-    parser.add_argument("--service-role", metavar="ARN", help="role as which CloudFormation acts (RoleARN)")
+    parser.add_argument("--service-role", metavar="ARN", help="role that CloudFormation uses (RoleARN)")
 
 
 def run(options: Namespace) -> int:

@@ -16,7 +16,9 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("who", choices=WHO, help="trainer: trains, watches, stops, reads logs; deployer: deploys too")
+    parser.add_argument(
+        "who", choices=WHO, help="trainer may train, watch, stop and read logs, and deployer may also deploy"
+    )
     common.remote_backend(parser)
 
 

@@ -1,4 +1,4 @@
-"""marless bill: prints what a run has cost so far, line by line, and what it asked of resources."""
+"""marless bill: prints what a run has cost so far, line by line, and its calls of resources."""
 
 from argparse import ArgumentParser, Namespace
 from decimal import Decimal

@@ -29,19 +29,22 @@ def arguments(parser: ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN_OR_STUDY",
-        help="runs, or folders that hold runs: studies, ablations; or files of marl-eval (.json)",
+        help="runs, folders of runs (studies, ablations), or files of marl-eval (.json)",
     )
     parser.add_argument(
         "--by",
         type=common.keys,
         default=[],
         metavar="KEY,KEY",
-        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys but"
-        " seed, task.name and task.agents in which runs differ)",
+        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys that"
+        " differ, but not seed, task.name and task.agents)",
     )
     common.metric(parser)
     parser.add_argument(
-        "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
+        "--at",
+        choices=AXES,
+        default="steps",
+        help="quantity that is equal when runs are compared (default: %(default)s)",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("comparison"), metavar="DIR", help="output folder (default: %(default)s)"

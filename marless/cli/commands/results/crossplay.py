@@ -30,10 +30,14 @@ def arguments(parser: ArgumentParser) -> None:
         help=f"a run with a league (default: {LATEST}), or several teams",
     )
     parser.add_argument(
-        "--episodes", type=common.count, default=320, metavar="N", help="of each pair and side (default: %(default)s)"
+        "--episodes",
+        type=common.count,
+        default=320,
+        metavar="N",
+        help="episodes of each pair and side (default: %(default)s)",
     )
     parser.add_argument(
-        "--sampled", action="store_true", help="policies draw their actions; greedy games without chance are all alike"
+        "--sampled", action="store_true", help="policies draw their actions (use it if all greedy games are alike)"
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of crossplay.json and crossplay.png (default: the first run's)"

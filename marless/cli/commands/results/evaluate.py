@@ -30,15 +30,15 @@ _OPTIONAL = ("env_metrics", "sides", "settings")
 def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="task.*, other than in training")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings task.* that differ from training")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
     agents = common.within(1, MOST_AGENTS)
-    parser.add_argument("--agents", type=agents, metavar="N", help="play with so many; default: as in training")
+    parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
     parser.add_argument(
         "--against",
         action="append",
         metavar="random|scripted|RUN|FILE",
-        help="where agents compete: each side alone, all others at random, by a script, or as that run or file",
+        help="opponents of each side if agents compete: random, scripted, or the policies of a run or file",
     )
     common.trust(parser)
     common.workers(parser)

@@ -1,4 +1,4 @@
-"""marless export: writes a run's policies, episodes that they play, or those of training, for programs without
+"""marless export: writes a run's policies, episodes that they play, or episodes of training, for programs without
 MARLess."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -34,20 +34,20 @@ def arguments(parser: ArgumentParser) -> None:
         "--to",
         choices=FORMATS,
         required=True,
-        help=f"policies: {', '.join(policy_files.FORMATS)}; episodes: {', '.join(dataset_files.FORMATS)}; adapters of"
-        f" agents that speak: {PEFT}",
+        help=f"policies: {', '.join(policy_files.FORMATS)}, episodes: {', '.join(dataset_files.FORMATS)}, or"
+        f" adapters of agents that speak: {PEFT}",
     )
     parser.add_argument(
         "-o", "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
     )
-    parser.add_argument("--role", metavar="ROLE", help="this role alone (peft; default: all, in folders of their own)")
-    parser.add_argument("--best", action="store_true", help="the policies of the best evaluation, not the newest")
+    parser.add_argument("--role", metavar="ROLE", help="only this role, for peft (default: all roles, one folder each)")
+    parser.add_argument("--best", action="store_true", help="take the policies of the best evaluation, not the newest")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="how many episodes to play (npz, parquet)")
     parser.add_argument(
         "--rounds",
         type=_rounds,
         metavar="A-B",
-        help="what was sampled in these rounds of training; played again if it is not stored (npz, parquet)",
+        help="episodes of these training rounds, played again if they are not stored (npz, parquet)",
     )
     parser.add_argument("--greedy", action="store_true", help="play the most probable actions (npz, parquet)")
     common.trust(parser)

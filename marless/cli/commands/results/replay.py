@@ -1,5 +1,5 @@
-"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window; what agents
-say that speak is printed."""
+"""marless replay: draws greedy episodes of a run's newest policies as a picture, or plays them in a window. It prints
+the words of agents that speak."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -28,13 +28,13 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--beside",
         metavar="random|scripted|RUN|FILE",
-        help="a second panel: such agents, or the policies of that run or file",
+        help="a second panel with random or scripted agents, or the policies of a run or file",
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a .gif, or an .mp4 by ffmpeg (default: the run's replay.gif)"
     )
     parser.add_argument(
-        "--live", action="store_true", help="play in a window; a file is written only with --out, after it is closed"
+        "--live", action="store_true", help="play in a window. With --out, a file is written after you close it"
     )
     common.trust(parser)
 

@@ -34,11 +34,14 @@ def arguments(parser: ArgumentParser) -> None:
         type=common.keys,
         default=[],
         metavar="KEY,KEY",
-        help="of several runs: keys of config.toml that tell arms apart, as in marless compare",
+        help="keys of config.toml that tell arms apart, for several runs, like in marless compare",
     )
     common.metric(parser)
     parser.add_argument(
-        "--at", choices=AXES, default="steps", help="what is equal where runs are compared (default: %(default)s)"
+        "--at",
+        choices=AXES,
+        default="steps",
+        help="quantity that is equal when runs are compared (default: %(default)s)",
     )
 
 

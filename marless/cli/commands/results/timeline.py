@@ -30,7 +30,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=f"the page (default: {TIMELINE} in the folder of the first run)"
     )
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Chrome and Perfetto, and no page")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write a trace for Chrome and Perfetto, in place of the page"
+    )
 
 
 def run(options: Namespace) -> int:

@@ -24,6 +24,10 @@ from marless.runs.integrity.file_hashes import changed
 from marless.runs.run_files import Documents
 from marless.runs.stored_run import Stored, look
 
+EXAMPLES = """examples:
+  marless verify                checks the latest run
+  marless verify first --json   checks runs/first, and prints JSON"""
+
 _HASH = re.compile("[0-9a-f]{64}")
 
 
