@@ -196,8 +196,8 @@ def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     # Parts of 160, 160 and 10 episodes, weighted by their episodes.
     found = json.loads(marless("evaluate", "first", "--episodes", "330", "--json").out[0])
     assert found["env_metrics"] == {"accuracy": pytest.approx(found["mean"] / 2)} and 0.0 < found["mean"] < 2.0
-    said = marless("evaluate", "first", "--episodes", "330").out
-    assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
+    said = [line.split()[:2] for line in marless("evaluate", "first", "--episodes", "330").out]
+    assert ["accuracy", f"{found['env_metrics']['accuracy']:.3f}"] in said
 
 
 def test_an_evaluation_by_hand_may_change_the_task_as_far_as_policies_can_play_it(marless):
@@ -243,7 +243,8 @@ def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marl
     assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
     assert (summary("first")["final_env_metrics"], summary("first")["absolute_env_metrics"]) == ({}, {})
     assert "env_metrics" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
-    assert marless("evaluate", "first", "--episodes", "4").out[2].startswith("  agent_0")
+    rows = [line.split()[0] for line in marless("evaluate", "first", "--episodes", "4").out]
+    assert rows[2:] == ["return", "agent_0", "agent_1", "agent_2"]
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     assert [line["evaluation"].keys() for line in lines if "evaluation" in line] == [{"round", "env_steps", "returns"}]
     # Lines by older versions lack this field.
@@ -437,7 +438,7 @@ def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless
     assert not any("lost" in line or line.startswith("cap") or "nothing was learned" in line for line in lines)
     behind = dataclasses.replace(plan, config=msgspec.structs.replace(capped, pipeline=Pipeline(lag=2)))
     lines = receipt(behind, msgspec.structs.replace(read(folder), rounds=2), "first", "runs/first")
-    assert lines[1].strip() == "nothing was learned: learning begins in round 3 (pipeline.lag=2)"
+    assert "nothing was learned: learning begins in round 3 (pipeline.lag=2)" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.slow
