@@ -53,8 +53,8 @@ def test_seconds_become_minutes_and_hours(value, text):
 
 def test_a_return_is_printed_with_half_its_interval():
     # Mean 2, standard deviation 1, n = 3: 4.303 / sqrt(3) = 2.484.
-    assert plus_minus([1.0, 2.0, 3.0]) == "2.0 ± 2.5"
-    assert plus_minus([1.0]) == "1.0"
+    assert plus_minus([1.0, 2.0, 3.0]) == "2.00 ± 2.48"
+    assert plus_minus([1.0]) == "1.00"
 
 
 def test_metrics_of_the_environment_s_own_are_printed_by_name():
