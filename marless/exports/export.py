@@ -120,7 +120,8 @@ def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool, rol
     of = "the best evaluation" if best else f"round {from_run.origin['round']:,}"
     count = sum(map(from_run.team.plays, range(len(from_run.team.agents))))
     policies = f"policies of {count} agents" if count > 1 else "policy of 1 agent"
-    line = f"{policies}, of {of}; try: python {out / policy_files.PLAYER}"
+    needed = " (needs onnxruntime)" if format_ == "onnx" else ""
+    line = f"{policies}, of {of}; try: python {out / policy_files.PLAYER}{needed}"
     return Exported(out, _sizes(files), line)
 
 
