@@ -215,8 +215,10 @@ def _ending_dollars(bill: Bill, state: State) -> float:
 
 
 def _interpolate(low: Any, high: Any, share: float) -> Any:
-    """`low` + `share` of the way to `high`, field by field."""
+    """Return `low` plus `share` of the way to `high`, field by field and key by key."""
     if isinstance(low, int):
         return round(low + share * (high - low))
+    if isinstance(high, dict):  # what one of the two lacks is zero there
+        return {key: _interpolate(low.get(key, type(value)()), value, share) for key, value in high.items()}
     names = low.__struct_fields__
     return type(low)(**{name: _interpolate(getattr(low, name), getattr(high, name), share) for name in names})

@@ -22,7 +22,9 @@ from marless.reports.weights import gather
 def test_the_plain_loop_ends_with_the_adapters_of_a_run(tmp_path):
     base = tmp_path / "base.safetensors"
     base.write_bytes(relay_base())
-    settings = (*RELAY, f"base.model={base}", "base.rank=2", "base.layers=1")
+    small = load(None, RELAY).algorithm  # a base that is named has other defaults
+    same = (f"algorithm.lr={small.lr}", f"algorithm.ent_coef={small.ent_coef}")
+    settings = (*RELAY, *same, f"base.model={base}", "base.rank=2", "base.layers=1")
     looped = plain_loop.looped(load(None, settings), threads=1)
     state = speak(tmp_path / "run").state
     tensors = gather(state, FileStorage(tmp_path / "run" / "objects"))
