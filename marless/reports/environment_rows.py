@@ -38,7 +38,10 @@ def spec_rows(spec: EnvSpec, horizon_source: str) -> Iterator[Row]:
         yield "acts", _acted(kind)
     total = sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
     without = f"none; a central critic sees the observations of all agents, {total:,} numbers"
-    yield "state", f"{spec.state_size:,} numbers for a central critic" if spec.state_size else without
+    yield (
+        "state",
+        f"{spec.state_size:,} numbers from the environment, for a central critic" if spec.state_size else without,
+    )
     yield "turns", "agents take turns: one agent acts in a step" if spec.turns else "all agents act in every step"
     if horizon_source:
         yield "horizon", f"an episode has at most {counted(spec.horizon, 'step')} ({horizon_source})"
@@ -64,9 +67,13 @@ def trial_rows(spec: EnvSpec, trial: Trial) -> Iterator[Row]:
 
 def _seed(trial: Trial) -> str:
     if trial.unseeded or trial.leftover:
-        return "the same seed does not give the same episodes: see the warning"
+        later = " after earlier episodes" if trial.leftover and not trial.unseeded else ""
+        return f"the same seed does not give the same episodes{later}: see the warning"
     start = "; all seeds begin with the same observations" if trial.same_start else ""
-    return f"the same seed gives the same episodes ({counted(trial.steps, 'step')} played three times){start}"
+    return (
+        f"the same seed gives the same episodes ({counted(trial.steps, 'step')}, also in a new"
+        f" environment and after other episodes){start}"
+    )
 
 
 def _episodes(trial: Trial) -> str:

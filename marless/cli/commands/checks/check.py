@@ -130,10 +130,11 @@ def _missing_length(task: EnvTask) -> _Length | None:
     trial = play(make(replace(task, options={**task.options, "horizon": _PROBE_STEPS}), 1))
     if trial.fault:
         return _Length(_PROBE_STEPS, "")
-    if not trial.lengths:
+    lengths = [length for length in trial.lengths if length < _PROBE_STEPS]  # the others were cut by this check
+    if not lengths:
         raise UserError(f"{message}; no episode of random play ended in {trial.steps:,} steps")
-    longest = max(trial.lengths)
-    if trial.truncated or min(trial.lengths) == longest:
+    longest = max(lengths)
+    if trial.truncated > len(trial.lengths) - len(lengths) or min(lengths) == longest:
         return _Length(longest, f"{_UNSTATED} the longest episode of random play")
     return _Length(2 * longest, f"{_UNSTATED} twice the longest episode of random play")
 
@@ -177,8 +178,15 @@ def _rows(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[tuple[
         "speed",
         f"{1000 * trial.seconds / trial.steps:.2g} ms for a step of {together} on this machine;"
         f" a rollout ({config.actors.num_envs} environments, {counted(steps, 'step')}) takes"
-        f" {seconds(needed) if needed > 1 else f'{needed:.2g} s'}",
+        f" {seconds(needed) if needed > 1 else f'{needed:.2g} s'}{_playing(config, needed)}",
     )
+
+
+def _playing(config: RunConfig, rollout_s: float) -> str:
+    """Return the time that the rollouts of a run take one after the other, or '' for an unknown or short time."""
+    total_s = rollout_s * config.scaling.rollouts * (config.stop.rounds or 0)
+    runs = f"{config.scaling.rollouts * (config.stop.rounds or 0):,}"
+    return f", and the {runs} rollouts of a run {seconds(total_s)} one after the other" if total_s > 60 else ""
 
 
 def _show(title: str, rows: Iterable[tuple[str, str]]) -> None:
