@@ -1,4 +1,4 @@
-"""The record of a measurement, from which this benchmark and the guide about resources print one table."""
+"""The record of a measurement, which this benchmark and docs/results/resources.md print as a table."""
 
 import statistics
 

@@ -1,9 +1,9 @@
-"""docs/how-to/ask-a-resource.md, with what was measured."""
+"""docs/results/resources.md, with the stored measurement."""
 
 from benchmarks.resources.record import FILE
 from scripts.reference import markdown, measured_page
 
-PAGE = markdown.DATA.parent / "how-to" / "ask-a-resource.md"
+PAGE = markdown.DATA.parent / "results" / "resources.md"
 _EXPLAINED = (
     "Actions are the times from a question to its answer, rounds those of whole rounds of training; a ratio is the time"
     " of what it is compared with, over its own, over rounds in which the same is drawn (median, lowest and highest)."
@@ -15,5 +15,5 @@ _EXPLAINED = (
 
 
 def page() -> str:
-    """The guide with the measurement that was stored last."""
+    """Return the page with the measurement that was stored last."""
     return measured_page.page(PAGE, FILE, _EXPLAINED)
