@@ -157,9 +157,11 @@ def _sources(text: Mapping[str, str]) -> str:
     keys = [*known, *(key for key in RUN if key in text)]
     if surplus := text.keys() - {*keys}:
         raise KeyError(f"docs/data/algorithms.toml: no algorithm has {', '.join(sorted(surplus))}")
-    return markdown.table(
-        ("setting", "source, and why the default differs from it"), [(markdown.code(key), text[key]) for key in keys]
-    )
+    by_source: dict[str, list[str]] = {}
+    for key in keys:
+        by_source.setdefault(text[key], []).append(markdown.code(key))
+    rows = [(", ".join(names), source) for source, names in by_source.items()]
+    return markdown.table(("setting", "source, and why the default differs from it"), rows)
 
 
 def _families(text: Mapping[str, str]) -> str:

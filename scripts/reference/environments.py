@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,19 @@ def _families(text: Mapping[str, Sequence[Any]]) -> str:
     known = {*FAMILIES, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
     if text.keys() != known:
         raise KeyError(f"docs/data/environments.toml: families are {', '.join(sorted(known))}")
-    header = ("family", "names", "for example", "what it is", "environments are stepped")
+    header = (
+        "family",
+        "names",
+        "for example",
+        "what it is",
+        "[batched](../tutorials/your-environment.md#a-batched-environment)",
+    )
     plug_ins = (
         "plug-ins",
         "the entry point's name",
         "",
         "[your own](../tutorials/your-environment.md)",
-        "as you write it",
+        "your choice",
     )
     rows = [
         (family, names, ", ".join(map(markdown.code, examples)), what, how)
@@ -124,12 +130,13 @@ def _tasks(text: Mapping[str, Sequence[Any]]) -> str:
     return markdown.table(("environment", "agents", "sides", "actions", "what agents see and do", "reward"), rows)
 
 
-def _options(rows: Iterable[Sequence[Any]]) -> str:
-    cells = [
-        (markdown.code(name), ", ".join(map(markdown.code, of)), kind, default, meaning)
-        for name, of, kind, default, meaning in rows
-    ]
-    return markdown.table(("`task.options.`", "of", "type", "default", "meaning"), cells)
+def _options(rows: Sequence[Sequence[Any]]) -> str:
+    """One family's options, with the environments of each option if they differ."""
+    header = ("`task.options.`", "of", "type", "default", "meaning")
+    cells = [(markdown.code(name), ", ".join(map(markdown.code, of)), *rest) for name, of, *rest in rows]
+    if len({of for _, of, *_ in cells}) > 1:
+        return markdown.table(header, cells)
+    return markdown.table((header[0], *header[2:]), [(name, *rest) for name, _, *rest in cells])
 
 
 def _pettingzoo(text: Mapping[str, Sequence[Any]]) -> str:
