@@ -26,8 +26,6 @@ HEADER = (
     "steps to the bar",
     "seconds to the bar",
     "published",
-    "its env steps",
-    "commits",
     "verdict",
 )
 _ABOUT = """\
@@ -39,8 +37,8 @@ of battles they are Wilson's, with the spread between seeds.
 
 Env steps count the whole training. Seconds are the mean over seeds on one core, while two runs trained in parallel.
 Steps and seconds to the bar are medians of the first evaluation (320 episodes) that reached it. Every seed counts, and
-failed seeds are named. Commits name the programs that trained the seeds (+ marks changes that were not committed).
-Hyperparameters are in the cells' files in conformance/."""
+failed seeds are named. Seeds begin at 1. Published returns are from 20M steps for `mappo` and `ippo`, and from 2M for
+the others. Each cell's file in conformance/ has the commit that trained it and the hyperparameters."""
 _SIDES = """\
 The return of the team {side}, summed over its agents, when the final policies meet each other. The second table shows
 the strength of each team: the mean return of each agent against opponents that do not learn, 640 episodes."""
@@ -66,11 +64,13 @@ def picture(task: str, protocol: str) -> str:
 def section(found: Sequence[Outcome]) -> list[str]:
     """The tables of one task."""
     cases = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
-    rows = [row(outcome, [other for other in cases if _alike(other, outcome)]) for outcome in cases]
+    rows = [row(outcome, [other for other in cases if _alike(other, outcome)]) for outcome in cases if outcome.records]
+    waiting = [f"{outcome.case.algorithm} ({outcome.case.treatment})" for outcome in cases if not outcome.records]
     names = {evaluated_side(outcome.case) for outcome in cases if outcome.case.measure == "sides"}
     return [
         *(_SIDES.format(side=name) for name in names),
-        _without_empty_columns(rows),
+        *([_without_empty_columns(rows)] if rows else []),
+        *([f"Not run yet: {', '.join(waiting)}."] if waiting else []),
         *measured(cases),
     ]
 
@@ -97,12 +97,11 @@ def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
     """One case; `beside` are those of the same task and settings."""
     case = outcome.case
     theirs = published(case.task, case.algorithm)
-    budget = () if theirs is None else (_number(theirs[0]), f"{theirs[1]:,}")
-    commits = ", ".join(outcome.commits)
-    ends = (_number(case.bar), *_to_the_bar(outcome), *(budget or ("", "")), commits, verdict(outcome, beside))
+    best = "" if theirs is None else _number(theirs[0])
+    ends = (_number(case.bar), *_to_the_bar(outcome), best, verdict(outcome, beside))
     if not outcome.returns:
         return (case.algorithm, case.treatment, "", "", "", "", "", *ends)
-    seeds = ", ".join(str(made.seed) for made in outcome.finished)
+    seeds = str(len(outcome.finished))
     steps, seconds = f"{outcome.env_steps:,}", f"{outcome.seconds:,.0f}"
     mean = f"{outcome.mean:.2f}{_interval(outcome.ci95)}"
     return (case.algorithm, case.treatment, seeds, mean, f"{min(outcome.returns):.2f}", steps, seconds, *ends)

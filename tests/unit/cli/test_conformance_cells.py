@@ -182,7 +182,7 @@ def test_what_is_published_stands_beside_its_budget():
     assert pytest.approx(-29.3, abs=0.05) == (-133.54 + 75) / 2
     header, _, row = lines(an_outcome(a_case("mappo"), -30.0, -32.0, -34.0))
     cells = dict(zip(header, row, strict=True))
-    assert (cells["published"], cells["its env steps"]) == ("-29.3", "20,000,000")
+    assert (cells["published"], cells["seeds"]) == ("-29.3", "3")
 
 
 def test_a_table_leaves_out_columns_that_are_empty_in_all_rows():
@@ -282,16 +282,24 @@ def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named()
     assert "of the team adversary, summed over its agents" in tables.section([outcome])[0]
 
 
-def test_a_row_names_the_programs_that_trained_the_seeds():
+def test_an_outcome_names_the_programs_that_trained_the_seeds():
     case = a_case()
     commits = {1: "0123456789+", 2: "0123456789+", 3: "abcdef0123"}
     found = Outcome("quick", case, {seed: a_record(case, seed, commit=commit) for seed, commit in commits.items()})
-    assert columns(found)[0][-2] == "0123456+, abcdef0"
+    assert found.commits == ["0123456+", "abcdef0"]
+
+
+def test_cases_without_a_record_stand_in_one_line_below_the_table():
+    ended, waiting = an_outcome(a_case(bar=-45.0), -30.0), an_outcome(a_case("qmix", bar=-33.0))
+    table, line = tables.section([ended, waiting])
+    assert len(table.splitlines()) == 3
+    assert line == "Not run yet: qmix (quick)."
+    assert tables.section([waiting]) == [line]
 
 
 def test_a_row_has_the_verdict_and_the_worst_seed():
     (row,) = columns(an_outcome(a_case(bar=-45.0), -30.0, -32.0, -34.0))
-    assert row[:3] == ["| mappo", "quick", "1, 2, 3"]
+    assert row[:3] == ["| mappo", "quick", "3"]
     assert row[4] == "-34.00"
     assert row[-1] == "met |"
 
