@@ -158,7 +158,7 @@ TIMED_OUT = r"final/00\d failed after 3 attempts, last: the evaluator ran longer
 
 def test_a_driven_run_reads_in_the_reply_that_an_attempt_timed_out(place, marless):
     said = marless.train("slow-here", *TOO_SLOW, "--backend", "emulated")
-    assert said.code == 1 and re.search(TIMED_OUT, said.err[0])
+    assert said.code == 1 and re.search(TIMED_OUT, said.err[-1])
     bill, counted = billed(place, "slow-here"), Counted(place, "slow-here")
     assert bill["evaluator compute"] == counted.gb_s("evaluator") > 0
 
@@ -168,7 +168,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     assert marless.train("slow-there", *TOO_SLOW, "--backend", "emulated", "--detach").code == 0
     finished("slow-there")
     said = marless("watch", "slow-there")
-    assert said.code == 1 and re.search(TIMED_OUT, said.err[0])
+    assert said.code == 1 and re.search(TIMED_OUT, said.err[-1])
     bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
     assert calls >= 3 and abs(off_s) < unseen_gb_s(counted, "evaluator")
