@@ -4,6 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,8 @@ from aws_emulator.moto_services import MotoServices
 WRITERS, ROUNDS = 40, 6
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}
 
+NUMBERS = count(1)
+
 
 @contextmanager
 def served(app):
@@ -26,7 +29,7 @@ def served(app):
     server = listen(app)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     cloud = Caller(f"http://127.0.0.1:{server.server_port}")
-    name = f"racing-{server.server_port}"
+    name = f"racing-{next(NUMBERS)}"  # moto keeps tables of all servers, and ports come back
     cloud.client("s3").create_bucket(Bucket=name)
     cloud.client("dynamodb").create_table(
         TableName=name,
