@@ -171,7 +171,7 @@ class ForeignFiles:
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
         """A program is started: it consists of the files that its command names and of the modules that they import
         there."""
-        from functions.isolation.imported_sources import beside_script  # with the parser of Python
+        from functions.isolation.imported_sources import beside_script, drop_racy_cache  # with the parser of Python
 
         self._hear_child()
         words = words if isinstance(words, list | tuple) else (words,)
@@ -179,6 +179,7 @@ class ForeignFiles:
             path = _absolute(os.path.join(os.fsdecode(folder or ""), word)) if isinstance(word, str) else ""
             if os.path.isfile(path):
                 for each in (path, *(beside_script(path) if path.endswith(".py") else ())):
+                    drop_racy_cache(each)
                     self._programs[each] = each
                     self._read(each)
 

@@ -2,10 +2,14 @@
 
 import ast
 import os
+from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.util import cache_from_source
 
 # So many files are followed, at most.
 _MOST = 1000
+# Python compares a source with its cache by size and by whole seconds.
+_RACY_S = 2.0
 
 
 def imported_names(path: str, package: str = "") -> list[str]:
@@ -48,3 +52,11 @@ def _module_below(folder: str, name: str) -> str:
         if spec is None:
             return ""
     return os.path.abspath(spec.origin) if spec and spec.origin and os.path.isfile(spec.origin) else ""
+
+
+def drop_racy_cache(path: str) -> None:
+    """Remove a module's cache that was written about when its source was edited. It may hold another state."""
+    cache = cache_from_source(path)
+    with suppress(OSError):
+        if os.path.getmtime(cache) < os.stat(path).st_ctime + _RACY_S:
+            os.unlink(cache)

@@ -1,6 +1,7 @@
 """Files of a user's code are edited while a pool's processes load and read them: no answer mixes two states."""
 
 import json
+import os
 import random
 
 import edited_code
@@ -53,6 +54,17 @@ def test_without_an_edit_all_answers_are_taken(code):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_answer_mixes_two_states_of_the_code(code, seed):
     is_of_one_state(code, seed, 4, 0.2)
+
+
+def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, monkeypatch):
+    """Python takes a cache for a fresh one where the file has the same size and the same second."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    with WorkerPool(1, code / "run" / "objects", {"actor": "edited_player"}) as pool:
+        for value in (1, 2, 3):
+            edited_code.write("edited_rubric.py", value)
+            os.utime("edited_rubric.py", (1e9, 1e9))
+            pool.invoke("actor", f"{value}", 0, json.dumps({"sleeps": 0, "dies": False}).encode(), 60.0)
+            assert json.loads(collect(pool, 1)[f"{value}"].body)[-1] == value
 
 
 @pytest.mark.slow
