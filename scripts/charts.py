@@ -1,7 +1,6 @@
 """Draw the charts of README.md from stored records: ``python -m scripts.charts``."""
 
 import csv
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from benchmarks.conformance.protocols import published
 from functions.algorithms.registry import ALGORITHMS
 from marless.reports.plot_style import COLOURS, finish, save, sheet
 from marless.reports.statistics import mean
-from scripts.reference.returns import TASK, treatments
+from scripts.reference.returns import TASK, measured_returns, treatments
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 _GREY = "#909090"
@@ -36,7 +35,7 @@ class Return(NamedTuple):
 
 def returns() -> list[Return]:
     """Return the better of the treatments of docs/results/returns.md for each algorithm, the best first."""
-    measured = json.loads((RESULTS / "conformance.json").read_bytes())[TASK]
+    measured = measured_returns()
     keys = {spec.name: [key for _, key in treatments(spec.name, measured)] for spec in ALGORITHMS.ours()}
     best = {
         name: max((measured[key] for key in of), key=lambda entry: entry["mean"]) for name, of in keys.items() if of

@@ -22,6 +22,7 @@ from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
+from benchmarks.records import json_lines
 from infra.local.available_cores import cores
 from marless.signals import Interrupted, Signals
 
@@ -40,7 +41,7 @@ def main() -> int:
     protocol = PROTOCOLS[options.what]
     folders = Folders(results, options.work / protocol.name)
     if options.anew:
-        shutil.rmtree(results / "conformance" / protocol.name, ignore_errors=True)
+        record.path(results, protocol.name).unlink(missing_ok=True)
         shutil.rmtree(folders.work, ignore_errors=True)
     if options.again:
         _forget_failures(protocol, results)
@@ -95,12 +96,9 @@ class Among:
 
 
 def _forget_failures(protocol: Protocol, results: Path) -> None:
-    for case in protocol.cases:
-        for cell in case.cells:
-            file = record.path(results, protocol.name, cell)
-            found = record.read(file)
-            if found is not None and found.status == "failed":
-                file.unlink()
+    file = record.path(results, protocol.name)
+    kept = [made for made in record.read(file).values() if made.status != "failed"]
+    json_lines.write(file, kept)
 
 
 def _arguments() -> argparse.ArgumentParser:

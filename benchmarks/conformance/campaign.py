@@ -1,4 +1,4 @@
-"""Trains the cells of a protocol until each has a record; records stay, so the same command resumes."""
+"""Trains the cells of a protocol until each has a record. Records stay, so the same command resumes."""
 
 import shutil
 from collections.abc import Callable
@@ -57,6 +57,8 @@ class ProtocolCampaign(CellCampaign):
     ) -> None:
         self._protocol, self._folders, self._on_record = protocol, folders, on_record
         self._code = code_sha256()
+        self._file = record.path(folders.results, protocol.name)
+        self._records = record.read(self._file)
         pairs = protocol.cells(lambda case: among(case) and not missing(case))
         self._cases: dict[Cell, Case] = {cell: case for case, cell in pairs}
         super().__init__(folders.work, list(self._cases))
@@ -70,17 +72,10 @@ class ProtocolCampaign(CellCampaign):
 
     def is_over(self, cell: Cell) -> bool:
         """See `CellCampaign`."""
-        case = self._cases[cell]
-        if not self._file(cell).exists():
+        case, found = self._cases[cell], self._records.get((cell.arm.name, cell.seed))
+        if found is None:
             return False
-        return case.treatment != REFERENCE or self._folders.reference(case).exists() or self._failed(cell)
-
-    def _file(self, cell: Cell) -> Path:
-        return record.path(self._folders.results, self._protocol.name, cell)
-
-    def _failed(self, cell: Cell) -> bool:
-        found = record.read(self._file(cell))
-        return found is not None and found.status == "failed"
+        return case.treatment != REFERENCE or self._folders.reference(case).exists() or found.status == "failed"
 
     def waits_for(self, cell: Cell) -> list[Cell]:
         """The opponents that the cell is measured against."""
@@ -174,7 +169,8 @@ class ProtocolCampaign(CellCampaign):
         case, run = self._cases[cell], self._folders.run(cell)
         if case.treatment == REFERENCE and cell.seed == REFERENCE_SEED and made.status == "finished":
             replace(self._folders.reference(case), (run / POLICIES).read_bytes())
-        record.write(self._file(cell), made)
+        record.put(self._file, made)
+        self._records[made.key] = made
         self._on_record(made)
         if made.status == "finished":
             shutil.rmtree(run, ignore_errors=True)

@@ -95,11 +95,11 @@ class Outcome:
 
 
 def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
-    """The outcomes of all cases, including those without records; raises `UnreadableFile`."""
-    found = []
+    """Return the outcomes of all cases, also of cases without records. Raise `UnreadableFile`."""
+    found, records = [], record.read(record.path(folder, protocol.name))
     for case in protocol.cases:
-        held = ((cell.seed, record.read(record.path(folder, protocol.name, cell))) for cell in case.cells)
-        found.append(Outcome(protocol.name, case, {seed: made for seed, made in held if made is not None}))
+        held = {seed: records[key] for seed in case.seeds if (key := (case.arm.name, seed)) in records}
+        found.append(Outcome(protocol.name, case, held))
     return found
 
 
@@ -147,7 +147,7 @@ def typical(reached: list[Point | None]) -> tuple[float, float] | None:
 
 
 def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
-    """conformance.json: task -> name -> figures; those under an algorithm's plain name come first.
+    """Return the figures by task and name. Plain names of algorithms come first.
 
     What does not stand under the plain name, see `_leading`, is named by its treatment: ``mappo-quick``.
     """

@@ -1,4 +1,4 @@
-"""The result of a cell, as one small JSON file that is committed."""
+"""The result of a cell, one line in the file of its protocol."""
 
 import tomllib
 from pathlib import Path
@@ -7,15 +7,17 @@ from typing import Any, Literal
 import msgspec
 
 from benchmarks.conformance.cases import Case
+from benchmarks.records import json_lines
 from coordinator.file_reading import UnreadableFile
 from functions.algorithms import registry as algorithms
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.comparison import finished_run
 from marless.comparison.finished_run import Point
-from marless.reports.atomic_files import replace
 from marless.reports.statistics import FinalReturn, Interval
 from marless.studies.cells import Cell, Value
+
+Key = tuple[str, int]
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,6 +57,11 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     absolute_round: int | None = None
     measured: tuple[Measured, ...] = ()
 
+    @property
+    def key(self) -> Key:
+        """The name of the case's arm, and the seed."""
+        return f"{self.task}-{self.algorithm}-{self.treatment}", self.seed
+
 
 class _Absolute(msgspec.Struct, frozen=True):
     mean: float
@@ -72,29 +79,24 @@ class _Summary(msgspec.Struct, frozen=True):
     absolute_return: _Absolute
 
 
-def path(folder: Path, protocol: str, cell: Cell) -> Path:
-    """The cell's file in the folder of results."""
-    return folder / "conformance" / protocol / f"{cell.run}.json"
+def path(folder: Path, protocol: str) -> Path:
+    """Return the protocol's file in the folder of results."""
+    return folder / "conformance" / f"{protocol}.jsonl"
 
 
-def read(file: Path) -> Record | None:
-    """The record in the file, None if there is no file; raises `UnreadableFile`."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Record)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise UnreadableFile(f"{file} cannot be read: {error}; delete it to train the cell again") from error
+def read(file: Path) -> dict[Key, Record]:
+    """Return the records in the file by their keys. Raise `UnreadableFile`."""
+    return {made.key: made for made in json_lines.read(file, Record)}
 
 
-def write(file: Path, record: Record) -> None:
-    """Writes the record durably; raises `OSError`."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace(file, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", durable=True)
+def put(file: Path, *records: Record) -> None:
+    """Write the records durably in the place of those with their keys. Raise `OSError` and `UnreadableFile`."""
+    found = read(file) | {made.key: made for made in records}
+    json_lines.write(file, [found[key] for key in sorted(found)])
 
 
 def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tuple[Measured, ...]) -> Record:
-    """The record of a cell whose run in `folder` is finished; raises `UnreadableFile`."""
+    """The record of a cell whose run in `folder` is finished. Raise `UnreadableFile`."""
     found = finished_run.read(folder, cell.arm.name, cell.seed)
     try:
         summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)

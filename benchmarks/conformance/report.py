@@ -1,4 +1,4 @@
-"""Writes the report files: conformance.json and .md, the layout of marl-eval, and curves."""
+"""Writes the report files: conformance.md, the layout of marl-eval, and curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 
 from benchmarks.conformance import pictures, tables
 from benchmarks.conformance.cases import REFERENCE
-from benchmarks.conformance.outcomes import Outcome, layout, names_of, outcomes
+from benchmarks.conformance.outcomes import Outcome, names_of, outcomes
 from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
 from functions.environments.base import EnvTask
@@ -19,15 +19,19 @@ from marless.reports.provenance import written_by
 _MARL_EVAL = "-marl-eval.json"
 
 
+def read(folder: Path) -> list[Outcome]:
+    """Return the outcomes of both protocols. Raise `UnreadableFile`."""
+    # The longer protocol comes last: `layout` and `_marl_eval` depend on this order.
+    return [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
+
+
 def write(folder: Path) -> list[Outcome]:
     """Writes all files into `folder` and returns the outcomes.
 
     Raises `UnreadableFile` and `OSError`.
     """
-    # The longer protocol comes last: `layout` and `_marl_eval` depend on this order.
-    found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
+    found = read(folder)
     reported = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
-    _json(folder / "conformance.json", layout(found))
     files = _marl_eval(found)
     for name, content in files.items():
         _json(folder / name, content)

@@ -38,7 +38,7 @@ of battles they are Wilson's, with the spread between seeds.
 Env steps count the whole training. Seconds are the mean over seeds on one core, while two runs trained in parallel.
 Steps and seconds to the bar are medians of the first evaluation (320 episodes) that reached it. Every seed counts, and
 failed seeds are named. Seeds begin at 1. Published returns are from 20M steps for `mappo` and `ippo`, and from 2M for
-the others. Each cell's file in conformance/ has the commit that trained it and the hyperparameters."""
+the others. Each cell's line in conformance/*.jsonl has the commit that trained it and the hyperparameters."""
 _SIDES = """\
 The return of the team {side}, summed over its agents, when the final policies meet each other. The second table shows
 the strength of each team: the mean return of each agent against opponents that do not learn, 640 episodes."""

@@ -1,9 +1,9 @@
-"""The table of docs/results/returns.md, between two markers, from docs/results/conformance.json."""
+"""The table of docs/results/returns.md, between two markers, from the records of conformance."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.conformance import outcomes, report
 from benchmarks.conformance.protocols import CONSTANT_STEP, ON_POLICY, published
 from functions.algorithms.registry import ALGORITHMS
 from scripts.reference import markdown
@@ -27,6 +27,11 @@ def page() -> str:
     return f"{before}{_BEGIN}\n\n{returns()}\n\n{_END}{rest.split(_END)[1]}"
 
 
+def measured_returns() -> dict[str, Any]:
+    """Return the figures of every algorithm and treatment on the page's task."""
+    return outcomes.layout(report.read(RESULTS))[TASK]
+
+
 def treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return each treatment's label in the table and its key in the results: the first settings, then long runs."""
     complete = [key for key, entry in measured.items() if (entry["protocol"], len(entry["seeds"])) == ("full", 5)]
@@ -41,7 +46,7 @@ def treatments(name: str, measured: Mapping[str, Any]) -> list[tuple[str, str]]:
 def returns() -> str:
     """The absolute metric of every algorithm that was trained under the full protocol with all five seeds, the best
     first."""
-    measured = json.loads((RESULTS / "conformance.json").read_bytes())[TASK]
+    measured = measured_returns()
     entries = [
         (f"{markdown.code(spec.name)}{settings}", spec.name, measured[key])
         for spec in ALGORITHMS.ours()

@@ -56,9 +56,9 @@ def test_no_answer_mixes_two_states_of_the_code(code, seed):
     is_of_one_state(code, seed, 4, 0.2)
 
 
-def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, monkeypatch):
+def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, shell):
     """Python takes a cache for a fresh one where the file has the same size and the same second."""
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    shell.unset("PYTHONDONTWRITEBYTECODE")
     with WorkerPool(1, code / "run" / "objects", {"actor": "edited_player"}) as pool:
         for value in (1, 2, 3):
             edited_code.write("edited_rubric.py", value)

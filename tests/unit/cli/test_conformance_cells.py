@@ -306,27 +306,26 @@ def test_a_row_has_the_verdict_and_the_worst_seed():
 
 def test_records_come_back_as_they_were_and_others_are_refused(tmp_path):
     case = a_case()
-    file, made = record.path(tmp_path, "quick", case.cells[0]), a_record(case, 1)
-    assert record.read(file) is None
-    record.write(file, made)
-    assert record.read(file) == made
-    file.write_text("{")
-    with pytest.raises(UnreadableFile, match="delete it"):
+    file, first, second = record.path(tmp_path, "quick"), a_record(case, 1), a_record(case, 2)
+    assert record.read(file) == {}
+    record.put(file, second)
+    record.put(file, first, a_record(case, 2, mean=-50.0))
+    assert list(record.read(file).values()) == [first, a_record(case, 2, mean=-50.0)]
+    with file.open("a") as lines:
+        lines.write("{")
+    with pytest.raises(UnreadableFile, match=r"line 3, is no record: .*delete it"):
         record.read(file)
 
 
 def put(folder, *records):
     for made in records:
-        case = a_case(made.algorithm, made.treatment, task=made.task)
-        (cell,) = (cell for cell in case.cells if cell.seed == made.seed)
-        record.write(record.path(folder, made.protocol, cell), made)
+        record.put(record.path(folder, made.protocol), made)
 
 
 def test_a_report_writes_every_file(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
-    report.write(tmp_path)
-    assert json.loads((tmp_path / "conformance.json").read_text())["simple_spread_3"]["vdn"]["mean"] == -40
+    assert outcomes.layout(report.write(tmp_path))["simple_spread_3"]["vdn"]["mean"] == -40
     assert "| vdn | quick | 3 | -40.00" in (tmp_path / "conformance.md").read_text()
     assert (tmp_path / "conformance.md").read_text().endswith(f"\n\n{written_by()}\n")
     assert (tmp_path / "conformance-quick-simple_spread_3.png").read_bytes().startswith(b"\x89PNG")
@@ -362,8 +361,7 @@ def test_results_whose_records_are_gone_appear_nowhere(tmp_path):
     report.write(tmp_path)
     # As `quick --anew` does, after which every seed fails.
     put(tmp_path, *(record.failed("quick", case, cell, "it fell") for cell in case.cells))
-    report.write(tmp_path)
-    assert json.loads((tmp_path / "conformance.json").read_text()) == {}
+    assert outcomes.layout(report.write(tmp_path)) == {}
     assert list(tmp_path.glob("*-marl-eval.json")) == []
 
 

@@ -3,13 +3,11 @@
 import csv
 import re
 import subprocess
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 RESULTS = Path(__file__).parents[3] / "docs/results"
-NATIVE = "conformance/full/*-quick-native-*.json"
 
 
 def git(*words):
@@ -28,7 +26,7 @@ def history():
 
 def named_commits(path):
     """Each commit that a record names, as often as it does."""
-    if path.suffix == ".json":
+    if path.suffix in (".json", ".jsonl"):
         return re.findall(r'"commit":\s*"([0-9a-f]{7,40})"', path.read_text(encoding="utf-8"))
     with path.open(newline="", encoding="utf-8") as file:
         return [
@@ -39,11 +37,10 @@ def named_commits(path):
 def test_the_page_lists_the_records_whose_commit_is_outside_the_history():
     known_commits = sorted(history())
     prefixes = {length: {commit[:length] for commit in known_commits} for length in range(7, 41)}
-    missing = defaultdict(list)
-    for path in (*RESULTS.rglob("*.csv"), *RESULTS.rglob("*.json")):
-        name = path.relative_to(RESULTS)
-        label = NATIVE if name.match(NATIVE) else name.as_posix()
-        missing[label] += [commit for commit in named_commits(path) if commit not in prefixes[len(commit)]]
+    missing = {}
+    for path in (*RESULTS.rglob("*.csv"), *RESULTS.rglob("*.json*")):
+        outside = [commit for commit in named_commits(path) if commit not in prefixes[len(commit)]]
+        missing[path.relative_to(RESULTS).as_posix()] = outside
     rows = {
         f"| `{label}` | {len(commits)} | {', '.join(sorted({commit[:8] for commit in commits}))} |"
         for label, commits in missing.items()

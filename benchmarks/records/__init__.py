@@ -1,0 +1,1 @@
+"""Records behind the numbers of the pages."""
