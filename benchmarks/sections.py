@@ -1,15 +1,16 @@
 """The sections of the table: measurements, their baselines and the bars that they have to pass."""
 
+import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import emulated, memory, peers, startup, summaries
 from benchmarks.launch import ROOT, measured
-from benchmarks.table import Row, quotients
+from benchmarks.table import Row, quotients, share
 from benchmarks.training import UNEVALUATED, command, trained
 from coordinator.pricing.prices import load_prices
 from functions.errors import MissingExtra
@@ -78,14 +79,20 @@ def end_to_end(effort: Effort) -> list[Row]:
         alone = measured("learner", "--engine", engines_at_hand()[-1])
         proper = {name: statistics.median(alone[f"{name}_ms"]) for name in ("sampling", "learning")}
         times.append({**measured("system", *run, "placement.rule=packed"), **proper})
+    return rates_of(plain, our_loop, rates) + _shares(times)
+
+
+def rates_of(plain: list[float], our_loop: list[float], rates: Mapping[tuple[int, str], list[float]]) -> list[Row]:
+    """Return the rows of rates, in which the plain loop guards the bars of the system."""
     rows = [Row("plain loop, env steps/s", plain, ratios=_over(plain, PLAIN_RATE), against="23,000/s", least=0.9)]
-    name = f"plain loop of our actor and our learner ({engine}), env steps/s"
+    name = f"plain loop of our actor and our learner ({engines_at_hand()[-1]}), env steps/s"
     rows.append(Row(name, our_loop, ratios=quotients(our_loop, plain), against="plain loop"))
     for (workers, rule), found in rates.items():
         least = BARS.get((workers, rule))
         name = f"marless train, {_workers(workers)}, {rule}, env steps/s"
-        rows.append(Row(name, found, ratios=quotients(found, plain), against="plain loop", least=least))
-    return rows + _shares(times)
+        ratios = quotients(found, plain)
+        rows.append(Row(name, found, ratios=ratios, against="plain loop", least=least, guard=rows[0]))
+    return rows
 
 
 def _own_loop_rate(engine: str, rounds: int) -> float:
@@ -144,12 +151,12 @@ def learning(effort: Effort) -> list[Row]:
 
 
 def _compared(name: str, values: list[float | None], base: list[float | None], unit: str, fmt: str) -> Row:
-    """A row of the seeds that reached the target; the name has the number of the others."""
-    found = [value for value in values if value is not None]
-    missing = len(values) - len(found)
-    ratios = [a / b for a, b in zip(values, base, strict=False) if a is not None and b is not None]
-    label = f"{name} ({missing} not reached)" if missing else name
-    return Row(label, found, fmt, unit, ratios, "plain loop" if ratios else "")
+    """Return the row of all seeds. A seed that did not reach the target counts as infinite."""
+    reached = sum(value is not None for value in values)
+    label = f"{name} (reached in {reached} of {len(values)})" if reached < len(values) else name
+    ratios = [share(*pair) for pair in zip(values, base, strict=False)]
+    numbers = [math.inf if value is None else value for value in values]
+    return Row(label, numbers, fmt, unit, ratios, "plain loop" if ratios else "")
 
 
 def actors(effort: Effort) -> list[Row]:

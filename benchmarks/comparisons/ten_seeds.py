@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.comparisons.equal_returns import ENGINES, difference, returns, write
 from benchmarks.launch import measured
+from benchmarks.table import share, spread, typical
 from benchmarks.training import UNEVALUATED, trained
 from marless.reports.provenance import written_by
-from marless.reports.statistics import mean
 
 STEPS = 400_000
 SEEDS = range(1, 11)
@@ -64,17 +64,23 @@ def _row(seed: int) -> dict[str, str]:
 
 
 def summary(rows: list[dict[str, str]]) -> list[str]:
-    """What the rows come to, in lines of text: seconds as shares of the plain loop's, and the returns' difference."""
-    lines = []
-    for engine in ENGINES:
-        shares = [
-            float(row[f"{engine}_seconds"]) / float(row["plain_seconds"])
-            for row in rows
-            if row[f"{engine}_seconds"] and row["plain_seconds"]
-        ]
-        share = f"{mean(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})" if shares else "no share"
-        lines.append(f"{engine}: {TARGET:g} in {share} of the plain loop's seconds, {len(shares)} of {len(rows)} seeds")
+    """Return the rows in lines of text: median shares of the plain loop's seconds, and the returns' difference.
+
+    A seed that does not reach the return counts as the slowest.
+    """
+    seconds = {name: [_seconds(row[f"{name}_seconds"]) for row in rows] for name in ("plain", *ENGINES)}
+    lines = [
+        f"{name}: {TARGET:g} reached in {sum(value is not None for value in values)} of {len(rows)} seeds"
+        for name, values in seconds.items()
+    ]
+    for index, engine in enumerate(ENGINES, start=1):
+        shares = [share(*pair) for pair in zip(seconds[engine], seconds["plain"], strict=True)]
+        lines[index] += f", in {typical(shares, '.2f')} of the plain loop's seconds, {spread(shares, '.2f')}"
     return [*lines, *returns(rows), difference(rows)]
+
+
+def _seconds(cell: str) -> float | None:
+    return float(cell) if cell else None
 
 
 def _cell(seconds: float | None) -> str:

@@ -13,8 +13,8 @@ from marless.studies.cells import Arm, Cell, Settings
 Measure = Literal["", "sides", "win"]
 """What is measured of the policies beside their return: each side against frozen opponents, or the share of wins."""
 
-Criterion = Literal["mean", "each seed", "best"]
-"""What a bar is for: the mean over the seeds, every seed, or the mean of the best of the task's algorithms."""
+Criterion = Literal["each", "best"]
+"""What a bar is for: each algorithm, or the algorithm with the best mean on the task."""
 
 # The treatment of the run that sides are measured against: one seed that no other case uses.
 REFERENCE, REFERENCE_SEED = "reference", 100
@@ -32,8 +32,8 @@ class Case:
     """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
 
     At each of `points` (environment steps, ascending) training pauses to `measure`; it ends at the last. `bar` is the
-    least absolute return under `criterion`; None for cases that are only reported. `bounds` of the task's returns,
-    None where they have none.
+    least absolute return of each seed under `criterion`; None for cases that are only reported. `bounds` are of the
+    task's returns, or None.
     """
 
     task: str
@@ -44,7 +44,7 @@ class Case:
     measure: Measure = ""
     points: tuple[int, ...] = ()
     bar: float | None = None
-    criterion: Criterion = "mean"
+    criterion: Criterion = "each"
     bounds: Interval | None = None
     # Environments that are stepped together where wins are measured; each of StarCraft's is a process of the game.
     num_envs: int = 160

@@ -1,11 +1,13 @@
 """The records of a case together: its returns over seeds, their cost, and whether it passes its bar."""
 
+import math
 import statistics as plain
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import table
 from benchmarks.conformance import record
 from benchmarks.conformance.bounded_interval import bounded_ci95
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
@@ -86,12 +88,10 @@ class Outcome:
             return []
         return [next((point for point in found.curve if point.mean >= least), None) for found in self.finished]
 
-    def passes(self) -> bool | None:
-        """Whether the bar is met; None while it is unknown, or without a bar."""
-        if self.case.bar is None or not self.complete:
-            return False if self.case.bar is not None and len(self.records) == len(self.case.seeds) else None
-        least = min(self.returns) if self.case.criterion == "each seed" else self.mean
-        return least >= self.case.bar
+    @property
+    def failed(self) -> int:
+        """The number of failed seeds."""
+        return len(self.records) - len(self.finished)
 
 
 def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
@@ -105,18 +105,16 @@ def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
 
 def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
     """The table's verdict on a case; `others` are of the same task and treatment."""
-    case, seeds = outcome.case, len(outcome.case.seeds)
-    failed = len(outcome.records) - len(outcome.finished)
+    case, seeds, failed = outcome.case, len(outcome.case.seeds), outcome.failed
     if not outcome.records:
         why = missing(case)
         return f"not run: {why}" if why else "not run yet"
     if len(outcome.records) < seeds:
         return f"{len(outcome.records)} of {seeds} seeds so far" + (f", {failed} failed" if failed else "")
-    if case.criterion == "best" and outcome is not best(others):
-        return "reported"
-    passed = outcome.passes()
     failures = f", {failed} failed" if failed else ""
-    return ("reported" if passed is None else "met" if passed else "**missed**") + failures
+    if case.bar is None or (case.criterion == "best" and outcome is not best(others)):
+        return f"reported{failures}"
+    return table.verdict([*outcome.returns, *[-math.inf] * failed], case.bar) + failures
 
 
 def best(found: Iterable[Outcome]) -> Outcome | None:
@@ -135,7 +133,7 @@ def _beside(outcome: Outcome, found: list[Outcome]) -> list[Outcome]:
 
 
 def _short(outcome: Outcome, beside: list[Outcome]) -> bool:
-    return bool(outcome.records) and ("missed" in (said := verdict(outcome, beside)) or "failed" in said)
+    return bool(outcome.records) and ("MISSED" in (said := verdict(outcome, beside)) or "failed" in said)
 
 
 def typical(reached: list[Point | None]) -> tuple[float, float] | None:

@@ -118,7 +118,6 @@ def _quick() -> list[Case]:
             seeds=_SEEDS,
             settings=_settings(_SPREAD, algorithm, QUICK_STEPS.get(algorithm, QUICK_STEPS_OTHERS)),
             bar=QUICK_BAR,
-            criterion="each seed",
         )
         for algorithm in ALGORITHMS
     ]

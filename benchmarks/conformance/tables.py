@@ -37,8 +37,9 @@ of battles they are Wilson's, with the spread between seeds.
 
 Env steps count the whole training. Seconds are the mean over seeds on one core, while two runs trained in parallel.
 Steps and seconds to the bar are medians of the first evaluation (320 episodes) that reached it. Every seed counts, and
-failed seeds are named. Seeds begin at 1. Published returns are from 20M steps for `mappo` and `ippo`, and from 2M for
-the others. Each cell's line in conformance/*.jsonl has the commit that trained it and the hyperparameters."""
+failed seeds are named. With a failed seed no mean is shown. A bar is met if each of at least five seeds reaches it.
+Seeds begin at 1. Published returns are from 20M steps for `mappo` and `ippo`, and from 2M for the others. Each cell's
+line in conformance/*.jsonl has the commit that trained it and the hyperparameters."""
 _SIDES = """\
 The return of the team {side}, summed over its agents, when the final policies meet each other. The second table shows
 the strength of each team: the mean return of each agent against opponents that do not learn, 640 episodes."""
@@ -103,8 +104,10 @@ def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
         return (case.algorithm, case.treatment, "", "", "", "", "", *ends)
     seeds = str(len(outcome.finished))
     steps, seconds = f"{outcome.env_steps:,}", f"{outcome.seconds:,.0f}"
-    mean = f"{outcome.mean:.2f}{_interval(outcome.ci95)}"
-    return (case.algorithm, case.treatment, seeds, mean, f"{min(outcome.returns):.2f}", steps, seconds, *ends)
+    returns = ("", "")
+    if not outcome.failed:
+        returns = f"{outcome.mean:.2f}{_interval(outcome.ci95)}", f"{min(outcome.returns):.2f}"
+    return (case.algorithm, case.treatment, seeds, *returns, steps, seconds, *ends)
 
 
 def measured(found: Sequence[Outcome]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.table import verdict
 from marless.reports.text import markdown_table
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "gpu.json"
@@ -97,7 +98,7 @@ def findings(cells: Sequence[Cell]) -> list[str]:
     largest = [cell for cell in cells if (cell.rows, cell.width) == LARGEST]
     found = [
         f"Asked for at {cell.rows:,} rows and {cell.width} x {cell.width}: at least {LEAST:g} times a core;"
-        f" {cell.ratio(GPU):.1f} times, {'met' if cell.ratio(GPU) >= LEAST else 'MISSED'}."
+        f" {cell.ratio(GPU):.1f} times, {verdict(cell.ratios(GPU), LEAST)}."
         f" This is {cell.ratio(GPU, CORES):.1f} times torch on all cores."
         for cell in largest
     ]

@@ -18,8 +18,6 @@ from benchmarks.table import Row, quotients
 LEAST = 0.8
 _THREADS = (1, 2)
 _WORKERS = 2
-# The small model's runs take seconds, SmolLM2's a minute.
-_SHORTER = 2
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def table(repetitions: int, is_record: bool) -> str:
     if large is None:
         print(f"        SmolLM2 is left out: say by {MODEL} where its .gguf file is", file=sys.stderr)
     rows = [*_rows(RELAY, repetitions)]
-    rows += _rows(large, max(1, repetitions - _SHORTER)) if large else ()
+    rows += _rows(large, repetitions) if large else ()
     rows += slow_judge.rows(repetitions)
     measured = Record(**msgspec.structs.asdict(measuring.conditions()), comparisons=rows)
     if is_record and large:

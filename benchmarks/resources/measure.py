@@ -42,7 +42,7 @@ class Effort:
 
 
 QUICK = Effort((_BAR_DUTY,), 1, 0.03, 0.1)
-FULL = Effort((0.1, _BAR_DUTY, 0.3, 0.5), 4, 0.06, 0.25)
+FULL = Effort((0.1, _BAR_DUTY, 0.3, 0.5), 5, 0.06, 0.25)
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,18 @@ class _Comparison:
     work: Workload
     against: str
 
-    def row(self, what: str, ours: float, theirs: float, form: str, unit: str = "", **bounds: float | None) -> Row:
+    def row(
+        self,
+        what: str,
+        ours: float,
+        theirs: float,
+        form: str,
+        unit: str = "",
+        least: float | None = None,
+        most: float | None = None,
+    ) -> Row:
         """Our number, and its ratio to theirs."""
-        return Row(f"{self.work.name}: {what}", [ours], form, unit, [ours / theirs], self.against, **bounds)
+        return Row(f"{self.work.name}: {what}", [ours], form, unit, [ours / theirs], self.against, least, most)
 
 
 def _equal(*ways: Measured) -> int:

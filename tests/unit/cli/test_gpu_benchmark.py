@@ -35,7 +35,12 @@ def test_the_gpu_wins_from_the_size_on_above_which_it_always_does():
 
 
 @pytest.mark.parametrize(
-    ("gpu", "verdict"), [(0.1, "8.3 times, met. This is 4.2"), (0.2, "4.2 times, MISSED. This is 2.1")]
+    ("gpu", "verdict"),
+    [
+        (0.1, "8.3 times, kept in 2 of 2, 5 are needed. This is 4.2"),
+        (0.19, "4.4 times, MISSED: kept in 1 of 2. This is 2.2"),
+        (0.3, "2.8 times, MISSED: kept in 0 of 2. This is 1.4"),
+    ],
 )
 def test_what_was_asked_for_is_held_against_the_largest_cell(gpu, verdict):
     assert record.findings([cell(64_000, 1024, 1.0, gpu)])[0].endswith(f"{verdict} times torch on all cores.")

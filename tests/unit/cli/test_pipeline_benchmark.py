@@ -57,8 +57,17 @@ def test_the_table_says_whether_what_was_asked_for_was_reached():
         name="a", against="b", ms=[1000.0, 3000.0], ratios=[1.4, 1.8], same_weights=True, predicted=1.7, least=1.4
     )
     missed = msgspec.structs.replace(met, least=1.7)
-    assert met.cells() == ("a", "2,000", "b", "1.60", "1.40 to 1.80 (2)", "1.70", "the same", "≥ 1.40: met")
-    assert missed.cells()[-1] == "≥ 1.70: MISSED"
+    assert met.cells() == (
+        "a",
+        "2,000",
+        "b",
+        "1.60",
+        "1.40 to 1.80 (2)",
+        "1.70",
+        "the same",
+        "≥ 1.40: kept in 2 of 2, 5 are needed",
+    )
+    assert missed.cells()[-1] == "≥ 1.70: MISSED: kept in 1 of 2"
     record = Record(
         commit="0123456789",
         date="2026-11-26",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.comparisons.equal_returns import rows_of
+from benchmarks.comparisons import ten_seeds
+from benchmarks.comparisons.equal_returns import difference, rows_of
 
 
 def test_a_seed_whose_run_has_not_finished_is_named_and_not_left_out(tmp_path):
@@ -12,3 +13,31 @@ def test_a_seed_whose_run_has_not_finished_is_named_and_not_left_out(tmp_path):
         (folder / "config.toml").write_text(f"seed = {seed}\n")
     with pytest.raises(SystemExit, match=r"have not all finished: 3, 12$"):
         rows_of(tmp_path)
+
+
+def a_row(seed, native, numpy, seconds="5.0"):
+    row = {f"{engine}_{what}": "5.0" for engine in ("native", "numpy") for what in ("seconds", "evaluated_seconds")}
+    returns = {"native_return": str(native), "numpy_return": str(numpy)}
+    return {"seed": str(seed), "plain_seconds": "10.0", **row, **returns, "native_seconds": seconds}
+
+
+def test_engines_are_equal_only_within_the_margin():
+    """Differences of ±0.1 around 0 and around 0.45 have the standard error 0.0447 and the 90 % interval ± 0.0953."""
+    numpy = [-34.0, -33.0, -32.0, -33.5, -32.5]
+    for shift, shown in ((0.0, "equal within 0.5"), (0.45, "higher")):
+        noise = (0.1, -0.1, 0.1, -0.1, 0.0)
+        rows = [a_row(seed, value + shift + noise[seed], value) for seed, value in enumerate(numpy)]
+        assert difference(rows).endswith(f"with a margin of 0.5 the seeds show: {shown}")
+
+
+def test_a_seed_that_does_not_reach_the_return_counts_as_the_slowest():
+    """The shares are 0.4, 0.5 and twice never, so the median is never. With one such seed it is 0.5."""
+    seconds = ["4.0", "", "5.0", ""]
+    rows = [a_row(seed, -33.0, -33.0 + seed / 10, cell) for seed, cell in enumerate(seconds)]
+    plain, native, numpy, *_ = ten_seeds.summary(rows)
+    assert plain == "plain: -36 reached in 4 of 4 seeds"
+    assert native == (
+        "native: -36 reached in 2 of 4 seeds, in not reached of the plain loop's seconds, 0.40 … not reached (4)"
+    )
+    assert numpy.endswith("4 of 4 seeds, in 0.50 of the plain loop's seconds, 0.50 … 0.50 (4)")
+    assert "in 0.50 of the plain loop's seconds, 0.40 … not reached (3)" in ten_seeds.summary(rows[:3])[1]

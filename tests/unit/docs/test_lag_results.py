@@ -1,4 +1,4 @@
-"""The page about lags says what the stored runs returned."""
+"""The page about lags has the numbers of the stored runs."""
 
 import csv
 from itertools import groupby
@@ -6,10 +6,11 @@ from statistics import mean, median, stdev
 
 import pytest
 
+from benchmarks.lag import differences
 from scripts.reference.pages import ROOT
 
-# Student's t for 95 % and four degrees of freedom.
-STUDENT = 2.776
+# Student's t for 95 % and for 90 %, four degrees of freedom.
+STUDENT, STUDENT_90 = 2.776, 2.132
 
 PAGE = (ROOT / "docs" / "results" / "lag.md").read_text(encoding="utf-8")
 
@@ -67,11 +68,19 @@ def test_the_returns_of_cooks_are_those_of_the_stored_runs():
 )
 def test_the_cost_of_a_lag_of_1_is_the_difference_by_seed(name, column, digits):
     runs_of = {arm: [float(run[column]) for run in runs] for arm, runs in stored(name).items()}
-    cells, lower = [f"{mean(runs_of['lag-0']):.{digits}f}"], []
     for arm in ("lag-1-vtrace", "lag-1-decoupled"):
         differences = [after - before for before, after in zip(runs_of["lag-0"], runs_of[arm], strict=True)]
-        half = STUDENT * stdev(differences) / len(differences) ** 0.5
-        cells.append(f"{mean(differences):.3f} ± {half:.3f}")
-        lower.append(str(sum(difference < 0 for difference in differences)))
+        middle, error = mean(differences), stdev(differences) / len(differences) ** 0.5
+        low, high = (middle + sign * STUDENT_90 * error for sign in (-1, 1))
+        lower = sum(difference < 0 for difference in differences)
+        shown = "lower" if middle < -STUDENT * error else "undecided"
+        cells = (
+            f"{middle:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})",
+            f"{lower} of 5",
+            shown,
+        )
+        assert f"| {arm} | {' | '.join(cells)} |" in PAGE
 
-    assert f"| {' | '.join(cells)} | {' and '.join(lower)} of 5 |" in PAGE
+
+def test_the_table_of_differences_is_the_one_of_the_program():
+    assert differences.table() in PAGE
