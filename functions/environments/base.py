@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.encoding import mismatch
+from functions.environments.entities.description import Entities
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.setting_limits import MOST_AGENTS
 
@@ -77,6 +78,8 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observation_shape: tuple[int, ...] = ()
     # The environment's own spaces, where they are others than the numbers above say; see `native_spaces.codec_of`.
     spaces: AgentSpaces | None = None
+    # The entities that an observation describes; None if the environment does not say.
+    entities: Entities | None = None
 
     @property
     def continuous(self) -> bool:

@@ -28,10 +28,7 @@ class LastAction:
 
     def __init__(self, environment: VectorEnvironment) -> None:
         self.environment, self.num_envs, kinds = environment, environment.num_envs, environment.spec.classes
-        classes = tuple(
-            msgspec.structs.replace(kind, observation_size=kind.observation_size + kind.actions) for kind in kinds
-        )
-        self.spec = msgspec.structs.replace(environment.spec, classes=classes)
+        self.spec = msgspec.structs.replace(environment.spec, classes=tuple(map(_with_action, kinds)))
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observations, with zeros behind them."""
@@ -59,6 +56,15 @@ class LastAction:
             for kind, values, part in zip(self.spec.classes, observation.values, actions, strict=True)
         )
         return dataclasses.replace(observation, values=values)
+
+
+def _with_action(kind: AgentClass) -> AgentClass:
+    """The class with the last action behind its observations, where it is the agent's own."""
+    size, entities = kind.observation_size + kind.actions, kind.entities
+    if entities is not None:
+        own = (*entities.own, *range(kind.observation_size, size))
+        entities = msgspec.structs.replace(entities, own=own)
+    return msgspec.structs.replace(kind, observation_size=size, entities=entities)
 
 
 def numbers_of(kind: AgentClass, actions: ActionArray) -> FloatArray:

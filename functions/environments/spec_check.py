@@ -40,7 +40,9 @@ def fault_of(spec: EnvSpec) -> str:
 
 
 def _fault_of_class(kind: AgentClass) -> str:
-    """A class has one choice, several, or continuous actions between finite bounds."""
+    """A class has one choice, several, or continuous actions between finite bounds, and sound entities."""
+    if kind.entities is not None and (fault := kind.entities.fault(kind.observation_size)):
+        return f"the entities of class '{kind.name}': {fault}"
     if kind.branches and (kind.low or kind.high):
         return _WRONG_KIND.format(name=kind.name)
     if kind.branches and (min(kind.branches) < 1 or sum(kind.branches) != kind.actions):

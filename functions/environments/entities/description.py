@@ -1,0 +1,57 @@
+"""The description of the entities that an observation shows: the agent itself, and blocks of equal entities.
+
+Equal entities are interchangeable: the same observation with two of them exchanged describes the same situation. An
+entity that an action or a message names by its number is a block of its own, because its place has a meaning.
+"""
+
+import msgspec
+
+
+class EntityBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Equal entities, such as landmarks, teammates, opponents or food."""
+
+    name: str
+    # The columns of an observation that describe each entity, feature by feature.
+    columns: tuple[tuple[int, ...], ...]
+    # The features that are an entity's position; see `Entities.origin`.
+    position: tuple[int, ...] = ()
+    # The features of an absent entity (dead, hidden, gathered), as the environment writes them; empty if all are
+    # always present.
+    absent: tuple[float, ...] = ()
+
+    @property
+    def features(self) -> int:
+        """The number of features of an entity."""
+        return len(self.columns[0]) if self.columns else 0
+
+
+class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The entities in an observation. Each column belongs to the agent itself or to one entity."""
+
+    own: tuple[int, ...]
+    blocks: tuple[EntityBlock, ...]
+    # The columns of the agent's own position, if positions of entities are measured from the same point as it. Empty
+    # if they are relative to the agent.
+    origin: tuple[int, ...] = ()
+
+    def fault(self, size: int) -> str:
+        """Return why this cannot describe an observation of `size` numbers; '' if it can."""
+        named = [column for block in self.blocks for entity in block.columns for column in entity]
+        if sorted([*self.own, *named]) != list(range(size)):
+            return f"own and blocks do not hold each of the columns 0 to {size - 1} once"
+        if len({block.name for block in self.blocks}) < len(self.blocks):
+            return "two blocks have the same name"
+        if not {*self.origin} <= {*self.own}:
+            return "origin holds a column that own lacks"
+        return next(filter(None, map(self._fault_of_block, self.blocks)), "")
+
+    def _fault_of_block(self, block: EntityBlock) -> str:
+        if {len(entity) for entity in block.columns} != {block.features} or block.features == 0:
+            return f"block '{block.name}' is empty, or its entities have different numbers of features"
+        if not {*block.position} <= {*range(block.features)}:
+            return f"block '{block.name}': position holds a number outside 0 to {block.features - 1}"
+        if block.absent and len(block.absent) != block.features:
+            return f"block '{block.name}': absent has {len(block.absent)} numbers for {block.features} features"
+        if self.origin and block.position and len(self.origin) != len(block.position):
+            return f"block '{block.name}': position has {len(block.position)} coordinates, origin {len(self.origin)}"
+        return ""

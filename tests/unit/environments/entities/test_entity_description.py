@@ -1,0 +1,45 @@
+"""What a description of entities may say."""
+
+import pytest
+
+from functions.environments.base import AgentClass, EnvSpec
+from functions.environments.entities.description import Entities, EntityBlock
+from functions.environments.spec_check import fault_of
+
+FOOD = EntityBlock("food", ((2, 3, 4), (5, 6, 7)), position=(0, 1), absent=(-1, -1, 0))
+
+
+@pytest.mark.parametrize(
+    ("own", "blocks", "origin", "fault"),
+    [
+        ((0, 1), [FOOD], (), ""),
+        ((0, 1), [FOOD], (0, 1), ""),
+        ((1, 0), [FOOD], (), ""),
+        ((0, 1, 2), [FOOD], (), "own and blocks do not hold each of the columns 0 to 7 once"),
+        ((0,), [FOOD], (), "own and blocks do not hold each of the columns 0 to 7 once"),
+        ((0, 1), [FOOD], (2,), "origin holds a column that own lacks"),
+        ((0, 1), [FOOD], (0,), "block 'food': position has 2 coordinates, origin 1"),
+        (
+            (0, 1),
+            [EntityBlock("a", ((2, 3), (4, 5))), EntityBlock("a", ((6, 7),))],
+            (),
+            "two blocks have the same name",
+        ),
+        ((*range(8),), [EntityBlock("a", ())], (), "block 'a' is empty, or its entities have different numbers"),
+        ((*range(8),), [EntityBlock("a", ((),))], (), "block 'a' is empty, or its entities have different numbers"),
+        ((0, 1), [EntityBlock("a", ((2, 3), (4, 5, 6, 7)))], (), "block 'a' is empty, or its entities have different"),
+        ((*range(6),), [EntityBlock("a", ((6, 7),), (0, 2))], (), "block 'a': position holds a number outside 0 to 1"),
+        ((*range(6),), [EntityBlock("a", ((6, 7),), (-1,))], (), "block 'a': position holds a number outside 0 to 1"),
+        (
+            (*range(6),),
+            [EntityBlock("a", ((6, 7),), absent=(0,))],
+            (),
+            "block 'a': absent has 1 numbers for 2 features",
+        ),
+    ],
+)
+def test_each_column_has_one_place(own, blocks, origin, fault):
+    entities = Entities(own, tuple(blocks), origin)
+    kind = AgentClass("agent", (0,), 8, 2, entities=entities)
+    found = fault_of(EnvSpec(("agent_0",), (kind,), 5))
+    assert found.startswith(f"the entities of class 'agent': {fault}" if fault else "") and bool(found) == bool(fault)
