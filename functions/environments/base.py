@@ -78,7 +78,7 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observation_shape: tuple[int, ...] = ()
     # The environment's own spaces, where they are others than the numbers above say; see `native_spaces.codec_of`.
     spaces: AgentSpaces | None = None
-    # The entities that an observation describes; None if the environment does not say.
+    # The entities that an observation describes, if the environment says.
     entities: Entities | None = None
 
     @property

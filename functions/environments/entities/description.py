@@ -1,7 +1,7 @@
 """The description of the entities that an observation shows: the agent itself, and blocks of equal entities.
 
 Equal entities are interchangeable: the same observation with two of them exchanged describes the same situation. An
-entity that an action or a message names by its number is a block of its own, because its place has a meaning.
+entity that an action or a message names by its number needs a separate block, because its place has a meaning.
 """
 
 import msgspec
@@ -13,10 +13,10 @@ class EntityBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     name: str
     # The columns of an observation that describe each entity, feature by feature.
     columns: tuple[tuple[int, ...], ...]
-    # The features that are an entity's position; see `Entities.origin`.
+    # The features that are an entity's position, see `Entities.origin`.
     position: tuple[int, ...] = ()
-    # The features of an absent entity (dead, hidden, gathered), as the environment writes them; empty if all are
-    # always present.
+    # The features that the environment writes for an absent entity (dead, hidden, gathered). Empty if all are always
+    # present.
     absent: tuple[float, ...] = ()
 
     @property
@@ -35,9 +35,9 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     origin: tuple[int, ...] = ()
 
     def fault(self, size: int) -> str:
-        """Return why this cannot describe an observation of `size` numbers; '' if it can."""
-        named = [column for block in self.blocks for entity in block.columns for column in entity]
-        if sorted([*self.own, *named]) != list(range(size)):
+        """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
+        columns = [column for block in self.blocks for entity in block.columns for column in entity]
+        if sorted([*self.own, *columns]) != list(range(size)):
             return f"own and blocks do not hold each of the columns 0 to {size - 1} once"
         if len({block.name for block in self.blocks}) < len(self.blocks):
             return "two blocks have the same name"
