@@ -40,7 +40,7 @@ WORST = _words("""
 """)
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
-    "Entities.own",  # environments of plug-ins give it
+    "Entities.own",  # environments of plug-ins set it.
     "Batch.ended",  # algorithms of plug-ins read it
     "Step.ended",  # environments of plug-ins make it
     "WorldState.said",  # rounds that are cut into fragments store it

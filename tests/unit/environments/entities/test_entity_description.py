@@ -1,4 +1,4 @@
-"""What a description of entities may say."""
+"""Rules that a description of entities must follow."""
 
 import pytest
 
