@@ -40,10 +40,10 @@ WORST = _words("""
 """)
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
-    "Entities.own",  # environments of plug-ins set it.
+    "Entities.own",  # environments of plug-ins set it
     "Batch.ended",  # algorithms of plug-ins read it
     "Step.ended",  # environments of plug-ins make it
-    "WorldState.said",  # rounds that are cut into fragments store it
+    "WorldState.said",  # rounds cut into fragments store it
     "gae.ended",  # plug-ins call it
 )
 
