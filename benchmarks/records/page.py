@@ -41,8 +41,13 @@ class Page:
             self._sourced += places
             if not places:
                 self.faults.append(f"{self.name}: {who} {text!r}, which is not on the page")
-        for begin, end in self._numbers():
-            if not any(first <= begin and end <= last for first, last in self._sourced):
+        others, known = self._others(), sum(stated.others for stated in sources.stated)
+        if known and known != len(others):
+            self.faults.append(
+                f"{self.name}: {len(others)} numbers have no source, and its sources state {known} others"
+            )
+        if known != len(others):
+            for begin, end in others:
                 around = " ".join(self.text[max(0, begin - 40) : end + 30].split())
                 self._fault(begin, f"{self.text[begin:end]} has no source: …{around}…")
 
@@ -53,11 +58,16 @@ class Page:
             text = text[:begin] + value + text[end:]
         return text
 
-    def _numbers(self) -> Iterator[tuple[int, int]]:
-        """Start and end of each number that a reader sees and that is no name."""
+    def _others(self) -> list[tuple[int, int]]:
+        """Start and end of the numbers that a reader sees, without names and without numbers that have a source."""
         shown = _HIDDEN.sub(lambda match: re.sub(r"\S", " ", match[0]), self.text)
         shown = _NAMES.sub(lambda match: " " * len(match[0]), shown)
-        return (match.span() for match in re.finditer(_NUMBER, shown))
+        places = (match.span() for match in re.finditer(_NUMBER, shown))
+        return [
+            (begin, end)
+            for begin, end in places
+            if not any(first <= begin and end <= last for first, last in self._sourced)
+        ]
 
     def _claim(self, text: str, queries: Sequence[str], record: str) -> None:
         parts = text.split("{}")

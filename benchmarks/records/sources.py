@@ -4,6 +4,7 @@
 for each place. With `rows`, the text stands once for each row. The words of a row replace ``{0}``, ``{1}``, … in text
 and values. ``[[lines]]`` names a `function`, as ``module:function``. Its lines stand on the page. ``[[stated]]`` has
 `texts` and `tables` with other numbers than measurements, and says `why`: settings, definitions, published results.
+On a guide, which is full of settings, it may instead say how many `others` there are.
 ``[[unrecorded]]`` has texts and tables with measurements that have no record. The page contains its `mark`.
 """
 
@@ -52,9 +53,10 @@ class Texts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Stated(Texts, forbid_unknown_fields=True, kw_only=True):
-    """Numbers that are no measurements of ours."""
+    """Numbers that are no measurements of ours. So many `others` are on the page, in no text of its sources."""
 
     why: str
+    others: int = 0
 
 
 class Unrecorded(Texts, forbid_unknown_fields=True, kw_only=True):

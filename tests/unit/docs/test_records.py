@@ -142,3 +142,11 @@ def test_lines_of_a_function_stand_on_the_page(folder):
         f"page.md: {__name__}:two_lines writes '| 2 |', which is not on the page",
         "page.md:2: 3 has no source: …| 1 | | 3 |…",
     ]
+
+
+def test_the_settings_of_a_guide_are_counted(folder):
+    stated = [Stated(why="settings", others=2)]
+    assert faults(folder, "3 workers and 4 rounds\n", stated=stated) == []
+    assert faults(folder, "3 workers and 4 rounds, 5 s\n", stated=stated)[0] == (
+        "page.md: 3 numbers have no source, and its sources state 2 others"
+    )
