@@ -19,6 +19,7 @@ from typing import Any
 from marless.reports.statistics import ci95, iqm
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_BETWEEN_TERMS = re.compile(r" ([-+*/]) (?![^\[]*\])")
 _KEY = re.compile(r'"[^"]*"|[^.\[\]]+')
 
 
@@ -61,7 +62,7 @@ class Records:
         expression, _, spec = query.partition(" | ")
         if expression.startswith("text "):
             return self._text(expression.removeprefix("text "), record)
-        words = re.split(r" ([-+*/]) ", expression.strip())
+        words = _BETWEEN_TERMS.split(expression.strip())
         try:
             value = self._term(words[0], record)
             for sign, term in zip(words[1::2], words[2::2], strict=True):

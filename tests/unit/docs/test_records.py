@@ -18,7 +18,7 @@ def folder(tmp_path):
     results = tmp_path / "docs/results"
     results.mkdir(parents=True)
     (results / "arms.csv").write_text(TABLE)
-    (results / "speed.json").write_text(json.dumps({"rows": [{"name": "one, two", "ms": [3, 1, 2]}], "a.b": 7}))
+    (results / "speed.json").write_text(json.dumps({"rows": [{"name": "one, 1 + 1", "ms": [3, 1, 2]}], "a.b": 7}))
     (results / "lines.jsonl").write_text('{"seed": 1, "x": 4}\n{"seed": 2, "x": 6}\n')
     return tmp_path
 
@@ -45,7 +45,7 @@ def faults(folder, text, **sources):
         ("100 * count [arm=b;seed=2].return / count return | .0f", "arms.csv", "25"),
         ("count [arm=b].note | d", "arms.csv", "2"),
         ("text [arm=a;seed=2].return", "arms.csv", "2.5"),
-        ("median rows[name=one, two].ms | .0f", "speed.json", "2"),
+        ("median rows[name=one, 1 + 1].ms - least rows.ms | .0f", "speed.json", "1"),
         ('only "a.b" | .1f', "speed.json", "7.0"),
         ("most x - least x | d", "lines.jsonl", "2.0"),
         ("sum x + least speed.json:rows.ms | .0f", "lines.jsonl", "11"),
