@@ -1,11 +1,11 @@
-"""Trains the arms of a study on a part of the pairs of `text/relay`, and writes how they do on both parts; see
+"""Trains the arms of a study on a part of the pairs of `text/relay`, and writes the success on all three parts; see
 `benchmarks.comparisons.trained_arms`.
 
-    python -m benchmarks.language.held_out benchmarks/language/parted.toml docs/results/language/held_out_relay.csv
+    python -m benchmarks.language.held_out benchmarks/language/parted_relay.toml docs/results/language/parted_relay.csv
 
-`last_success` is that of sampled episodes on the trained pairs, the mean of the last ten rounds. `rounds`, `seen` and
-`unseen` have a number for each evaluation: the rounds that were learned by then, and the success of greedy episodes on
-the trained pairs and on those that were not.
+`last_success` is the success of sampled episodes on the trained pairs, the mean of the last ten rounds. `rounds`,
+`train` and `validation` have a number for each evaluation: the rounds before it, and the success of greedy episodes on
+the pairs of that part. `test` is the success on the third part at the end of the run. No setting is chosen on it.
 """
 
 import json
@@ -24,21 +24,26 @@ def row(folder: RunFolder) -> dict[str, Any]:
     summary = json.loads((folder.path / "summary.json").read_text(encoding="utf-8"))
     lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     evaluations = [line["evaluation"] for line in lines if "evaluation" in line]
-    parts = [_parts(one["env_metrics"]) for one in evaluations] + [_parts(summary["final_env_metrics"])]
+    every = [*(one["env_metrics"] for one in evaluations), summary["final_env_metrics"]]
     return {
         "commit": summary["commit"][:8],
         "last_success": f"{fmean(line['env_metrics']['success'] for line in lines[-LAST_ROUNDS:]):.3f}",
         "rounds": " ".join(str(number) for number in [*(one["round"] for one in evaluations), summary["rounds"]]),
-        "seen": " ".join(f"{seen:.3f}" for seen, _ in parts),
-        "unseen": " ".join(f"{unseen:.3f}" for _, unseen in parts),
+        "train": " ".join(f"{_trained(metrics):.3f}" for metrics in every),
+        "validation": " ".join(f"{_of_part(metrics, 'validation'):.3f}" for metrics in every),
+        "test": f"{_of_part(every[-1], 'test'):.3f}",
         "weights_sha256": summary["weights_sha256"][:16],
     }
 
 
-def _parts(metrics: Mapping[str, float]) -> tuple[float, float]:
-    """The success on trained pairs, and on the others."""
-    unseen = metrics["unseen"]
-    return (metrics["success"] - metrics["unseen_success"]) / (1 - unseen), metrics["unseen_success"] / unseen
+def _trained(metrics: Mapping[str, float]) -> float:
+    """Return the success on the pairs of neither held-out part."""
+    right = metrics["success"] - metrics["validation_success"] - metrics["test_success"]
+    return right / (1 - metrics["validation"] - metrics["test"])
+
+
+def _of_part(metrics: Mapping[str, float], part: str) -> float:
+    return metrics[f"{part}_success"] / metrics[part]
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """The controls of `text/relay`: what one role alone can reach, by hand, and rewards of other starts."""
 
+import json
+
 import numpy as np
 import pytest
 
+from benchmarks.language import held_out
 from benchmarks.language.reachable import levels
 from benchmarks.language.relays import RelayPrompts, parted, shuffled, sided
 from functions.language.protocol import Outcome
 from functions.language.symbols import Symbols
 from functions.language.tasks.relay import SYMBOLS
+from marless.runs.folder import RunFolder
 from marless.testing.language import check
 
 
@@ -63,15 +67,43 @@ def test_prompts_of_all_numbers_stand_where_the_levels_look_for_them():
     assert task.digits_of(asked.allowed).tolist() == list(map(int, digits))
 
 
-def test_a_parted_relay_trains_on_the_seen_pairs_and_is_evaluated_on_all():
+def test_a_parted_relay_trains_on_one_part_and_is_evaluated_on_all():
+    """Of 55 pairs 13 are for validation, a share of 0.236, and 8 for the test, a share of 0.145."""
     task = parted(None)
-    for copies, least, most in ((4, 0.0, 0.0), (1, 0.2, 0.28)):
+    for copies, shares in ((4, {"validation": 0.0, "test": 0.0}), (1, {"validation": 0.236, "test": 0.145})):
         turn = task.reset(np.random.default_rng(0), 4000, copies)
         task.reply(np.full((4000, 1), turn.allowed[0], np.int32))
         outcome = task.reply(np.full((4000, 1), turn.allowed[0], np.int32))
         assert isinstance(outcome, Outcome)
-        # 13 of 55 pairs, .24.
-        assert least <= outcome.metrics["unseen"].mean() <= most
-        both = outcome.metrics["unseen"] * outcome.metrics["success"]
-        assert (outcome.metrics["unseen_success"] == both).all()
+        for part, share in shares.items():
+            # Four standard errors of a share of 0.236 of 4,000 are 0.027.
+            assert outcome.metrics[part].mean() == pytest.approx(share, abs=0.027 * (copies == 1))
+            both = outcome.metrics[part] * outcome.metrics["success"]
+            assert (outcome.metrics[f"{part}_success"] == both).all()
+        assert not (outcome.metrics["validation"] * outcome.metrics["test"]).any()
     check(lambda: parted(None))
+
+
+def test_the_test_pairs_are_apart_from_the_pairs_of_training_and_validation():
+    task = parted(None)
+    parts = [{tuple(pair) for pair in pairs.tolist()} for pairs in (task._trained, *task._parts.values())]
+    assert [len(part) for part in parts] == [34, 13, 8]
+    assert len(set.union(*parts)) == 55
+
+
+def test_a_run_has_the_success_of_each_part(tmp_path):
+    """Of 100 episodes 60 are trained pairs, 30 right; 30 for validation, 12 right; and 10 for the test, 7 right."""
+    metrics = {"success": 0.49, "validation": 0.3, "validation_success": 0.12, "test": 0.1, "test_success": 0.07}
+    lines = [{"env_metrics": {"success": 0.8}, "evaluation": {"round": 10, "env_metrics": metrics}}]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    summary = {"commit": "0123456789", "rounds": 20, "final_env_metrics": metrics, "weights_sha256": "ab" * 32}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    row = held_out.row(RunFolder(tmp_path))
+    numbers = {name: row[name] for name in ("last_success", "rounds", "train", "validation", "test")}
+    assert numbers == {
+        "last_success": "0.800",
+        "rounds": "10 20",
+        "train": "0.500 0.500",
+        "validation": "0.400 0.400",
+        "test": "0.700",
+    }
