@@ -10,6 +10,7 @@ from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome, names_of, outcomes
 from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
+from benchmarks.launch import ROOT
 from functions.environments.base import EnvTask
 from marless.reports import evaluations
 from marless.reports.atomic_files import replace
@@ -31,16 +32,25 @@ def write(folder: Path) -> list[Outcome]:
     Raises `UnreadableFile` and `OSError`.
     """
     found = read(folder)
-    reported = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
     files = _marl_eval(found)
     for name, content in files.items():
         _json(folder / name, content)
     for left in {path.name for path in folder.glob(f"*{_MARL_EVAL}")} - files.keys():
         (folder / left).unlink()
     drawn = pictures.draw(found, folder)
-    text = tables.document(reported, drawn)
+    text = tables.document(_reported(found), drawn)
     replace(folder / "conformance.md", f"{text}\n{written_by()}\n".encode())
     return found
+
+
+def lines() -> list[str]:
+    """Return the lines of docs/results/conformance.md, without pictures. Raise `UnreadableFile`."""
+    found = read(ROOT / "docs" / "results")
+    return tables.document(_reported(found), ()).split("\n")
+
+
+def _reported(found: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
 
 
 def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:

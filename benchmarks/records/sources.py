@@ -76,7 +76,7 @@ class Sources(msgspec.Struct, forbid_unknown_fields=True):
     def patterns(self) -> Iterator[tuple[str, str, str]]:
         """Return texts that stand on the page, their patterns, and who names them."""
         for lines in self.lines:
-            yield from ((line, pattern(line), f"{lines.function} writes") for line in lines.lines())
+            yield from ((line, pattern(line), f"{lines.function} writes") for line in lines.lines() if line)
         for unrecorded in self.unrecorded:
             yield unrecorded.mark, pattern(unrecorded.mark), "its sources have the mark"
         for group in (*self.stated, *self.unrecorded):
