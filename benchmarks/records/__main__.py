@@ -13,10 +13,11 @@ import msgspec
 from benchmarks.records.page import Page
 from benchmarks.records.queries import Records
 from benchmarks.records.sources import Sources
+from scripts.reference.pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "pages"
-PAGES = ("README.md", "docs/results/*.md", "docs/how-to/*.md")
+PATTERNS = ("README.md", "docs/results/*.md", "docs/how-to/*.md")
 
 
 def main() -> None:
@@ -25,7 +26,9 @@ def main() -> None:
     parser.add_argument("command", choices=("check", "write"))
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="such as docs/results/speed.md")
     options = parser.parse_args()
-    paths = [path.resolve() for path in options.pages] or [path for name in PAGES for path in sorted(ROOT.glob(name))]
+    paths = [path.resolve() for path in options.pages] or [
+        path for name in PATTERNS for path in sorted(ROOT.glob(name))
+    ]
     if missing := [path for path in paths if not path.is_file()]:
         parser.error(f"there is no page {missing[0]}")
     records = Records(ROOT)
@@ -49,6 +52,8 @@ def checked_page(path: Path, records: Records) -> Page:
     except msgspec.DecodeError as error:
         raise SystemExit(f"{file.relative_to(ROOT)}: {error}") from error
     page.check(sources)
+    if path in PAGES and PAGES[path]() != page.text:
+        page.faults.append(f"{page.name}: `make docs` writes another page from the records; run it")
     return page
 
 

@@ -8,9 +8,10 @@ from benchmarks.records.queries import BadQuery, Records
 from benchmarks.records.sources import Sources, pattern
 
 _NUMBER = r"(?<!\w)(?<![A-Za-z]-)-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
-# Code, addresses of links and comments are not read.
+# Code, addresses of links, comments and parts that `make docs` writes are not read.
 _HIDDEN = re.compile(
-    r"^```.*?^```|<!--.*?-->|`[^`\n]*`|(?<=\])\([^)]*\)|<[^>]*>|https?://\S+", re.DOTALL | re.MULTILINE
+    r"<!-- (\w+): written by `make docs` -->.*?<!-- end of \1 -->|^```.*?^```|<!--.*?-->|`[^`\n]*`|(?<=\])\([^)]*\)|<[^>]*>|https?://\S+",
+    re.DOTALL | re.MULTILINE,
 )
 # These numbers are names: commits, dates, versions, seeds, intervals, issues, and words with a digit.
 _NAMES = re.compile(

@@ -85,6 +85,10 @@ seeds, at 95 % on 2026-11-28 by commit 4f3492c9, seeds 1 to 5, see [rows](34.md)
 | 1 | 99 |
 
 `88` No record. 66
+
+<!-- summary: written by `make docs` -->
+44
+<!-- end of summary -->
 """
     stated = [Stated(why="published", texts=["77 %"])]
     unrecorded = [Unrecorded(mark="No record.", tables=["| n | typed"], texts=["66"])]
