@@ -8,6 +8,7 @@ from benchmarks.conformance.measures import EPISODES, SHARES
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED_WINS, published
 from benchmarks.conformance.record import Measured
+from benchmarks.records.history import outside_history
 from coordinator.core import sides
 from functions.environments import registry
 from functions.environments.base import EnvTask
@@ -52,7 +53,8 @@ def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
         own = [outcome for outcome in found if outcome.protocol == protocol]
         for task in dict.fromkeys(outcome.case.task for outcome in own):
             parts.append(f"## {task} ({protocol})")
-            parts += section([outcome for outcome in own if outcome.case.task == task])
+            outcomes = [outcome for outcome in own if outcome.case.task == task]
+            parts += [*section(outcomes), *_outside_history(outcomes)]
             parts += [f"![{task}]({name})" for name in pictures if name == picture(task, protocol)]
     return "\n\n".join([*parts, *_failures(found)]) + "\n"
 
@@ -132,7 +134,7 @@ def _last(outcome: Outcome) -> tuple[Measured, ...]:
 
 
 def bounds_of(name: str, case: Case) -> statistics.Interval | None:
-    """The bounds of a figure, or of the returns, of a case; None where it has none."""
+    """The bounds of a figure, or of the returns, of a case. None means unbounded."""
     return (0.0, 1.0) if name in SHARES else case.bounds
 
 
@@ -163,6 +165,18 @@ def _to_the_bar(outcome: Outcome) -> tuple[str, str]:
         got = sum(point is not None for point in reached)
         return f"reached by {got} of {len(reached)}", ""
     return f"{middle[0]:,.0f}", f"{middle[1]:,.0f}"
+
+
+def _outside_history(found: Sequence[Outcome]) -> list[str]:
+    """Return a line for each commit outside the history, with the cases that it trained."""
+    commits = {made.commit for outcome in found for made in outcome.finished if made.commit}
+    lines = []
+    for commit in sorted(outside_history(commits)):
+        cases = [outcome.case for outcome in found if any(made.startswith(commit[:7]) for made in outcome.commits)]
+        names = ", ".join(f"{case.algorithm} ({case.treatment})" for case in cases)
+        records = f"[records](conformance/{found[0].protocol}.jsonl)"
+        lines.append(f"Made by commit {commit[:8]} outside this history: {names} ({records}).")
+    return lines
 
 
 def _failures(found: Sequence[Outcome]) -> list[str]:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read(path: Path, of: type[T]) -> list[T]:
-    """Return the records in the file, none if there is no file. Raise `UnreadableFile`."""
+    """Return the records in the file. A missing file holds no records. Raise `UnreadableFile`."""
     decoder = msgspec.json.Decoder(of)
     records = []
     try:

@@ -1,27 +1,16 @@
-"""Records name commits of the history; a page lists the records that do not."""
+"""Records name commits of the history. Pages name the commits of other records."""
 
 import csv
 import re
-import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
-RESULTS = Path(__file__).parents[3] / "docs/results"
+from benchmarks.records.history import history, outside_history
 
-
-def git(*words):
-    return subprocess.run(["git", "-C", RESULTS, *words], capture_output=True, text=True, check=True).stdout.split()
-
-
-def history():
-    """The commits up to the present one, from a whole clone."""
-    try:
-        if git("rev-parse", "--is-shallow-repository") == ["false"]:
-            return git("rev-list", "HEAD")
-    except (OSError, subprocess.CalledProcessError):
-        pass
-    return pytest.skip("this is no clone with its history")
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "docs/results"
 
 
 def named_commits(path):
@@ -34,20 +23,53 @@ def named_commits(path):
         ]
 
 
-def test_the_page_lists_the_records_whose_commit_is_outside_the_history():
-    known_commits = sorted(history())
-    prefixes = {length: {commit[:length] for commit in known_commits} for length in range(7, 41)}
-    missing = {}
-    for path in (*RESULTS.rglob("*.csv"), *RESULTS.rglob("*.json*")):
-        outside = [commit for commit in named_commits(path) if commit not in prefixes[len(commit)]]
-        missing[path.relative_to(RESULTS).as_posix()] = outside
-    rows = {
-        f"| `{label}` | {len(commits)} | {', '.join(sorted({commit[:8] for commit in commits}))} |"
-        for label, commits in missing.items()
-        if commits
-    }
+@pytest.fixture(scope="module")
+def outside():
+    """Each record's commits outside the history, as often as it names them."""
+    if not history():
+        pytest.skip("this is no clone with its history")
+    paths = (*RESULTS.rglob("*.csv"), *RESULTS.rglob("*.json*"))
+    named = {path.relative_to(RESULTS).as_posix(): named_commits(path) for path in paths}
+    missing = outside_history(commit for commits in named.values() for commit in commits)
+    found = {label: [commit[:8] for commit in commits if commit in missing] for label, commits in named.items()}
+    return {label: commits for label, commits in found.items() if commits}
+
+
+def test_the_page_lists_the_records_whose_commit_is_outside_the_history(outside):
+    rows = {f"| `{label}` | {len(commits)} | {', '.join(sorted(set(commits)))} |" for label, commits in outside.items()}
     page = (RESULTS / "commits.md").read_text(encoding="utf-8")
     assert {line for line in page.splitlines() if line.startswith("| `")} == rows
     present_names = re.findall(r"^\| [0-9a-f]{8} \| ([0-9a-f]{8}) \|$", page, re.MULTILINE)
-    assert present_names and {*present_names} <= prefixes[8]
-    assert f"For {sum(map(len, missing.values()))} records" in page
+    assert present_names and not outside_history(present_names)
+    assert f"For {sum(map(len, outside.values()))} records" in page
+
+
+def test_a_page_that_uses_such_a_record_says_so_beside_its_link(outside):
+    pages = [path.read_text(encoding="utf-8") for path in RESULTS.glob("*.md")]
+    paragraphs = [paragraph for page in pages for paragraph in page.split("\n\n")]
+    for label, commits in outside.items():
+        linked = [paragraph for paragraph in paragraphs if f"]({label})" in paragraph]
+        assert any("outside this history" in text and all(name in text for name in commits) for text in linked), label
+
+
+def test_every_record_says_how_it_was_made():
+    described = tomllib.loads((ROOT / "benchmarks/records/files.toml").read_text(encoding="utf-8"))
+    stored = {path for ending in ("csv", "json", "jsonl") for path in RESULTS.rglob(f"*.{ending}")}
+    written = {path for path in stored if not path.name.endswith("-marl-eval.json")}
+    assert described.keys() == {path.relative_to(ROOT).as_posix() for path in written}
+    for path in written:
+        entry = described[path.relative_to(ROOT).as_posix()]
+        assert entry.keys() - {"commit"} == {"command", "processor", "load"}
+        assert all(entry.values())
+        assert "commit" in entry or named_commits(path), path
+
+
+def test_commits_in_the_list_of_files_are_in_the_history():
+    described = tomllib.loads((ROOT / "benchmarks/records/files.toml").read_text(encoding="utf-8"))
+    commits = re.findall("[0-9a-f]{7,40}", " ".join(entry.get("commit", "") for entry in described.values()))
+    assert commits and not outside_history(commits)
+
+
+def test_an_unknown_commit_is_outside_the_history(outside):
+    unknown, current = "0" * 40, history()[0]
+    assert outside_history([unknown, current, f"{current[:7]}+"]) == {unknown}
