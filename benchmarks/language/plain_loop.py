@@ -1,5 +1,5 @@
 """GRPO of roles in one plain loop without functions, messages and storage:
-``python -m benchmarks.language.plain_loop THREADS CONFIG [KEY=VALUE ...]``.
+``python -m benchmarks.language.plain_loop THREADS CACHE_BYTES CONFIG [KEY=VALUE ...]``.
 
 Model, sampling, gradient and step are the product's own, so that what differs is what runs around them; with one thread
 the weights are those of a run to the last bit. Prints one JSON object.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.language.counting_speaker import CountingSpeaker
 from coordinator.config.loading import load
 from coordinator.config.schema import RunConfig
 from functions import codec
@@ -23,7 +24,6 @@ from functions.language.episodes import Episodes
 from functions.language.experience import Replies
 from functions.language.grpo_gradient import gradient_sums
 from functions.language.model.base_model import open_base
-from functions.language.model.speaker import Speaker
 from functions.language.playing import Transcript, Voice, play
 from functions.language.registry import make
 from functions.language.specs import GrpoConfig, adapter_name
@@ -34,11 +34,11 @@ from marless.runs.inputs.language_models import model_file
 class Loop:
     """A run whose roles have an adapter each, round after round."""
 
-    def __init__(self, config: RunConfig, threads: int) -> None:
+    def __init__(self, config: RunConfig, threads: int, cache_bytes: int) -> None:
         assert isinstance(config.algorithm, GrpoConfig)
         base = open_base(model_file(config))
         layers = min(config.base.layers, base.shape.layers)
-        self.speaker = Speaker(base, AdapterLayout(base.shape, config.base.rank, layers))
+        self.speaker = CountingSpeaker(base, AdapterLayout(base.shape, config.base.rank, layers), cache_bytes)
         torch.set_num_threads(threads)  # the speaker has set one
         task = make(config.task, base.tokenizer)
         self.episodes = Episodes(config.task.name, task, base.context)
@@ -95,16 +95,20 @@ def _replies(transcript: Transcript, copies: int) -> list[Replies]:
     ]
 
 
-def looped(config: RunConfig, threads: int) -> dict[str, Any]:
-    """All rounds: the tokens of each, and when it ended, in seconds from the first one's beginning."""
-    loop = Loop(config, threads)
-    began, tokens, ends_s = time.perf_counter(), list[int](), list[float]()
+def looped(config: RunConfig, threads: int, cache_bytes: int) -> dict[str, Any]:
+    """All rounds: the tokens of each, and when it ended, in seconds from the first one's beginning.
+
+    `computed` has the tokens that were computed by the end of each round.
+    """
+    loop = Loop(config, threads, cache_bytes)
+    began, tokens, ends_s, computed = time.perf_counter(), list[int](), list[float](), list[float]()
     for _ in range(config.stop.rounds or 0):
         tokens.append(loop.play_round())
         ends_s.append(time.perf_counter() - began)
-    return {"tokens": tokens, "ends_s": ends_s, "adapters": loop.adapters_sha256()}
+        computed.append(loop.speaker.computed_tokens)
+    return {"tokens": tokens, "ends_s": ends_s, "computed": computed, "adapters": loop.adapters_sha256()}
 
 
 if __name__ == "__main__":
-    threads, path, *settings = sys.argv[1:]
-    print(json.dumps(looped(load(Path(path), settings), int(threads))))
+    threads, cache_bytes, path, *settings = sys.argv[1:]
+    print(json.dumps(looped(load(Path(path) if path else None, settings), int(threads), int(cache_bytes))))

@@ -92,17 +92,30 @@ def _settings(settings: dict[str, Any], suppressed: list[int]) -> Any:
     )
 
 
+class Computed:
+    """Counts the tokens of all forward passes of a model, in sampling and in learning."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def __call__(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Count a call, by the hook of a module."""
+        tokens = named["input_ids"] if "input_ids" in named else arguments[0]
+        self.tokens += tokens.numel()
+
+
 def main() -> None:
-    """The tokens of all steps, their rewards, and how long they took."""
-    settings, times = json.loads(sys.argv[1]), Times()
+    """Print the tokens that were computed, the rewards of the steps, and their times."""
+    settings, times, computed = json.loads(sys.argv[1]), Times(), Computed()
     torch.set_num_threads(settings["threads"])
     grpo = trainer(settings, times)
+    grpo.model.get_base_model().register_forward_pre_hook(computed, with_kwargs=True)
     grpo.train()
     lines = [line for line in grpo.state.log_history if "reward" in line]
     print(
         json.dumps(
             {
-                "tokens": int(lines[-1]["num_tokens"]),
+                "computed": computed.tokens,
                 "success": [line["reward"] for line in lines],
                 "seconds": times.seconds,
                 "processor_s": times.processor_s,

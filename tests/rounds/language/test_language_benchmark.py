@@ -1,6 +1,7 @@
 """What the benchmark of agents that speak is measured with: the plain loop, and the judge that is far away."""
 
 import msgspec
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -8,11 +9,15 @@ pytest.importorskip("torch")
 from language_runs import RELAY, relay_base, speak
 
 from benchmarks.comparisons.measurement_record import Record
-from benchmarks.language import adding_task, plain_loop, waiting_judge
+from benchmarks.language import adding_task, against_trl, plain_loop, waiting_judge
+from benchmarks.language.counting_speaker import CountingSpeaker
+from benchmarks.language.launch import CACHE_BYTES
 from benchmarks.table import Row
 from coordinator.config.loading import load
 from functions import codec
 from functions.encoding import to_json
+from functions.language.adapter_layout import AdapterLayout
+from functions.language.model.base_model import open_base
 from functions.resources.code_judge import Assignment
 from infra.local.file_storage import FileStorage
 from marless.language import check
@@ -25,13 +30,46 @@ def test_the_plain_loop_ends_with_the_adapters_of_a_run(tmp_path):
     small = load(None, RELAY).algorithm  # a base that is named has other defaults
     same = (f"algorithm.lr={small.lr}", f"algorithm.ent_coef={small.ent_coef}")
     settings = (*RELAY, *same, f"base.model={base}", "base.rank=2", "base.layers=1")
-    looped = plain_loop.looped(load(None, settings), threads=1)
+    looped, uncached = (plain_loop.looped(load(None, settings), 1, cache_bytes) for cache_bytes in (CACHE_BYTES, 0))
     state = speak(tmp_path / "run").state
     tensors = gather(state, FileStorage(tmp_path / "run" / "objects"))
     adapters = {name: array for name, array in tensors.items() if name.startswith("policy/")}
-    assert looped["adapters"] == codec.tensors_sha256(adapters)
+    assert looped["adapters"] == uncached["adapters"] == codec.tensors_sha256(adapters)
     # Of 16 episodes: three symbols and a reply; two examples of six symbols, a message, three symbols and a reply.
     assert looped["tokens"] == [16 * (4 + 17)] * 3 and len(looped["ends_s"]) == 3
+    # Without a cache learning computes the frozen layers again, and so does each round.
+    assert looped["computed"][-1] < uncached["computed"][-1]
+
+
+def test_computed_tokens_are_counted_by_layer(tmp_path):
+    """Three texts of five tokens fill a part of eight rows: 40 tokens in each layer that computes them."""
+    (tmp_path / "base.safetensors").write_bytes(relay_base())
+    base = open_base(tmp_path / "base.safetensors")
+    layers = base.shape.layers
+    texts = np.arange(15, dtype=np.int32).reshape(3, 5)
+    for cache_bytes, again in ((CACHE_BYTES, 0), (0, 40 * (layers - 1))):
+        speaker = CountingSpeaker(base, AdapterLayout(base.shape, 2, 1), cache_bytes)
+        hidden = speaker.trunk(texts)
+        assert speaker.computed_tokens == 40 * (layers - 1) / layers
+        speaker.top(hidden.repeat(3, 1, 1)[:8], {}, 1)
+        assert speaker.computed_tokens == 40
+        speaker.trunk(texts)
+        assert speaker.computed_tokens == 40 + again / layers
+
+
+def test_a_training_reaches_a_target_by_its_last_five_rounds_or_not_at_all():
+    """The means of five rounds are 0.8, 0.9 and 0.95, so the sixth round reaches 0.9, and ends after 6 s."""
+    success, ends_s = [0.6, 0.8, 0.8, 0.9, 0.9, 1.1, 1.05], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    trained = against_trl.measured(700.0, ends_s, 14.0, success)
+    assert (trained["seconds_to_target"], trained["computed_tokens_per_processor_second"]) == (6.0, 50.0)
+    never = against_trl.measured(700.0, ends_s[:5], 7.0, success[:5])
+    assert never["seconds_to_target"] is None
+    lines = against_trl.summary([{"marless": trained, "trl": never}] * 3)
+    assert lines == [
+        "marless: 0.9 reached in 3 of 3 seeds, in 6.0 s (6.0 … 6.0 (3)), 50 computed tokens per processor second",
+        "trl: 0.9 reached in 0 of 3 seeds, in not reached (not reached … not reached (3)), 100 computed tokens per"
+        " processor second",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,13 @@ def test_the_table_of_held_out_pairs_is_that_of_the_stored_runs(arm, name, part)
     assert f"| {arm}, {part} | {' | '.join(after)} | {worst:.3f} |" in PAGE
 
 
+def test_the_sentence_of_the_test_pairs_is_that_of_the_stored_runs():
+    shares = [float(run["test"]) for run in stored("parted_relay.csv")["relay"]]
+    text = " ".join(PAGE.split())
+    assert f"right in {mean(shares):.2f} of the pairs on average, and its worst seed in {min(shares):.3f}" in text
+    assert len(shares) == 5
+
+
 @pytest.mark.parametrize(
     ("name", "arm", "row"),
     [
