@@ -135,5 +135,5 @@ def _step(data: Any, path: str) -> tuple[Any, str]:
 
 
 def _fits(entry: dict[str, Any], filters: str) -> bool:
-    wanted = (text.split("=", 1) for text in filters.split(";"))
+    wanted = (text.split("=", 1) for text in re.split(r";(?! )", filters))
     return all(str(entry.get(key.strip())) == value.strip() for key, value in wanted)
