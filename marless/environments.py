@@ -11,6 +11,8 @@ Examples:
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from functions.environments.base import (
     AgentClass,
     EnvironmentFault,
@@ -21,6 +23,8 @@ from functions.environments.base import (
     Unsupported,
     VectorEnvironment,
 )
+from functions.environments.entities.description import Entities, EntityBlock
+from functions.environments.entities.ordered import INDEX
 from functions.environments.registry import make, remark_of, spec
 from functions.environments.resumable import Resumable
 from functions.environments.roles.partition import roles_of
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentClass",
+    "Entities",
+    "EntityBlock",
     "EnvSpec",
     "EnvTask",
     "EnvironmentFault",
@@ -82,7 +88,7 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
 
         raise MissingExtra(f"as_pettingzoo needs PettingZoo: {install('tasks')}") from error
     env_task = EnvTask(name=task) if isinstance(task, str) else task
-    return ParallelView(make(env_task, 1), env_task)
+    return ParallelView(make(replace(env_task, order=INDEX), 1), env_task)
 
 
 def __dir__() -> list[str]:

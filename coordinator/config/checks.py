@@ -22,6 +22,7 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import CLOSED_FORMS
+from functions.environments.base import EnvTask
 from functions.environments.scripted.script_names import is_scripted_name
 from functions.environments.task_names import ENVIRONMENTS, is_known
 from functions.errors import BadRequest
@@ -319,8 +320,8 @@ def _language(config: RunConfig) -> Iterator[str]:
         yield f"actors.num_envs: {config.actors.num_envs} episodes are not groups of algorithm.group_size={size}"
     if config.actors.rollout_length is not None:
         yield "actors.rollout_length: a rollout of agents that speak is whole episodes; leave it out"
-    if config.task.last_action or config.task.agents is not None or config.task.judge:
-        yield "task: agents that speak are the task's roles; leave task.agents, task.last_action and task.judge out"
+    if config.task != EnvTask(name=config.task.name, options=config.task.options):
+        yield "task: agents that speak are the task's roles; set task.name and task.options only"
 
 
 def _voices(config: RunConfig) -> Iterator[str]:

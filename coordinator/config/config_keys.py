@@ -25,6 +25,7 @@ _TASK_KEYS = {
     "task.agents": "number of agents, adversaries included. Default: the environment's own number",
     "task.options": "keyword arguments of the environment",
     "task.judge": "the resource that grades finished episodes. Default: none",
+    "task.order": "the order of equal entities in observations: index, distance or relation",
     "task.last_action": "observations end with the agent's last action, for recurrent networks",
 }
 # Tables whose keys are the environment's.

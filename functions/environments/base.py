@@ -7,7 +7,7 @@ observation is the first of the next episode, and `Step.final` holds the observa
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,6 +42,8 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     options: dict[str, str | int | float | bool] = {}
     # Whether observations end with the agent's last action; see `last_action`.
     last_action: bool = False
+    # The order of equal entities in observations, see `functions.environments.spaces.orders`.
+    order: Literal["index", "distance", "relation"] = "index"
     # The resource that grades finished episodes; see `judged`.
     judge: str = ""
 

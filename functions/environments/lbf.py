@@ -10,7 +10,10 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 
 from typing import Any
 
+import msgspec
+
 from functions.environments.base import EnvTask, VectorEnvironment
+from functions.environments.entities.description import Entities, EntityBlock, columns_of
 from functions.environments.pettingzoo.tuple_environment import (
     TupleEnvironment,
     make_tuple_environments,
@@ -35,6 +38,26 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 class _Foraging(TupleEnvironment):
     """Makes an episode depend on its seed alone: the package does not place players where the last episode's stood."""
+
+    @property
+    def entities(self) -> dict[str, Any]:
+        """The food and the other players. Players see themselves first, and all positions from a corner."""
+        environment = self._environment
+        food, features = 3 * environment.max_num_food, 2 + environment._observe_agent_levels
+        size, absent = food + features * len(environment.players), (-1.0, -1.0, 0.0)
+        description = Entities.of(
+            size,
+            EntityBlock("food", columns_of(food // 3, (0, 3)), (0, 1), absent),
+            EntityBlock(
+                "teammate",
+                columns_of(len(environment.players) - 1, (food + features, features)),
+                (0, 1),
+                absent[:features],
+                teammates=True,
+            ),
+            origin=(food, food + 1),
+        )
+        return dict(msgspec.to_builtins(description))
 
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         for player in self._environment.players:

@@ -9,6 +9,7 @@ import msgspec
 
 from functions.encoding import mismatch
 from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
+from functions.environments.entities.ordered import INDEX, Ordered
 from functions.environments.judged import Judged
 from functions.environments.last_action import LastAction
 from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
@@ -16,7 +17,7 @@ from functions.errors import BadRequest
 from functions.isolation.process_guard import settling
 from functions.resources.factories import resources_for
 
-_AROUND = (Judged, LastAction)
+_AROUND = (Judged, Ordered, LastAction)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -37,6 +38,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
             _settle_calls(task.name, environment)
         if task.judge:
             environment = _judged(environment, task)
+        if task.order != INDEX:
+            environment = Ordered(environment, task.order)
         return LastAction(environment) if task.last_action else environment
     except ValueError as error:
         raise BadRequest(_error_text(task, error)) from error

@@ -21,7 +21,7 @@ _EVALUATED = "evaluation.options."
 _TASK_TABLES = ("task.", _EVALUATED)
 _MOST_TASKS = 3
 # What policies see and choose, not what they are paid for.
-_OF_POLICIES = ("task.last_action", "task.options.joint_actions")
+_OF_POLICIES = ("task.last_action", "task.order", "task.options.joint_actions")
 
 Values = tuple[str, ...]
 Key = TypeVar("Key")

@@ -15,6 +15,7 @@ from coordinator.errors import UserError
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.last_action import numbers_of
 from functions.environments.spaces.actions import ActionCodec
+from functions.environments.spaces.orders import EntityOrder
 from functions.nn.batched_acting import BatchedNetwork
 from functions.nn.layers import Gru, Layer
 from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
@@ -103,6 +104,8 @@ class AgentPolicy:
     # The environment's own observations and actions, as `functions.environments.spaces` reads them.
     spaces: dict[str, Any]
     last_action: bool
+    # The order of the observation's entities that the network takes.
+    order: EntityOrder | None
     # The log standard deviations of a Gaussian policy that are parameters.
     log_std: tuple[float, ...]
 
@@ -146,6 +149,7 @@ def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
         actions=_actions(kind, team.codec(agent).action, networks.clips_actions and networks.log_std is not None),
         spaces=team.spaces(agent).plain(),
         last_action=team.task.last_action,
+        order=team.order(agent),
         log_std=log_std,
     )
 

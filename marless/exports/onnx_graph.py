@@ -24,49 +24,20 @@ from marless.exports.agent_policy import (
     FactoryNetwork,
     Numbers,
 )
+from marless.exports.onnx_nodes import Nodes
+from marless.exports.onnx_order import sorted_entities
 
-OPSET, IR_VERSION = 18, 10
+IR_VERSION = 10
 _FACTORY = "network/"
-
-
-class _Nodes:
-    """Nodes and constants in order; every method returns the name of its value."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.opsets = [helper.make_opsetid("", OPSET)]
-        self.functions: list[Any] = []
-
-    def constant(self, array: NDArray[Any]) -> str:
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
-        return name
-
-    def numbers(self, *values: float) -> str:
-        return self.constant(np.array(values, np.float32))
-
-    def integers(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        return self.split(operator, *inputs, parts=1, **attributes)[0]
-
-    def split(self, operator: str, *inputs: str, parts: int, **attributes: Any) -> list[str]:
-        outputs = [f"value_{len(self.nodes)}_{part}" for part in range(parts)]
-        self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
-        return outputs
-
-    def name_output(self, value: str, name: str) -> None:
-        """Gives a value the name of an output."""
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
 
 
 def onnx_model(policy: AgentPolicy) -> bytes:
     """The graph of a policy; takes any number of rows."""
-    nodes, value = _Nodes(), "observation"
+    nodes, value = Nodes(), "observation"
+    if policy.order is not None:
+        value = sorted_entities(nodes, policy.order, policy.observation_size)
     if policy.last_action:
-        value = nodes.add("Concat", "observation", _expand_to_batch(nodes, LAST_ACTION), axis=-1)
+        value = nodes.add("Concat", value, _expand_to_batch(nodes, LAST_ACTION), axis=-1)
     for layer in policy.layers:
         if isinstance(layer, FactoryNetwork):
             value = _factory(nodes, layer, value)
@@ -76,7 +47,7 @@ def onnx_model(policy: AgentPolicy) -> bytes:
     return _model(nodes, policy)
 
 
-def _model(nodes: _Nodes, policy: AgentPolicy) -> bytes:
+def _model(nodes: Nodes, policy: AgentPolicy) -> bytes:
     inputs, defaults = [], []
     for name, width in policy.inputs.items():
         kind = TensorProto.BOOL if name == "mask" else TensorProto.FLOAT
@@ -107,38 +78,38 @@ def _outputs(policy: AgentPolicy) -> list[Any]:
     ]
 
 
-def _expand_to_batch(nodes: _Nodes, value: str) -> str:
+def _expand_to_batch(nodes: Nodes, value: str) -> str:
     """A value of one row, or of as many as the observation has, as the latter."""
     rows = nodes.add("Shape", "observation", start=0, end=1)
     return nodes.add("Expand", value, nodes.add("Concat", rows, nodes.integers(1), axis=0))
 
 
-def _clip(nodes: _Nodes, value: str, most: float) -> str:
+def _clip(nodes: Nodes, value: str, most: float) -> str:
     bounds = (nodes.constant(np.array(bound, np.float32)) for bound in (-most, most))
     return nodes.add("Clip", value, *bounds)
 
 
-def _normalise(nodes: _Nodes, value: str, mean: str, inverse: str) -> str:
+def _normalise(nodes: Nodes, value: str, mean: str, inverse: str) -> str:
     return _clip(nodes, nodes.add("Mul", nodes.add("Sub", value, mean), inverse), MOST_DEVIATIONS)
 
 
-def _linear(nodes: _Nodes, value: str, weight: str, bias: str) -> str:
+def _linear(nodes: Nodes, value: str, weight: str, bias: str) -> str:
     return nodes.add("Add", nodes.add("MatMul", value, weight), bias)
 
 
-def _layer_norm(nodes: _Nodes, value: str, gain: str, shift: str) -> str:
+def _layer_norm(nodes: Nodes, value: str, gain: str, shift: str) -> str:
     return nodes.add("LayerNormalization", value, gain, shift, axis=-1, epsilon=EPSILON)
 
 
-def _tanh(nodes: _Nodes, value: str) -> str:
+def _tanh(nodes: Nodes, value: str) -> str:
     return nodes.add("Tanh", value)
 
 
-def _relu(nodes: _Nodes, value: str) -> str:
+def _relu(nodes: Nodes, value: str) -> str:
     return nodes.add("Relu", value)
 
 
-def _gru(nodes: _Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
+def _gru(nodes: Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
     (input_r, input_z, input_n), (state_r, state_z, state_n) = (
         nodes.split("Split", part, parts=3, axis=-1, num_outputs=3)
         for part in (_linear(nodes, value, x, bx), _linear(nodes, HIDDEN, h, bh))
@@ -153,7 +124,7 @@ def _gru(nodes: _Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
     return after
 
 
-def _factory(nodes: _Nodes, layer: FactoryNetwork, value: str) -> str:
+def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
     """The nodes of the factory's graph, with its parameters as constants."""
     model = onnx.compose.add_prefix(onnx.load_from_string(layer.graph), _FACTORY)
     width = int(np.prod(layer.observation))
@@ -176,12 +147,12 @@ def _factory(nodes: _Nodes, layer: FactoryNetwork, value: str) -> str:
     return str(model.graph.output[0].name)
 
 
-def _as_rows(nodes: _Nodes, row: NDArray[np.float32]) -> str:
+def _as_rows(nodes: Nodes, row: NDArray[np.float32]) -> str:
     """A constant ``[width]`` once for each row of the observation."""
     return _expand_to_batch(nodes, nodes.constant(row[None]))
 
 
-def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
+def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     """The legal choice of the highest output, for each choice."""
     actions = policy.actions
     assert isinstance(actions, Choices)
@@ -206,11 +177,11 @@ def _choices(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
         nodes.name_output(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
 
 
-def _one_hot(nodes: _Nodes, number: str, count: int) -> str:
+def _one_hot(nodes: Nodes, number: str, count: int) -> str:
     return nodes.add("OneHot", number, nodes.integers(count), nodes.numbers(0, 1), axis=-1)
 
 
-def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
+def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     """The means, squashed or clipped and rescaled to the bounds."""
     actions = policy.actions
     assert isinstance(actions, Numbers)
@@ -230,7 +201,7 @@ def _numbers(nodes: _Nodes, policy: AgentPolicy, value: str) -> None:
         )
 
 
-def _reshape_action(nodes: _Nodes, action: str, shape: tuple[int, ...]) -> str:
+def _reshape_action(nodes: Nodes, action: str, shape: tuple[int, ...]) -> str:
     """Actions in rows as the environment takes them."""
     return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 
@@ -244,4 +215,4 @@ LAYERS: dict[type[Layer], Callable[..., str]] = {
     Relu: _relu,
     Gru: _gru,
 }
-_HEADS: dict[type, Callable[[_Nodes, AgentPolicy, str], None]] = {Choices: _choices, Numbers: _numbers}
+_HEADS: dict[type, Callable[[Nodes, AgentPolicy, str], None]] = {Choices: _choices, Numbers: _numbers}

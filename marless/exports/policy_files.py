@@ -20,7 +20,7 @@ DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"
 _PLAYERS = Path(__file__).parent / "players"
 # The folder, and what is written into it, by which the players encode and decode.
 SPACES = "marless_spaces"
-_CODEC_FILES = ("__init__", "observations", "actions", "agent", "team")
+_CODEC_FILES = ("__init__", "observations", "actions", "agent", "team", "orders")
 
 _Files = dict[str, bytes]
 
@@ -69,6 +69,7 @@ def _entry(policy: AgentPolicy) -> dict[str, Any]:
         "actions": asdict(policy.actions),
         "spaces": policy.spaces,
         "log_std": policy.log_std,
+        "order": None if policy.order is None else policy.order.document,
     }
 
 

@@ -24,6 +24,7 @@ from marless.exports.agent_policy import (
     Numbers,
     PolicyLayer,
 )
+from marless.exports.torch_order import SortedEntities
 
 
 class _Layer(nn.Module):
@@ -61,11 +62,14 @@ class _Policy(nn.Module):
     def __init__(self, policy: AgentPolicy) -> None:
         super().__init__()
         self.layers = nn.ModuleList(map(_module, policy.layers))
+        self.order = None if policy.order is None else SortedEntities(policy.order)
         self.last_action, self.actions = policy.last_action, policy.actions
 
     def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """The outputs by name, ``[rows, ...]`` each, as those of the ONNX graph."""
         values, after = inputs["observation"], {}
+        if self.order is not None:
+            values = self.order(values)
         if self.last_action:
             values = torch.cat([values, inputs[LAST_ACTION]], dim=1)
         for layer in self.layers:

@@ -27,9 +27,11 @@ from functions import codec
 from functions.encoding import from_json, to_json_text
 from functions.environments import native_spaces, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.entities.ordered import order_of
 from functions.environments.last_action import numbers_of
 from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.observations import SpaceError
+from functions.environments.spaces.orders import EntityOrder
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.environments.spaces.team import TeamCodec
 from functions.environments.task_names import EXACT_PHYSICS, is_adapted
@@ -113,6 +115,10 @@ class TeamPolicy:
         prefix = f"policy/{group_name(self._header.team.groups[agent])}/"
         return {name.removeprefix(prefix): array for name, array in self._tensors.items() if name.startswith(prefix)}
 
+    def order(self, agent: int) -> EntityOrder | None:
+        """The order of entities in an agent's observations, if the policy sorts them."""
+        return order_of(self.task.order, self.spec.classes[self.spec.class_of[agent]])
+
     def spaces(self, agent: int) -> AgentSpaces:
         """The environment's own spaces of an agent."""
         kind = self.spec.classes[self.spec.class_of[agent]]
@@ -176,23 +182,22 @@ class TeamPolicy:
 class _Actor:
     """One agent: its spaces, its network, its action head, its hidden state and its last action."""
 
-    def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, last_action: bool) -> None:
+    def __init__(self, codec: AgentCodec, kind: AgentClass, networks: ActingNetworks, task: EnvTask) -> None:
         self.codec, self._kind, self.networks = codec, kind, networks
-        self._head, self._follows = networks.head(kind), last_action
+        self._head, self._follows, self._order = networks.head(kind), task.last_action, order_of(task.order, kind)
         # ``[..., rows, H]`` and ``[rows, actions]``; None at the start of episodes.
         self.hidden: NDArray[Any] | None = None
         self.last_action: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Actor":
-        spec, last_action = header.spec, header.task.last_action
+        spec, task = header.spec, header.task
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
         # In numpy, so that a policy file asks for no compiler; `player` acts as the run did.
         networks = batch_networks(alone, msgspec.structs.replace(header.team, kernels=False), tensors, 0)
-        return cls(
-            native_spaces.codec_of(kind, spec.agents[agent], last_action, spec.masked), kind, networks, last_action
-        )
+        codec = native_spaces.codec_of(kind, spec.agents[agent], task.last_action, spec.masked)
+        return cls(codec, kind, networks, task)
 
     def act(self, encoding: Seen, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""
@@ -211,6 +216,8 @@ class _Actor:
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
         """``[1, rows, width]``."""
+        if self._order is not None:
+            rows = self._order.sort(rows)
         if self._follows:
             last = np.zeros((len(rows), self._kind.actions)) if self.last_action is None else self.last_action
             rows = np.concatenate([rows, last], axis=-1, dtype=np.float32)

@@ -18,6 +18,8 @@ class EntityBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     # The features that the environment writes for an absent entity (dead, hidden, gathered). Empty if all are always
     # present.
     absent: tuple[float, ...] = ()
+    # Whether the entities are the agent's teammates.
+    teammates: bool = False
 
     @property
     def features(self) -> int:
@@ -33,6 +35,16 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     # The columns of the agent's own position, if positions of entities are measured from the same point as it. Empty
     # if they are relative to the agent.
     origin: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, size: int, *blocks: EntityBlock, origin: tuple[int, ...] = ()) -> "Entities":
+        """Return the entities in an observation of `size` numbers. Columns in no block are the agent's own.
+
+        Blocks without entities are left out.
+        """
+        columns = {column for block in blocks for entity in block.columns for column in entity}
+        rest = tuple(column for column in range(size) if column not in columns)
+        return cls(rest, tuple(block for block in blocks if block.columns), origin)
 
     def fault(self, size: int) -> str:
         """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
@@ -55,3 +67,14 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         if self.origin and block.position and len(self.origin) != len(block.position):
             return f"block '{block.name}': position has {len(block.position)} coordinates, origin {len(self.origin)}"
         return ""
+
+
+def columns_of(count: int, *parts: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Return the columns of `count` equal entities.
+
+    A part `(first, width)` starts at column `first` and holds `width` numbers of each entity, one entity after another.
+    """
+    return tuple(
+        tuple(column for first, width in parts for column in range(first + i * width, first + (i + 1) * width))
+        for i in range(count)
+    )

@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
@@ -14,7 +16,8 @@ class Simple(Scenario):
     def __init__(self) -> None:
         self.agents = (Body("agent_0", size=0.05, collides=False),)
         self.landmarks = (Body("landmark_0", size=0.05, collides=False, colour=(0.75, 0.25, 0.25)),)
-        self.classes = (AgentClass("agent", (0,), observation_size=4, actions=5),)
+        entities = Entities.of(4, bodies("landmark", 1, (2, 2)))
+        self.classes = (AgentClass("agent", (0,), observation_size=4, actions=5, entities=entities),)
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         (rows,) = features

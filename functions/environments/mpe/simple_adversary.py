@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import any_number, maker
 from functions.environments.mpe.world import Body, Real, World
 from functions.environments.scene import Colour
@@ -30,9 +32,17 @@ class SimpleAdversary(Scenario):
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False, colour=_LANDMARK) for i in range(good))
         self.sides = (0,) + (1,) * good
         good_size = 4 * good
+        of_adversary = Entities.of(good_size, bodies("landmark", good, (0, 2)), bodies("opponent", good, (2 * good, 2)))
+        others = 2 + 2 * good
+        of_good = Entities.of(
+            2 + good_size,
+            bodies("landmark", good, (2, 2)),
+            bodies("opponent", 1, (others, 2)),
+            bodies("teammate", good - 1, (others + 2, 2), teammates=True),
+        )
         self.classes = (
-            AgentClass("adversary", (0,), observation_size=good_size, actions=5),
-            AgentClass("agent", tuple(range(1, agents)), observation_size=2 + good_size, actions=5),
+            AgentClass("adversary", (0,), observation_size=good_size, actions=5, entities=of_adversary),
+            AgentClass("agent", tuple(range(1, agents)), 2 + good_size, actions=5, entities=of_good),
         )
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:

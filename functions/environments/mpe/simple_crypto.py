@@ -3,6 +3,7 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import GREY, Body, Real, World
@@ -19,7 +20,7 @@ class SimpleCrypto(Scenario):
     """No agent moves, all speak, and the messages of Eve and Bob are their guesses of the secret, one of two words.
 
     A wrong guess costs its squared distance from the secret's one-hot, silence (all zeros, possible with continuous
-    actions) costs nothing. Eve gets minus her cost; Bob and Alice get Eve's cost minus Bob's. Alice sees the secret and
+    actions) costs nothing. Eve gets minus her cost. Bob and Alice get Eve's cost minus Bob's. Alice sees the secret and
     the key, Bob the key and Alice's message, Eve Alice's message. The key is also one of the two words.
     """
 
@@ -37,8 +38,8 @@ class SimpleCrypto(Scenario):
             Body(f"landmark_{i}", size=0.05, collides=False, colour=colour) for i, colour in enumerate(_COLOURS)
         )
         self.classes = (
-            AgentClass("eve", (0,), observation_size=_WORDS, actions=_WORDS),
-            AgentClass("bob", (1, 2), observation_size=2 * _WORDS, actions=_WORDS),
+            AgentClass("eve", (0,), _WORDS, _WORDS, entities=Entities.of(_WORDS)),
+            AgentClass("bob", (1, 2), 2 * _WORDS, _WORDS, entities=Entities.of(2 * _WORDS)),
         )
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
@@ -57,7 +58,7 @@ class SimpleCrypto(Scenario):
         alice[:_WORDS] = _MEANING.take(secret, axis=1)
 
     def reward(self, world: World, out: Real) -> None:
-        """Eve loses her cost; Alice and Bob gain it, and lose Bob's."""
+        """Eve loses her cost. Alice and Bob gain it, and lose Bob's."""
         guesses = world.said[:2]
         wrong = np.square(guesses - _MEANING.take(world.goals[0], axis=1))
         # Word by word, as mpe2 adds: the order of a reduction would depend on the number of environments.

@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.shapes import colour_of
 from functions.environments.mpe.world import Body, Real, World
@@ -17,7 +19,7 @@ _GOAL_COLOURS = np.array([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
 class SimplePush(Scenario):
     """One adversary, one good agent, two landmarks, one of them the goal, which only the good agent knows.
 
-    The good agent gets minus its distance to the goal; the adversary gets that distance minus its own. Both see their
+    The good agent gets minus its distance to the goal. The adversary gets that distance minus its own. Both see their
     velocity, the landmarks and the other; the good agent also the goal, its colour and the colours of the landmarks.
     """
 
@@ -32,9 +34,11 @@ class SimplePush(Scenario):
         self.landmarks = tuple(
             Body(f"landmark_{i}", size=0.05, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(2)
         )
+        of_adversary = Entities.of(8, bodies("landmark", 2, (2, 2)), bodies("opponent", 1, (6, 2)))
+        of_good = Entities.of(19, bodies("landmark", 2, (7, 2), (11, 3)), bodies("opponent", 1, (17, 2)))
         self.classes = (
-            AgentClass("adversary", (0,), observation_size=8, actions=5),
-            AgentClass("agent", (1,), observation_size=19, actions=5),
+            AgentClass("adversary", (0,), observation_size=8, actions=5, entities=of_adversary),
+            AgentClass("agent", (1,), observation_size=19, actions=5, entities=of_good),
         )
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:
@@ -44,7 +48,7 @@ class SimplePush(Scenario):
         return colours
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
-        """Only the agent sees the goal; the adversary sees landmarks without their meaning."""
+        """Only the agent sees the goal. The adversary sees landmarks without their meaning."""
         (adversary,), (good,) = features
         relative = world.relative_observations(slice(0, 2))
         adversary[0:2], good[0:2] = world.velocity

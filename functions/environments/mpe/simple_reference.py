@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import exactly, maker, ratio
 from functions.environments.mpe.shapes import colour_of
 from functions.environments.mpe.world import Body, Real, World
@@ -30,7 +32,9 @@ class SimpleReference(Scenario):
         self.landmarks = tuple(
             Body(f"landmark_{i}", size=0.05, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(3)
         )
-        self.classes = (AgentClass("agent", (0, 1), observation_size=21, actions=5 * _WORDS),)
+        # A goal's colour and messages name landmarks by their places.
+        entities = Entities.of(21, *(bodies(f"landmark_{i}", 1, (2 + 2 * i, 2)) for i in range(3)))
+        self.classes = (AgentClass("agent", (0, 1), observation_size=21, actions=5 * _WORDS, entities=entities),)
         self._local_ratio = local_ratio
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:

@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.shapes import colour_of
 from functions.environments.mpe.world import Body, Real, World
@@ -33,9 +35,11 @@ class SimpleSpeakerListener(Scenario):
         self.landmarks = tuple(
             Body(f"landmark_{i}", size=0.04, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(3)
         )
+        # Messages name landmarks by their places.
+        landmarks = Entities.of(11, *(bodies(f"landmark_{i}", 1, (2 + 2 * i, 2)) for i in range(3)))
         self.classes = (
-            AgentClass("speaker", (0,), observation_size=3, actions=3),
-            AgentClass("listener", (1,), observation_size=11, actions=5),
+            AgentClass("speaker", (0,), observation_size=3, actions=3, entities=Entities.of(3)),
+            AgentClass("listener", (1,), observation_size=11, actions=5, entities=landmarks),
         )
 
     def colours(self, goals: tuple[int, ...]) -> list[Colour]:

@@ -3,7 +3,9 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities, EntityBlock
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import any_number, flag, maker, ratio
 from functions.environments.mpe.world import Body, Real, World
 
@@ -27,8 +29,9 @@ class SimpleSpread(Scenario):
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(agents))
         shape = (2 * agents, FEATURES) if entities else ()
         size = 2 * agents * FEATURES if entities else 4 + 2 * agents + 4 * (agents - 1)
+        description = Entities.of(size, *(_rows_of_table(agents) if entities else _blocks(agents)))
         everyone = tuple(range(agents))
-        self.classes = (AgentClass("agent", everyone, observation_size=size, actions=5, observation_shape=shape),)
+        self.classes = (AgentClass("agent", everyone, size, 5, observation_shape=shape, entities=description),)
         self._entities = entities
         self._local_ratio = local_ratio
         self._touching = 2 * self.agents[0].size
@@ -64,6 +67,24 @@ class SimpleSpread(Scenario):
         np.subtract(1, collisions.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
         out *= self._local_ratio
         out -= distance_sum * (1 - self._local_ratio)
+
+
+def _blocks(agents: int) -> tuple[EntityBlock, ...]:
+    """Return the landmarks, and the others with their messages."""
+    others = 4 + 2 * agents
+    messages = others + 2 * (agents - 1)
+    return (
+        bodies("landmark", agents, (4, 2)),
+        bodies("teammate", agents - 1, (others, 2), (messages, 2), teammates=True),
+    )
+
+
+def _rows_of_table(agents: int) -> tuple[EntityBlock, ...]:
+    """Return the rows of the set of entities below the first, which is the agent itself."""
+    return (
+        bodies("landmark", agents, (FEATURES, FEATURES)),
+        bodies("teammate", agents - 1, (FEATURES * (1 + agents), FEATURES), teammates=True),
+    )
 
 
 make = maker(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio, "entities": flag})

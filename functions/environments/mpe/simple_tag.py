@@ -3,6 +3,8 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
+from functions.environments.entities.description import Entities
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import maker, two_sides
 from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Real, World
@@ -14,18 +16,32 @@ _COLOURS = ORANGE, SKY_BLUE
 class SimpleTag(Pursuit):
     """`num_adversaries` chasers, `num_good` prey, `num_obstacles` landmarks that both bump into.
 
-    For every touch of a chaser and a prey all chasers get 10 and that prey loses 10; prey also pays for leaving the
+    For every touch of a chaser and a prey all chasers get 10 and that prey loses 10. Prey also pays for leaving the
     field. All see their velocity, their position, the obstacles, the others, and the velocities of the (other) prey.
     """
 
     def __init__(self, num_good: int, num_adversaries: int, num_obstacles: int = 2) -> None:
         super().__init__(tuple(f"adversary_{i}" for i in range(num_adversaries)), num_good, 0.05, _COLOURS)
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.2, collides=True) for i in range(num_obstacles))
-        agents = num_adversaries + num_good
-        self._seen = 4 + 2 * num_obstacles + 2 * (agents - 1)
+        agents, others = num_adversaries + num_good, 4 + 2 * num_obstacles
+        self._seen = others + 2 * (agents - 1)
+        sizes = self._seen + 2 * num_good, self._seen + 2 * (num_good - 1)
+        obstacles, fellows = bodies("obstacle", num_obstacles, (4, 2)), others + 2 * num_adversaries
+        of_chasers = Entities.of(
+            sizes[0],
+            obstacles,
+            bodies("teammate", num_adversaries - 1, (others, 2), teammates=True),
+            bodies("opponent", num_good, (fellows - 2, 2), (self._seen, 2)),
+        )
+        of_prey = Entities.of(
+            sizes[1],
+            obstacles,
+            bodies("opponent", num_adversaries, (others, 2)),
+            bodies("teammate", num_good - 1, (fellows, 2), (self._seen, 2), teammates=True),
+        )
         self.classes = (
-            AgentClass("adversary", tuple(range(num_adversaries)), self._seen + 2 * num_good, actions=5),
-            AgentClass("agent", tuple(range(num_adversaries, agents)), self._seen + 2 * (num_good - 1), actions=5),
+            AgentClass("adversary", tuple(range(num_adversaries)), sizes[0], actions=5, entities=of_chasers),
+            AgentClass("agent", tuple(range(num_adversaries, agents)), sizes[1], actions=5, entities=of_prey),
         )
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:

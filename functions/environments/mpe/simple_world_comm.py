@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 
 from functions.environments.base import AgentClass, BoolArray, FloatArray
+from functions.environments.entities.description import Entities, EntityBlock
+from functions.environments.mpe.entities import bodies
 from functions.environments.mpe.options import maker, two_sides, whole
 from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Numbers, Real, World
@@ -48,7 +50,7 @@ class SimpleWorldComm(Pursuit):
         self._others: Numbers = np.array([[i * agents + j for j in range(agents) if j != i] for i in range(agents)])
         self._agents_offset = 4 + 2 * len(self.landmarks)
         self._seen = self._agents_offset + 2 * (agents - 1)
-        self.classes = self._classes(num_good, num_forests)
+        self.classes = self._classes(num_good, (num_obstacles, num_food, num_forests))
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         """Writes what each agent sees; what forests hide from it is zeros."""
@@ -88,15 +90,51 @@ class SimpleWorldComm(Pursuit):
             prey += payment
         prey -= 0.05 * to_food.min(axis=1)
 
-    def _classes(self, num_good: int, num_forests: int) -> tuple[AgentClass, ...]:
+    def _classes(self, num_good: int, landmarks: tuple[int, int, int]) -> tuple[AgentClass, ...]:
         """The leader, the other chasers if there are any, the prey."""
-        agents = len(self.agents)
+        agents, num_forests = len(self.agents), landmarks[2]
         of_chasers = self._seen + 2 * num_good + num_forests + _WORDS
         of_prey = self._seen + 2 * (num_good - 1) + num_forests
-        leader = AgentClass("leadadversary", (0,), of_chasers, actions=5 * _WORDS)
-        others = AgentClass("adversary", tuple(range(1, self.chasers)), of_chasers, actions=5)
-        prey = AgentClass("agent", tuple(range(self.chasers, agents)), of_prey, actions=5)
-        return (leader, others, prey) if others.agents else (leader, prey)
+        fixed = self._landmark_blocks(landmarks, self._seen + 2 * num_good)
+        leader = Entities.of(of_chasers, *fixed, *self._seen_by_chasers(num_good, leader=True))
+        chaser = Entities.of(of_chasers, *fixed, *self._seen_by_chasers(num_good, leader=False))
+        fixed = self._landmark_blocks(landmarks, self._seen)
+        prey = Entities.of(of_prey, *fixed, *self._seen_by_prey(num_good, num_forests))
+        classes = (
+            AgentClass("leadadversary", (0,), of_chasers, actions=5 * _WORDS, entities=leader),
+            AgentClass("adversary", tuple(range(1, self.chasers)), of_chasers, actions=5, entities=chaser),
+            AgentClass("agent", tuple(range(self.chasers, agents)), of_prey, actions=5, entities=prey),
+        )
+        return tuple(kind for kind in classes if kind.agents)
+
+    def _landmark_blocks(self, landmarks: tuple[int, int, int], inside: int) -> tuple[EntityBlock, ...]:
+        """Return the blocks of obstacles, food and forests. Columns from `inside` name the agent's forests."""
+        obstacles, food, forests = landmarks
+        return (
+            bodies("obstacle", obstacles, (4, 2)),
+            bodies("food", food, (4 + 2 * obstacles, 2)),
+            bodies("forest", forests, (4 + 2 * (obstacles + food), 2), (inside, 1)),
+        )
+
+    def _seen_by_chasers(self, num_good: int, leader: bool) -> tuple[EntityBlock, ...]:
+        """Return the blocks of agents that a chaser sees. No one can hide from the leader."""
+        others, prey = self._agents_offset, (self._agents_offset + 2 * (self.chasers - 1), 2)
+        chasers, follows = self.chasers - 1, not leader
+        return (
+            bodies("leader", int(follows), (others, 2), teammates=True, hidden=True),
+            bodies("teammate", chasers - follows, (others + 2 * follows, 2), teammates=True, hidden=follows),
+            bodies("opponent", num_good, prey, (self._seen, 2), hidden=follows),
+        )
+
+    def _seen_by_prey(self, num_good: int, num_forests: int) -> tuple[EntityBlock, ...]:
+        """Return the blocks of agents that prey sees."""
+        others, speeds = self._agents_offset, (self._seen + num_forests, 2)
+        fellows = (others + 2 * self.chasers, 2)
+        return (
+            bodies("leader", 1, (others, 2), hidden=True),
+            bodies("opponent", self.chasers - 1, (others + 2, 2), hidden=True),
+            bodies("teammate", num_good - 1, fellows, speeds, teammates=True, hidden=True),
+        )
 
     def _hide(self, around: Real, sees: BoolArray) -> None:
         """Sets unseen agents in `around`, the `World.relative_observations` of all agents, to zeros."""

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from functions.environments.base import AgentClass, Unsupported
+from functions.environments.entities.description import Entities
+from functions.environments.pettingzoo.entities import entities_of
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.masks import NO_RESET, FirstReset, Place, unmasked_space
 from functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
@@ -29,6 +31,7 @@ class Agent:
     mask: Place
     spaces: AgentSpaces
     codec: AgentCodec
+    entities: Entities | None = None
 
     @property
     def name(self) -> str:
@@ -39,9 +42,9 @@ class Agent:
         return self.mask is not Place.NOWHERE
 
     def has_equal_spaces(self, other: "Agent") -> bool:
-        """Whether both agents have equal spaces."""
-        own_spaces = (self.observation_space, self.action_space, self.masked)
-        return own_spaces == (other.observation_space, other.action_space, other.masked)
+        """Whether both agents have equal spaces, and equal entities in their observations."""
+        own_spaces = (self.observation_space, self.action_space, self.masked, self.entities)
+        return own_spaces == (other.observation_space, other.action_space, other.masked, other.entities)
 
 
 def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO_RESET) -> list[Agent]:
@@ -61,7 +64,9 @@ def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO
         agent_spaces = AgentSpaces(
             observation_space_of(who, space), action_description, masked=masked, joint=joint_choice
         )
-        agent = Agent(key, space, action_space, mask, agent_spaces, AgentCodec(str(key), agent_spaces.plain()))
+        codec = AgentCodec(str(key), agent_spaces.plain())
+        entities = entities_of(who, guard.environment, key, codec.observation.size)
+        agent = Agent(key, space, action_space, mask, agent_spaces, codec, entities)
         if masked and agent.codec.action.continuous:
             raise Unsupported(f"{who} has an action_mask, but continuous actions")
         if duplicates := [other.key for other in agents if other.name == agent.name]:
@@ -116,6 +121,7 @@ def _class_of(name: str, members: tuple[int, ...], first: Agent) -> AgentClass:
         high=action.high,
         observation_shape=first.codec.observation.layout,
         spaces=first.spaces,
+        entities=first.entities,
     )
 
 

@@ -83,12 +83,12 @@ def own_horizon(environment: Any) -> Any:
 def _statements(task: EnvTask, game: Any, factory: Callable[..., Any] | None) -> Iterator[tuple[int, str]]:
     """The limits that are whole numbers from 1 and where they stand, surest first."""
     places: list[tuple[str, Callable[[str], Any]]] = [("task.options.{}={}", task.options.get)]
-    inner = _attribute(game, "unwrapped") or game
+    inner = attribute(game, "unwrapped") or game
     for holder in (game, inner):
-        if (spec := _attribute(holder, "spec")) is not None:
+        if (spec := attribute(holder, "spec")) is not None:
             places.append(("spec.{}={}", _reader(spec)))
     kind = type(inner).__name__
-    for holder in (game, inner, *(_attribute(inner, name) for name in ("env", *_SETTINGS))):
+    for holder in (game, inner, *(attribute(inner, name) for name in ("env", *_SETTINGS))):
         places += [(f"{kind}.{{}}={{}}", _reader(holder)), (f"{kind}._{{}}={{}}", _reader(holder, "_"))]
     for maker in (factory, type(inner)):
         name = getattr(maker, "__name__", "the factory")
@@ -101,10 +101,10 @@ def _statements(task: EnvTask, game: Any, factory: Callable[..., Any] | None) ->
 
 
 def _reader(holder: Any, prefix: str = "") -> Callable[[str], Any]:
-    return lambda name: _attribute(holder, prefix + name)
+    return lambda name: attribute(holder, prefix + name)
 
 
-def _attribute(holder: Any, name: str) -> Any:
+def attribute(holder: Any, name: str) -> Any:
     """An attribute or an entry; None where there is none: code of others may raise anything when it is asked."""
     try:
         return holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)

@@ -63,7 +63,7 @@ class SmaxEnvironment:
         self.num_envs = num_envs
         self.spec = EnvSpec(
             agents=battle.agents,
-            classes=(AgentClass("ally", everybody, battle.observation_size, battle.actions),),
+            classes=(AgentClass("ally", everybody, battle.observation_size, battle.actions, entities=battle.entities),),
             horizon=battle.horizon,
             state_size=battle.state_size,
             masked=True,

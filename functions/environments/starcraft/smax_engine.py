@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import EnvironmentFault
+from functions.environments.entities.description import Entities, EntityBlock, columns_of
 from functions.errors import MissingExtra
 
 _SETTINGS = {"JAX_PLATFORMS": "cpu", "NPROC": "1"}
@@ -74,6 +75,7 @@ class Engine:
     actions: int
     state_size: int
     horizon: int
+    entities: Entities | None
     blank: Callable[[Any], tuple[Any, Any, Look]]
     renew: Callable[[Any, Any, Look, Any], tuple[Any, Any, Look]]
     step: Callable[[Any, Any, Any], tuple[Any, Any, Look, Moved]]
@@ -97,6 +99,7 @@ def engine(name: str, scenario: str, options: Options) -> Engine:
         actions=int(environment.num_ally_actions),
         state_size=int(environment.state_size),
         horizon=int(environment.max_steps) + 1,  # JaxMARL checks the time limit before it counts the step
+        entities=_entities(environment),
         blank=blank,
         renew=jax.jit(renew),
         step=jax.jit(step),
@@ -164,6 +167,24 @@ def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -
         return smax.HeuristicEnemySMAX(scenario=units, **options)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: SMAX refuses task.options {options}: {' '.join(str(error).split())}") from error
+
+
+def _entities(environment: Any) -> Entities | None:
+    """Return the units in a list of all units, or None for other observations.
+
+    Actions name enemies by their numbers, so each enemy needs a separate block.
+    """
+    if environment.observation_type != "unit_list":
+        return None
+    allies, features = len(environment.agents) - 1, len(environment.unit_features)
+    position = tuple(environment.unit_features.index(f"position_{axis}") for axis in "xy")
+    absent = (0.0,) * features
+    enemies = [((allies + i) * features, features) for i in range(int(environment.num_enemies))]
+    return Entities.of(
+        int(environment.obs_size),
+        EntityBlock("teammate", columns_of(allies, (0, features)), position, absent, teammates=True),
+        *(EntityBlock(f"enemy_{i}", columns_of(1, part), position, absent) for i, part in enumerate(enemies)),
+    )
 
 
 def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:

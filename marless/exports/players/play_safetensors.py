@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 sys.path.append(str(Path(__file__).parent))
 from marless_layers import KINDS, forward
 from marless_spaces.agent import Seen
+from marless_spaces.orders import EntityOrder
 from marless_spaces.team import TeamCodec
 
 
@@ -28,6 +29,7 @@ class Player:
             ]
             for name, one in self.agents.items()
         }
+        self.orders = {name: EntityOrder(**one["order"]) for name, one in self.agents.items() if one["order"]}
         self.start()
 
     def start(self) -> None:
@@ -50,6 +52,7 @@ class Player:
 
     def outputs(self, name: str, x: Any) -> Any:
         """The network's outputs for rows of numbers."""
+        x = self.orders[name].sort(x) if name in self.orders else x
         state = {key: np.repeat(rows, len(x) // len(rows), axis=0) for key, rows in self.states[name].items()}
         if "last_action" in state:
             x = np.concatenate([x, state["last_action"]], axis=1)

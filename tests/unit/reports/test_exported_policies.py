@@ -13,6 +13,7 @@ from task_fields import make_task
 from coordinator.errors import UserError
 from functions.algorithms import registry as algorithms
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.entities.description import Entities, EntityBlock
 from functions.learner.handler import initialise
 from functions.messages.learner import InitialiseTask
 from functions.messages.team import Opponents, Team
@@ -105,7 +106,7 @@ def networks_of_users(tmp_path_factory, shell):
     sys.modules.pop("networks_of_users", None)
 
 
-def team_of(name, settings, spec, shared, last_action=False):
+def team_of(name, settings, spec, shared, last_action=False, order="index"):
     """A team with random networks whose biases, norms and statistics matter too."""
     if last_action:
         wider = [msgspec.structs.replace(k, observation_size=k.observation_size + k.actions) for k in spec.classes]
@@ -128,7 +129,7 @@ def team_of(name, settings, spec, shared, last_action=False):
         tensors[key] = array
     config = algorithms.configuration(algorithms.algorithm(name), task.learning.hyperparameters).resolved(spec)
     greedy = config.behaviour(0).kind != "sample"
-    header = TeamFile(task=EnvTask(name="x", last_action=last_action), spec=spec, team=team, greedy=greedy)
+    header = TeamFile(task=EnvTask(name="x", last_action=last_action, order=order), spec=spec, team=team, greedy=greedy)
     return TeamPolicy(header, tensors)
 
 
@@ -186,6 +187,8 @@ class Script:
         kind, team = self.kind(name), self.team
         self.given |= {f"{key}/seen": rows} | ({} if mask is None else {f"{key}/mask": mask})
         action = np.asarray(team.act({name: rows}, None if mask is None else {name: mask})[name])
+        order = team.order(team.agents.index(name))
+        rows = rows if order is None else order.sort(rows)
         if self.last_action:
             rows = np.concatenate([rows, self._behind.get(name, np.zeros((ROWS, kind.actions)))], axis=1)
         network = team.networks(team.agents.index(name))
@@ -285,3 +288,18 @@ def test_a_factorys_network_is_no_list_of_layers():
     team = team_of("ippo", {"network": "attention", "engine": "torch"}, ENTITIES, False)
     with pytest.raises(UserError, match=r"a has a network of algorithm.network=attention.*use --to onnx or --to torch"):
         policy_files(team, "safetensors", {})
+
+
+@pytest.mark.parametrize("format_", ["onnx", "safetensors", "torch"])
+@pytest.mark.parametrize("order", ["distance", "relation"])
+def test_the_order_of_entities_is_part_of_the_policy(tmp_path, format_, order):
+    pytest.importorskip("onnx")
+    blocks = (
+        EntityBlock("food", ((5, 0, 1), (6, 2, 3), (4, 7, 8)), (1, 2)),
+        EntityBlock("teammate", ((9, 10), (11, 12)), (0, 1), teammates=True),
+    )
+    kind = AgentClass("all", (0, 1), 15, 4, entities=Entities.of(15, *blocks, origin=(13, 14)))
+    team = team_of("ippo", {}, EnvSpec(("a", "b"), (kind,), 5), False, order=order)
+    rows = np.random.default_rng(7).standard_normal((ROWS, 15)).astype(np.float32)
+    assert (team.order(0).sort(rows) != rows).any(axis=1).mean() > 0.8
+    check(tmp_path, team, format_)
