@@ -14,11 +14,6 @@ _EXPLAINED = (
 )
 
 
-def lines() -> list[str]:
-    """Return the measurement that was stored last, and how to read it."""
-    return measured_page.lines(FILE, _EXPLAINED)
-
-
 def page() -> str:
     """Return the page with the measurement that was stored last."""
-    return measured_page.page(PAGE, lines())
+    return measured_page.page(PAGE, FILE, _EXPLAINED)

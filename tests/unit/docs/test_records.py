@@ -78,7 +78,7 @@ def test_a_query_without_an_answer_says_why(folder, query, record, line):
 
 def test_a_page_whose_numbers_have_sources_has_no_fault(folder):
     text = """Arm `a` returns 2.0 of 3
-seeds, at 95 % on 2026-11-28 by commit 4f3492c9, seeds 1 to 5, see [rows](34.md). Smith et al. 2022: 77 %.
+seeds, at 95 % on 2026-11-28 by commit 4f3492c9, seeds 1 to 5, rank-4, see [rows](34.md). Smith et al. 2022: 77 %.
 
 | n | typed |
 |---|---|
