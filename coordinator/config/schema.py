@@ -308,6 +308,18 @@ class Evaluation(Section, frozen=True, kw_only=True):
             description="rounds between evaluations. Lower shows more of the learning curve, but takes longer",
         ),
     ] = 10
+    every_steps: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MOST_ENV_STEPS,
+                description="environment steps between evaluations, in place of `every`. The first round that reaches"
+                " a multiple is evaluated, so runs with different rollouts are evaluated at the same steps",
+            ),
+        ]
+        | None
+    ) = None
     episodes: Annotated[
         int,
         Meta(

@@ -28,7 +28,7 @@ from coordinator.core.round_records import (
     round_lines,
     side_returns_of,
 )
-from coordinator.core.rounds import remember_rounds, rollout_steps, unfinished_episodes
+from coordinator.core.rounds import is_evaluated, remember_rounds, rollout_steps, unfinished_episodes
 from coordinator.core.sides import learning
 from coordinator.core.state import Best, Evaluated, Phase, Plan, State
 from coordinator.core.state_location import (
@@ -195,6 +195,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         state,
         round=lines[-1].round,
         env_steps=lines[-1].env_steps,
+        evaluated=state.env_steps if _is_counted(plan, state) else state.evaluated,
         objects=objects,
         parts=parts,
         team=team,
@@ -215,6 +216,10 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
     before = {ref.key for ref in (*state.durable_refs, *state.round_refs)} | {*state.garbage, *state.action_keys}
     following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
     return start_round(plan, following)
+
+
+def _is_counted(plan: Plan, state: State) -> bool:
+    return plan.config.evaluation.every_steps is not None and is_evaluated(plan, state)
 
 
 def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State:

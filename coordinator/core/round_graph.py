@@ -203,7 +203,7 @@ def _round(plan: Plan, state: State) -> list[Gate]:
     ]
     before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in grads or gates)
     gates += grads
-    if state.round and state.round % plan.config.evaluation.every == 0:
+    if rounds.is_evaluated(plan, state):
         nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
         gates.append(_gate("evaluate", nodes))
     learning = [

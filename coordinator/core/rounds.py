@@ -172,12 +172,29 @@ def to_checkpoint(state: State) -> int:
     return state.placement.checkpoint_every - (state.round - (state.saved or 0))
 
 
+def is_evaluated(plan: Plan, state: State) -> bool:
+    """Return True if the policies that sample in this round are evaluated."""
+    evaluation = plan.config.evaluation
+    if evaluation.every_steps is None:
+        return state.round > 0 and state.round % evaluation.every == 0
+    return state.env_steps // evaluation.every_steps > state.evaluated // evaluation.every_steps
+
+
+def to_evaluation(plan: Plan, state: State) -> int:
+    """Return the number of rounds, this one included, until policies are evaluated again."""
+    evaluation = plan.config.evaluation
+    if evaluation.every_steps is None:
+        return evaluation.every - state.round % evaluation.every
+    steps = state.controller.rollouts * rollout_steps(plan, state)
+    return -(-(evaluation.every_steps - state.env_steps % evaluation.every_steps) // steps)
+
+
 def undisturbed(plan: Plan, state: State) -> int:
     """How many rounds, this one included, need no decision in between, up to `placement.rounds`."""
     config, first = plan.config, state.round
     if controller.looks_at_rounds(config):
         return 1
-    most = min(config.placement.rounds, config.evaluation.every - first % config.evaluation.every)
+    most = min(config.placement.rounds, to_evaluation(plan, state))
     if config.stop.rounds is not None:
         most = min(most, config.stop.rounds - first)
     if config.stop.env_steps is not None:

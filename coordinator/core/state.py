@@ -263,6 +263,8 @@ class State(Message, frozen=True, kw_only=True):
     """Finished rounds."""
     env_steps: int = 0
     """Environment steps of finished rounds."""
+    evaluated: int = 0
+    """Environment steps before the last evaluation, with `evaluation.every_steps`."""
     seconds: float = 0.0
     """Training time without interruptions."""
     spec: EnvSpec | None = None

@@ -39,6 +39,7 @@ from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
+from marless.studies.registration import refuse_hold_outs
 from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
 
@@ -98,6 +99,7 @@ def plan(
     headlines: Iterable[str] = (),
     overrides: Iterable[str] = (),
     reference: str | None = None,
+    registration: str = "",
 ) -> Ablation:
     """The ablation of one task, by default in a folder after task and algorithm; `reference` is as in
     `reference_policy`.
@@ -110,7 +112,8 @@ def plan(
         configuration(arm, base)
     contrast_list = contrasts(headlines, [arm.name for arm in arms])
     opponents = None if reference is None else reference_policy(reference, base)
-    return Ablation(folder or ROOT / suggestion(base), base, arms, seeds, random, contrast_list, opponents)
+    root = folder or ROOT / suggestion(base)
+    return Ablation(root, base, arms, seeds, random, contrast_list, opponents, registration)
 
 
 def plan_suite(
@@ -123,18 +126,17 @@ def plan_suite(
 ) -> list[Ablation]:
     """The ablations of a suite's file, whose names for arms `arms_of` resolves; raises `ConfigError`."""
     file, root = suite_file.load(path), folder or ROOT / path.stem
-    return [
-        plan(
-            suite_file.configuration(file, task, overrides),
-            arms_of([*file.arms, *task.arms]),
-            seeds or seeds_of(file.seeds),
-            root / task.name,
-            task.random,
-            headlines,
-            overrides,
-        )
-        for task in file.tasks
-    ]
+    seeds, headlines = seeds or seeds_of(file.seeds), headlines or file.headlines
+    configs = [suite_file.configuration(file, task, overrides) for task in file.tasks]
+    refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, str(path))
+    ablations = []
+    for task, config in zip(file.tasks, configs, strict=True):
+        arms = arms_of([*file.arms, *task.arms])
+        is_covered = file.covers([arm.name for arm in arms], seeds, headlines, overrides)
+        registration = file.registration if is_covered else ""
+        details = (root / task.name, task.random, headlines, overrides)
+        ablations.append(plan(config, arms, seeds, *details, registration=registration))
+    return ablations
 
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
@@ -184,9 +186,10 @@ def ablate_suite(
     stopping: Stopping,
     view: AblationView,
     listener: "Listener | None" = None,
+    share: float = suite_costs.SHARE,
 ) -> tuple[Ending, str]:
     """Compares the arms on one task after the other, then over all tasks; returns the table of all tasks too, '' when
-    it was stopped before. Raises as `ablate`."""
+    it was stopped before. The target is a `share` of the way to the best static arm. Raises as `ablate`."""
     last_failure, costs = Ending(FINISHED, ""), list[TaskCosts]()
     for ablation in ablations:
         result = ablate(ablation, jobs, stopping, view, listener)
@@ -195,17 +198,16 @@ def ablate_suite(
         last_failure = result.ending if result.ending.code != FINISHED else last_failure
         assert ablation.random is not None
         task = ablation.folder.name
-        cost = suite_costs.costs(task, ablation.arms, result.runs, ablation.random, _roles(ablation.base))
-        costs += [cost] if cost else []
-    return last_failure, _write_suite(title, costs, ablations)
+        costs.append(suite_costs.costs(task, ablation.arms, result.runs, ablation.random, _roles(ablation.base), share))
+    return last_failure, _write_suite(title, costs, ablations, share)
 
 
-def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablation]) -> str:
+def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablation], share: float) -> str:
     """Writes the table over all tasks and its picture; returns the table."""
     root = ablations[0].folder.parent
     arms = list({arm.name: arm for ablation in ablations for arm in ablation.arms}.values())
     pictures = draw_if_possible(partial(suite_picture.draw, costs, arms, root, title))
-    text = suite_table.markdown(title, costs, arms, pictures)
+    text = suite_table.markdown(title, costs, arms, pictures, share, ablations[0].registration)
     RunFolder(root).write("table.md", text.encode())
     RunFolder(root).write("table.json", to_json_file(costs))
     return text

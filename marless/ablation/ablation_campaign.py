@@ -1,7 +1,7 @@
 """An ablation and its campaign: arms over seeds; some arms take their number of rollouts from another arm's runs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,8 @@ BASE = "base.toml"
 @dataclass(frozen=True)
 class Ablation:
     """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, `headlines` the
-    contrasts declared before the runs, and `reference` has the opponents of each side of competing agents."""
+    contrasts declared before the runs, and `reference` has the opponents of each side of competing agents. The runs
+    keep the `registration` of the suite's file."""
 
     folder: Path
     base: RunConfig
@@ -35,6 +36,7 @@ class Ablation:
     random: float | None = None
     headlines: Sequence[Contrast] = ()
     reference: TeamPolicy | None = None
+    registration: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class AblationCampaign(CellCampaign):
         source = cell.arm.rollouts_of
         rollouts = self._rollouts(cell.arm) if source else None
         if rollouts or not source:
-            return cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)
+            run = cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)
+            return replace(run, registration=self.ablation.registration)
         self.failures[cell] = f"no run of the arm {source} finished, so its number of rollouts is unknown"
         self._report(cell)
         return None

@@ -1,19 +1,25 @@
-"""The files that an ablation writes beside its runs: table.md, table.json, results.csv and the pictures."""
+"""The files that an ablation writes beside its runs: table.md, table.json, results.csv, curves.csv
+and the pictures."""
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from functools import partial
+
+from msgspec.structs import astuple
 
 from coordinator.config.schema import RunConfig
 from functions.encoding import to_json_file
 from marless.ablation import ablation_plots, result_tables
 from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import controls, settings
-from marless.comparison.finished_run import FinishedRun
+from marless.comparison.finished_run import FinishedRun, Point
 from marless.comparison.paired_by_seed import PairedComparison, compare_paired
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by
 from marless.studies.cells import Cell
+from marless.studies.registration import count, remark
 
 
 def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
@@ -25,7 +31,8 @@ def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
     comparison = compare_paired(results, ablation.random, declaration.headlines, controls(results))
     arms = {arm.name: (arm.about, settings(arm, declaration.rollouts.get(arm.name))) for arm in ablation.arms}
     rows = [result for runs in results.values() for result in runs.values()]
-    remarks, title = [*_remarks(rows, campaign.failures), written_by()], _title(ablation.base)
+    remarks = [*_remarks(rows, campaign.failures, ablation.registration), written_by()]
+    title = _title(ablation.base)
     with storage_errors(f"into {ablation.folder}"):
         results_by_arm = {name: runs for name, runs in results.items() if runs}
         files = draw_if_possible(partial(ablation_plots.draw, results_by_arm, ablation.folder, title))
@@ -33,7 +40,17 @@ def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
         replace(ablation.folder / "table.md", text.encode())
         replace(ablation.folder / "table.json", to_json_file(comparison))
         replace(ablation.folder / "results.csv", result_tables.comma_separated(rows).encode())
+        replace(ablation.folder / "curves.csv", _curves(rows).encode())
     return comparison, files
+
+
+def _curves(results: Sequence[FinishedRun]) -> str:
+    """A row for every evaluation of every run, so that a reader may choose any target."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["arm", "seed", *Point.__struct_fields__])
+    writer.writerows([run.arm, run.seed, *astuple(point)] for run in results for point in run.curve)
+    return text.getvalue()
 
 
 def _title(base: RunConfig) -> str:
@@ -41,9 +58,10 @@ def _title(base: RunConfig) -> str:
     return f"{base.task.name}{agents}, {base.algorithm.name}"
 
 
-def _remarks(results: Sequence[FinishedRun], failures: Mapping[Cell, str]) -> list[str]:
+def _remarks(results: Sequence[FinishedRun], failures: Mapping[Cell, str], registration: str) -> list[str]:
     """Remarks on the limits of the comparison."""
-    remarks = []
+    registered = remark(count(result.registration for result in results), registration)
+    remarks = [registered] if registered else []
     programs = {result.code for result in results}
     if len(programs) > 1:
         remarks.append(f"These runs are of {len(programs)} versions of the program, which may explain differences.")

@@ -19,6 +19,7 @@ from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired_by_seed import Runs, dollars_until
 from marless.reports.statistics import adjusted_rand
 from marless.studies.cells import Arm
+from marless.studies.registration import count
 
 SHARE = 0.9
 
@@ -49,12 +50,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """A task: its target, the static arm with the best final return, and every arm that has runs."""
+    """A task: its target, the static arm with the best final return, and every arm that has runs. The target is None
+    if all static arms failed. `registrations` counts runs by the registration of the suite's file."""
 
     task: str
-    target: float
+    target: float | None
     best: str
     arms: dict[str, Cost]
+    registrations: dict[str, int] = {}
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,24 +76,30 @@ def is_static(arm: Arm) -> bool:
 
 
 def costs(
-    task: str, arms: Sequence[Arm], results: Mapping[str, Runs], random: float, roles: Sequence[int] | None = None
-) -> TaskCosts | None:
-    """The costs of all arms with runs; None without a run of a static arm. `roles` are the agents' true ones."""
+    task: str,
+    arms: Sequence[Arm],
+    results: Mapping[str, Runs],
+    random: float,
+    roles: Sequence[int] | None = None,
+    share: float = SHARE,
+) -> TaskCosts:
+    """The costs of all arms with runs. There are none if all static arms failed. `roles` are the agents' true ones."""
+    registrations = count(run.registration for runs in results.values() for run in runs.values())
     finals = {
         name: float(np.mean([run.final_return for run in runs.values()])) for name, runs in results.items() if runs
     }
     static = [arm.name for arm in arms if is_static(arm) and arm.name in finals]
     if not static:
-        return None
+        return TaskCosts(task=task, target=None, best="", arms={}, registrations=registrations)
     best = max(static, key=lambda name: finals[name])
-    target = random + SHARE * (finals[best] - random)
+    target = random + share * (finals[best] - random)
     arm_costs = {name: _cost(results[name], finals[name], target, roles) for name in finals}
     least = min((arm_costs[name].dollars for name in static if not arm_costs[name].misses), default=None)
     if least is not None:
         arm_costs = {
             name: msgspec.structs.replace(cost, regret=cost.dollars / least) for name, cost in arm_costs.items()
         }
-    return TaskCosts(task=task, target=target, best=best, arms=arm_costs)
+    return TaskCosts(task=task, target=target, best=best, arms=arm_costs, registrations=registrations)
 
 
 def best_single(tasks: Sequence[TaskCosts], arms: Iterable[Arm]) -> str:

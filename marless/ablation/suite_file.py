@@ -1,6 +1,6 @@
 """The file of a suite: tasks on which the same arms are compared, every task an ablation in a folder of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +11,8 @@ from coordinator.config.loading import convert, override, read_toml
 from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError, RunConfig
 from functions.encoding import mismatch
+from marless.studies.registration import registration_of
+from marless.studies.seeds import seeds_of
 
 
 class SuiteTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -24,12 +26,39 @@ class SuiteTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`base` has keys of a run's file for all tasks; the first of `arms` is the baseline."""
+    """`base` has keys of a run's file for all tasks. The first of `arms` is the baseline. `headlines` are the contrasts
+    that are declared before the runs. `target` is the share of the way from random play to the best static arm.
+    `hold_outs` are tasks that no setting may be chosen on."""
 
     tasks: Annotated[list[SuiteTask], Meta(min_length=1)]
     arms: Annotated[list[str], Meta(min_length=1)]
     base: dict[str, Any] = {}
     seeds: str = "1-5"
+    headlines: list[str] = []
+    target: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    hold_outs: list[str] = []
+
+    @property
+    def registration(self) -> str:
+        """Return the hash of the whole file, with each task's settings in full."""
+        tasks = [
+            {"name": one.name, "random": one.random, "arms": one.arms, "settings": document(self, one)}
+            for one in self.tasks
+        ]
+        rest = {name: getattr(self, name) for name in ("arms", "headlines", "target", "hold_outs")}
+        return registration_of({**rest, "tasks": tasks, "seeds": seeds_of(self.seeds)})
+
+    def covers(
+        self, arms: Iterable[str], seeds: Iterable[int], headlines: Sequence[str], overrides: Sequence[str]
+    ) -> bool:
+        """Return True if the file asks for these runs, so that they have its registration."""
+        own_arms = {*self.arms, *(arm for task in self.tasks for arm in task.arms)}
+        return (
+            not overrides
+            and list(headlines) == self.headlines
+            and {*arms} <= own_arms
+            and {*seeds} <= {*seeds_of(self.seeds)}
+        )
 
 
 def is_suite(path: Path) -> bool:
@@ -51,7 +80,12 @@ def load(path: Path) -> Suite:
 
 def configuration(suite: Suite, task: SuiteTask, overrides: Iterable[str]) -> RunConfig:
     """The configuration of a task's runs before an arm's settings; raises `ConfigError` naming the task."""
-    document = merge(suite.base, task.values)
+    settings = document(suite, task)
     for text in overrides:
-        override(document, text)
-    return convert(document, f"the task {task.name}")
+        override(settings, text)
+    return convert(settings, f"the task {task.name}")
+
+
+def document(suite: Suite, task: SuiteTask) -> dict[str, Any]:
+    """Return the keys of a run's file that a task has in the suite."""
+    return merge(suite.base, task.values)

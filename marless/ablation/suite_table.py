@@ -1,5 +1,6 @@
 """The page of a suite: what every arm returns in each task, what it pays for a good return, and what rules decide."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from marless.ablation.suite_costs import (
@@ -18,11 +19,12 @@ from marless.ablation.suite_costs import (
 from marless.reports.section import NONE, interval_cell
 from marless.reports.text import markdown_table
 from marless.studies.cells import Arm
+from marless.studies.registration import remark
 
 _RETURN = "Mean return of the final policies, greedy, summed over agents. The best static arm of a task is in bold."
 _REGRET = (
     "Dollars to the target over those of the cheapest static arm that always reaches it. The target is"
-    f" {100 * SHARE:.0f} % of the way from random play to the best static arm's final return. Dollars are geometric"
+    " {share:.0f} % of the way from random play to the best static arm's final return. Dollars are geometric"
     " means over seeds; a run that misses the target counts with all its dollars, so that the ratio is a bound (≥),"
     " with the number of runs that reached it."
 )
@@ -32,18 +34,26 @@ _CONTRASTS = (
     " target and counts with all its dollars; ≤: some run of the other; ~: of both. {single} is the best single static"
     " arm: its geometric mean of regrets is the lowest."
 )
+_FAILED = "{task} failed: no static arm has a finished run, so its column is empty."
 _DECISIONS = (
     "Mean rollouts in the first → the last fifth of the rounds; runs whose groups changed, of all; in tasks with hidden"
     " roles the adjusted Rand index of the last groups and the true ones (1: the same, 0: as by chance)."
 )
 
 
-def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictures: Sequence[str] = ()) -> str:
+def markdown(
+    title: str,
+    tasks: Sequence[TaskCosts],
+    arms: Sequence[Arm],
+    pictures: Sequence[str] = (),
+    share: float = SHARE,
+    registration: str = "",
+) -> str:
     """The page: a row for each arm, a column for each task."""
     names = list(dict.fromkeys(name for task in tasks for name in task.arms))
     header = ("arm", *(task.task for task in tasks))
     returns = [(name, *(_return(task, name) for task in tasks)) for name in names]
-    target = ("target", *(f"{task.target:.1f}" for task in tasks))
+    target = ("target", *(NONE if task.target is None else f"{task.target:.1f}" for task in tasks))
     regret = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
     contrast_rows = [
         (*pair, *(_cell(ratio(task, *pair)) for task in tasks), _cell(overall(tasks, *pair)))
@@ -53,12 +63,14 @@ def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictur
     decision_rows = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled_arms]
     parts = [
         f"# {title}",
+        *registered(tasks, registration),
+        *(_FAILED.format(task=task.task) for task in tasks if task.target is None),
         "## Return",
         markdown_table(header, [*returns, target]),
         _RETURN,
         "## Regret",
         markdown_table((*header, "geometric mean", "worst"), regret),
-        _REGRET,
+        _REGRET.format(share=100 * share),
         *(f"![{name.removesuffix('.png')}]({name})" for name in pictures),
     ]
     if contrast_rows:
@@ -67,6 +79,15 @@ def markdown(title: str, tasks: Sequence[TaskCosts], arms: Sequence[Arm], pictur
     if decision_rows:
         parts += ["## Decisions", markdown_table(header, decision_rows), _DECISIONS]
     return "\n\n".join(parts) + "\n"
+
+
+def registered(tasks: Sequence[TaskCosts], now: str) -> list[str]:
+    """Return the remark on the registrations of all runs, if there is one. Tables of earlier versions count as
+    unregistered."""
+    unknown = [{"": sum(cost.runs for cost in task.arms.values())} for task in tasks]
+    counts = [Counter(task.registrations or other) for task, other in zip(tasks, unknown, strict=True)]
+    runs: Counter[str] = sum(counts, Counter())
+    return [text for text in [remark(runs, now)] if text]
 
 
 def _return(task: TaskCosts, name: str) -> str:

@@ -16,6 +16,7 @@ from marless.comparison.scores import Scale, absolutes, common_span, ends_first,
 from marless.reports.evaluations import METRIC, metrics_of
 from marless.reports.provenance import CodeChange
 from marless.reports.statistics import FEWEST_SEEDS, Estimate, FloatArray
+from marless.studies.registration import count
 
 # A percentile interval lies between the lowest and the highest seed. Between those the true median lies with
 # probability 1 - 2 / 2^n (Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions", Annals
@@ -86,7 +87,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
     `code_changes` are by run the changes of code that it records, `busy_machines` the load
     of machines that were busy with other programs. `unlike_code`
-    has the runs by name and value of the files of code that are not the same in all.
+    has the runs by name and value of the files of code that are not the same in all. `registrations` count the runs by
+    the hash of their study's file, if that is not the same in all.
     """
 
     axis: Axis
@@ -108,6 +110,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     code_changes: dict[str, tuple[CodeChange, ...]] = {}
     busy_machines: dict[str, str] = {}
     unlike_code: dict[str, dict[str, tuple[str, ...]]] = {}
+    registrations: dict[str, int] = {}
 
 
 def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
@@ -145,8 +148,14 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
             for run in arm.every_run
             if run.summary and run.summary.machine.busy_text
         },
+        registrations=_registrations([run for arm in arms for run in arm.every_run]),
         code_changes={run.name: tuple(run.code_changes) for arm in arms for run in arm.every_run if run.code_changes},
     )
+
+
+def _registrations(runs: Sequence[ComparedRun]) -> dict[str, int]:
+    by_hash = count(run.summary.registration for run in runs if run.summary)
+    return by_hash if len(by_hash) > 1 else {}
 
 
 def _unlike_code(runs: Sequence[ComparedRun]) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -57,7 +57,7 @@ class FinishedRun(_Compute, frozen=True, kw_only=True):
     `rollouts` and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents
     shared a network; `flips` counts switches of sharing, `rejected` trials that rejected it. `final_return` is
     greedy, of the final policies. `curve` ends with it. `plays` are returns against other teams by name, see
-    `reports.crossplay`.
+    `reports.crossplay`. `registration` is the hash of the suite's file.
     """
 
     requests: float
@@ -72,6 +72,7 @@ class FinishedRun(_Compute, frozen=True, kw_only=True):
     curve: tuple[Point, ...]
     history: tuple[Round, ...]
     plays: dict[str, float] = msgspec.field(default_factory=dict)
+    registration: str = ""
 
     @property
     def functions(self) -> float:
@@ -116,6 +117,7 @@ def read(folder: Path, arm: str, seed: int) -> FinishedRun:
         rejected=events.count("rejected"),
         final_return=results.final_return.mean,
         code=read_json(folder / IDENTITY, _Program).code_sha256,
+        registration=results.registration,
         curve=_curve(lines, results.final_return.mean),
         history=tuple(
             Round(rollouts=line.rollouts, learners=line.learners, team=line.team, event=line.event) for line in lines

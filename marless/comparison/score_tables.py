@@ -89,9 +89,18 @@ def notes(comparison: Comparison) -> list[str]:
     if comparison.without_absolute:
         without = ", ".join(comparison.without_absolute)
         sentences.append(f"No absolute metric: runs that were stopped early have none ({without}).")
+    return [*sentences, *_origins(comparison)]
+
+
+def _origins(comparison: Comparison) -> list[str]:
+    """Return sentences about runs with different code or different study files."""
+    sentences = []
     for name, runs in comparison.unlike_code.items():
         states = (f"{value[:12]} in {names[0]}{_and_more(names)}" for value, names in runs.items())
         sentences.append(f"The runs have different code: {name} is {', '.join(states)}.")
+    if comparison.registrations:
+        numbers = (f"{runs:,} with {name[:12] or 'none'}" for name, runs in comparison.registrations.items())
+        sentences.append(f"The files of the studies differ. Runs by registration: {', '.join(numbers)}.")
     for name, changes in comparison.code_changes.items():
         sentences.append(f"{name} {'; '.join(change.text for change in changes)}.")
     return sentences

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from coordinator.config.schema import Placement, RunConfig
 from coordinator.core import next_placement
 from coordinator.core.controller import looks_at_rounds
+from coordinator.core.rounds import to_evaluation
 from coordinator.placement import planner
 from coordinator.placement.placement_rules import RoundPlacement
 from coordinator.placement.planner import Forecast
@@ -58,7 +59,8 @@ def plan_placement(config: RunConfig, workers: int, target: Target, progress: Pr
     Functions elsewhere also wait for storage, which the planner measures in the run."""
     recording = record(config, workers, BRIEF, progress)
     plan, state = target.plan(config, recording.plan.inputs), recording.state
-    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
+    between = to_evaluation(plan, replace(state, round=0, env_steps=0))
+    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, between)
     work = dataclasses.replace(next_placement.workload(plan, state), most_rounds=most_rounds)
     terms = next_placement.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)

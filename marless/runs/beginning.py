@@ -33,7 +33,12 @@ from marless.runs.stored_run import plan_of
 
 
 def begin_run(
-    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, storage: Storage
+    folder: RunFolder,
+    config: RunConfig,
+    backend: str,
+    deployment_ref: DeploymentRef | None,
+    storage: Storage,
+    registration: str = "",
 ) -> Identity:
     """Stores what a new run is given, then writes its configuration and its plan, which makes the folder a run.
 
@@ -52,6 +57,7 @@ def begin_run(
         configs=(sha256(text),),
         deployment_ref=deployment_ref,
         inputs=inputs,
+        registration=registration,
     )
     folder.write(CONFIG, text, durable=True)
     seal(folder, config)

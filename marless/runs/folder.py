@@ -52,7 +52,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
     it, in order. `deployment_ref` locates a run in the cloud. With `any_processor` workers of other machines may have
     rounded otherwise than its processor does. `changes` are those of code with which the user let it continue, in
-    order.
+    order. `registration` is the hash of the study's file, '' for a run without one.
     """
 
     run: str
@@ -66,6 +66,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     inputs: RunInputs = NO_INPUTS
     any_processor: bool = False
     changes: tuple[CodeChange, ...] = ()
+    registration: str = ""
     format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
 
     @property

@@ -93,7 +93,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     `lost`: attempts without an answer. Where some agents compete, returns are summed over those of `side`,
     and `final_sides` and `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics`
     are the means of the environment's metrics over the same episodes. `actions`: what was asked of resources, by name.
-    What an unfinished run does not have yet is null.
+    `registration` is the hash of the file of the run's study. What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -122,6 +122,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     final_env_metrics: dict[str, float] = {}
     absolute_env_metrics: dict[str, float] = {}
     actions: dict[str, ActionTotals] = {}
+    registration: str = ""
 
 
 def summarise(
@@ -165,6 +166,7 @@ def summarise(
         final_env_metrics=state.final_env_metrics,
         absolute_env_metrics=state.absolute_env_metrics,
         actions=totals(state.meter, bill),
+        registration=identity.registration,
     )
 
 

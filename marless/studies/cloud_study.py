@@ -151,7 +151,7 @@ class _Beginning:
             identity, config = folder.identity(), folder.config()
         else:
             config = self._fit(run.config)
-            identity = begin_run(folder, config, self._place.backend, ref, outside.storage)
+            identity = begin_run(folder, config, self._place.backend, ref, outside.storage, run.registration)
         manifest = manifest_of(identity, ref, config, self._platform_of(folder, ref), detached=True)
         manifest = msgspec.structs.replace(manifest, study=STUDY + self._place.name)
         there = run_manifest.read(outside.ledger)

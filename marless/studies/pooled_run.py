@@ -145,7 +145,7 @@ class PooledRun:
         else:
             config = self.run.config
             compare_code(folder, config, connection, shared)
-            identity = begin_run(folder, config, self._backend.name, None, connection.storage)
+            identity = begin_run(folder, config, self._backend.name, None, connection.storage, self.run.registration)
         identity = with_processors(folder, identity, config, connection)
         connection.serve(config.resources)
         view, start_time = _Progress(self.run), time.monotonic()

@@ -21,6 +21,7 @@ from marless.studies import decisions, searches
 from marless.studies.campaign import Campaign
 from marless.studies.decisions import Asked, Halved
 from marless.studies.halving import decide
+from marless.studies.registration import refuse_hold_outs
 from marless.studies.searches import Searcher, Values
 from marless.studies.study_file import Owner, StudyFile
 from marless.studies.study_run import OVER, StudyRun
@@ -56,6 +57,7 @@ class Study(Campaign):
         self._asked: list[str] = []
         self._exhausted = False
         self._refuse_too_many()
+        self.registration = self.file.registration
         self._search = self._searcher()
         earlier, self.decided = self.decided, []
         for decision in earlier:
@@ -171,6 +173,8 @@ class Study(Campaign):
                 run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
                 run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
             earlier_summary = summary.earlier(folder)
+            if earlier_summary:
+                run.registration = earlier_summary.registration
             if earlier_summary and earlier_summary.status == "finished" and run.status != "stopped":
                 run.status, run.dollars = "finished", earlier_summary.dollars.total
                 run.score = earlier_summary.final_return.mean if earlier_summary.final_return else run.score
@@ -224,13 +228,15 @@ class Study(Campaign):
 
     def _run(self, name: str, values: Values, seed: int, owner: str) -> StudyRun:
         document = merge(self.file.base, nest(values))
-        config = convert({**document, "seed": seed}, f"the setting {name}")
+        where = f"the setting {name}"
+        config = convert({**document, "seed": seed}, where)
+        refuse_hold_outs(self.file.hold_outs, [config.task.name], self.seeds, where)
         loggers.require(config.log.to)
         if config.stop.seconds is not None:
-            raise ConfigError(f"the setting {name}: stop.seconds would count waiting for other runs; use stop.rounds")
+            raise ConfigError(f"{where}: stop.seconds would count waiting for other runs; use stop.rounds")
         if self.file.halving:
             _require_evaluated(config, self.file.halving.rungs[0])
-        return StudyRun(f"{name}-s{seed}", name, seed, owner, config)
+        return StudyRun(f"{name}-s{seed}", name, seed, owner, config, registration=self.registration)
 
     def _name(self, values: Values) -> str:
         """A name such as ``lr-0.001_clip_coef-0.2``."""
@@ -243,6 +249,10 @@ class Study(Campaign):
 
 def _require_evaluated(config: RunConfig, rung: int) -> None:
     """Raises `ConfigError` where nothing learned is evaluated up to this round, so that chance would choose."""
+    if config.evaluation.every_steps is not None:
+        raise ConfigError(
+            "halving.rungs: halving compares after rounds, so set evaluation.every in place of every_steps"
+        )
     every, lag = config.evaluation.every, config.pipeline.lag
     # The policies of a round are evaluated while the next one is sampled; with a lag the first ones learn nothing.
     first = every * -(-(lag + 1) // every) + 1

@@ -13,6 +13,8 @@ from coordinator.config.nested_tables import merge
 from coordinator.config.schema import ConfigError, RunConfig
 from functions.encoding import mismatch
 from functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
+from marless.studies.registration import registration_of
+from marless.studies.seeds import seeds_of
 
 Value = str | int | float | bool | list[Any]
 
@@ -92,6 +94,15 @@ class StudyFile(_Section, frozen=True, kw_only=True):
     owners: dict[str, Owner] = {}
     dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     """Cap on the bills of all runs together."""
+    hold_outs: list[str] = []
+    """Tasks that no setting may be chosen on."""
+
+    @property
+    def registration(self) -> str:
+        """Return the hash of the file. Pool, owners and caps do not count."""
+        settings = [(one.name, one.values) for one in self.setting]
+        content = {name: getattr(self, name) for name in ("base", "vary", "search", "halving", "hold_outs")}
+        return registration_of({**content, "setting": settings, "seeds": seeds_of(self.seeds)})
 
 
 _FIELDS = frozenset(StudyFile.__struct_fields__)

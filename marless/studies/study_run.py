@@ -37,6 +37,8 @@ class StudyRun:
     """The loggers that failed."""
     limits: Sequence[str] = ()
     """Limits that a run gets when it goes on, such as ``stop.env_steps=200``."""
+    registration: str = ""
+    """The registration under which it began."""
 
 
 def summary(runs: Iterable[StudyRun]) -> str:

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from marless.ablation import suite_file
 from marless.ablation.suite_costs import TaskCosts, geometric_mean, overall
+from marless.ablation.suite_table import registered
 from marless.reports.statistics import ci95
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- summary: written by `make docs` -->", "<!-- end of summary -->"
 _RESULTS = markdown.DATA.parent / "results"
+_SUITE = markdown.DATA.parents[1] / "benchmarks" / "suite.toml"
 _RULE, _ALL, _NONE, _TRUE = (f"{name}+constant:10@split" for name in ("roles", "all", "none", "groups"))
 # The true groups where agents have roles, else one network: what knowing the groups beforehand would choose.
 _KNOWN = "known groups"
@@ -39,6 +42,7 @@ def summary() -> str:
     ratios = [_ratio(label, tasks, other) for label, tasks in sets.items() for other in (_KNOWN, _ALL, _NONE)]
     return "\n\n".join(
         (
+            *registered([narrow, *wide], suite_file.load(_SUITE).registration),
             markdown.table(
                 ("tasks", "ten rollouts and", "regret, geometric mean", "worst", "runs that reach"), regrets
             ),

@@ -70,6 +70,9 @@ def arguments(parser: ArgumentParser) -> None:
         " corrected together",
     )
     parser.add_argument(
+        "--target", type=_share, metavar="SHARE", help="target of a suite's table, 0 to 1 (default: target in its file)"
+    )
+    parser.add_argument(
         "--reference", metavar="RUN", help="run that provides the opponents of each side of competing agents"
     )
     parser.add_argument(
@@ -86,6 +89,8 @@ def run(options: Namespace) -> int:
     arms_of = partial(choose_arms, options.arms or [], axes)
     if path is not None and suite_file.is_suite(path):
         return _run_suite(options, path, overrides, arms_of)
+    if options.target is not None:
+        raise UserError("--target needs the file of a suite, with several tasks")
     base, arms = with_absolute_policies(load(path, overrides)), arms_of(list(ARMS))
     seeds = options.seeds or list(range(1, 11))
     ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
@@ -98,10 +103,12 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
     """Compares the arms on one task after the other, then over all tasks."""
     if options.random is not None or options.reference is not None:
         raise UserError("--random and --reference are for one task; the file of a suite has the return of random play")
+    share = options.target or suite_file.load(path).target
     ablations = plan_suite(path, arms_of, options.seeds, options.out, options.headline, overrides)
     options.folder = ablations[0].folder.parent
     with dial_in.serving(options, demand(ablations, options.jobs)) as listener, Signals() as signals:
-        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, _view(options, signals), listener)
+        view = _view(options, signals)
+        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, view, listener, share)
     if table and not options.json:
         say("")
         say_text(table)
@@ -128,6 +135,13 @@ def _finite(text: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _finite(text)
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a share above 0 and at most 1")
     return value
 
 

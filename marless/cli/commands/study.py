@@ -21,6 +21,7 @@ from marless.runs.folder import RunFolder, require_name
 from marless.signals import Signals
 from marless.studies import cloud_study
 from marless.studies.cloud_study import StudyPlace
+from marless.studies.registration import count, remark
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load
 from marless.studies.study_run import StudyRun, summary
@@ -199,6 +200,8 @@ def _report(options: Namespace, study: Study, result: StudyResult, signals: Sign
         say(f"{summary(runs)}   {money(result.dollars)}")
         if result.owners > 1:
             say(f"fairness among owners, by weight: {result.fairness:.2f} (Jain's index; 1 is best)")
+        if registered := remark(count(run.registration for run in runs), study.registration):
+            say(registered)
         say(f"the pool's slots were busy {result.busy:.0%} of the time")
         for line in unlogged_runs(study):
             say(line)

@@ -209,6 +209,7 @@ WRONG = {
     "vary.algorithm.speed = [1]\n": "there is no key algorithm.speed",
     "base.stop.seconds = 3\n": "stop.seconds would count waiting for other runs",
     "halving.rungs = [10]\n": "no run is evaluated before round 11",
+    "base.evaluation.every_steps = 100\nhalving.rungs = [10]\n": "halving compares after rounds, so set",
     "base.pipeline.lag = 8\nbase.evaluation.every = 5\nhalving.rungs = [10]\n": "no run that has learned is evaluated"
     " before round 11 (evaluation.every and pipeline.lag)",
     'search.rule = "luck"\n': "there is no search 'luck'",

@@ -15,6 +15,10 @@ from functions.messages.learner import LearnTask
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
 
+# 10 environment steps a rollout.
+STEPS = ("actors.num_envs=2", "actors.rollout_length=5")
+
+
 def journey(*overrides, script=None, limit=400):
     """(state, command) pairs of a whole run, in order."""
     plan = make_plan(*overrides)
@@ -127,6 +131,21 @@ def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
         (request.address.round, request.stream) for request in world.invoker.asked if isinstance(request, EvaluateTask)
     ]
     assert streams == [(3, "evaluate"), (6, "evaluate"), (7, "final"), (7, "absolute")]
+
+
+@pytest.mark.parametrize("rollouts", [1, 2, 5])
+@pytest.mark.parametrize("placement", ["split", "whole"])
+def test_evaluations_come_at_the_same_steps_however_large_a_round_is(rollouts, placement):
+    steps = (*STEPS, f"scaling.rollouts={rollouts}", f"placement.rule={placement}", "placement.rounds=8")
+    _, _, world = journey("stop.env_steps=400", "evaluation.every_steps=100", *steps)
+    assert {line.env_steps for line in world.journal} == {*range(10 * rollouts, 401, 10 * rollouts)}
+    assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [100, 200, 300]
+
+
+def test_a_round_that_passes_a_multiple_is_evaluated_once():
+    # Rounds of 30 steps pass 100 with the fourth and 200 with the seventh.
+    _, _, world = journey("stop.env_steps=270", "evaluation.every_steps=100", *STEPS, "scaling.rollouts=3")
+    assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [120, 210]
 
 
 def test_the_absolute_metric_takes_ten_times_the_episodes_in_parts_of_the_users_size():

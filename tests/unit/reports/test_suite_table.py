@@ -1,6 +1,7 @@
 """The table over tasks: targets, regrets and means by hand."""
 
 import math
+from pathlib import Path
 
 import pytest
 from ablated_runs import a_result
@@ -75,8 +76,29 @@ def test_the_page_has_the_geometric_mean_and_the_worst_over_tasks_of_arms_that_a
     assert cells[OURS] == ["0.50", "-", "-", "-"]
 
 
-def test_a_task_without_a_static_run_has_no_target():
-    assert costs("task", ARMS, {OURS: runs()}, random=-80) is None
+def test_a_task_without_a_static_run_has_no_target_and_stays_in_the_table():
+    failed = costs("broken", ARMS, {OURS: runs()}, random=-80)
+    assert (failed.target, failed.best, failed.arms) == (None, "", {})
+    text = markdown("suite", [a_task(), failed], ARMS)
+    assert "broken failed: no static arm has a finished run, so its column is empty." in text
+    table = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("|")]
+    assert table[0] == ["arm", "task", "broken"] and {row[2] for row in table if row[0] == ALL} == {"-"}
+    assert draw([a_task(), failed], ARMS, Path(), "suite") == []
+
+
+def test_the_share_of_the_way_to_the_target_is_the_reader_s():
+    # 70 % of the way from -80 to -40.
+    found = costs("task", ARMS, {ALL: runs(curve=line(0.2)), NONE: runs(curve=line(0.1))}, random=-80, share=0.7)
+    assert found.target == pytest.approx(-52) and found.arms[ALL].dollars == pytest.approx(0.14)
+    assert "The target is 70 % of the way" in markdown("suite", [found], ARMS, share=0.7)
+
+
+def test_runs_of_another_registration_are_named_at_the_top():
+    results = {ALL: runs(registration="a" * 64), NONE: runs(registration="b" * 64)}
+    found = costs("task", ARMS, results, random=-80)
+    assert found.registrations == {"a" * 64: 1, "b" * 64: 1}
+    text = markdown("suite", [found], ARMS, registration="b" * 64)
+    assert f"Of 2 runs, these were made otherwise: 1 run under another registration ({'a' * 12})." in text
 
 
 MEAN, TESTED = "roles+mean:tradeoff@split", "roles+tradeoff@split"

@@ -1,0 +1,186 @@
+"""The registration of study files: changes of the hash, tables that name it, and the shipped hold-outs."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from studies import EVERYTHING, setting, study
+
+from coordinator.config.nested_tables import flatten
+from coordinator.config.schema import ConfigError
+from marless.ablation import suite_file
+from marless.ablation.arms import arms_by_name
+from marless.studies import study_file
+from marless.studies.registration import refuse_hold_outs, remark
+from marless.studies.seeds import seeds_of
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+SUITE, HOLD_OUTS = BENCHMARKS / "suite.toml", BENCHMARKS / "hold_outs.toml"
+# Later versions may change the defaults of these tables. Arms add their own keys.
+PINNED = (
+    "algorithm.",
+    "actors.",
+    "trend.",
+    "sharing.",
+    "scaling.",
+    "placement.",
+    "pipeline.",
+    "evaluation.",
+    "pricing.",
+)
+STUDY = """
+seeds = "1-3"
+[base]
+stop.rounds = 4
+algorithm.lr = 1e-3
+[vary]
+algorithm.gamma = [0.9, 0.99]
+actors.num_envs = [4, 8]
+"""
+SAME_STUDY = """
+# Other words, another order, other pools and seeds as a list.
+pool.slots = 3
+dollars = 2.0
+owner = "anna"
+seeds = [1, 2, 3]
+vary = { actors.num_envs = [4, 8], algorithm.gamma = [0.9, 0.99] }
+base.algorithm = { lr = 0.001 }
+base.stop.rounds = 4
+"""
+
+
+def study_of(text):
+    return study_file.parse(tomllib.loads(text), "a.toml", Path())
+
+
+def test_comments_and_the_order_of_keys_and_pools_change_no_registration():
+    assert study_of(STUDY).registration == study_of(SAME_STUDY).registration
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"1-3"', '"1-4"'),
+        ("rounds = 4", "rounds = 5"),
+        ("1e-3", "2e-3"),
+        ("[0.9, 0.99]", "[0.99, 0.9]"),
+        ("[vary]", "halving.rungs = [20]\n[vary]"),
+        ("[base]", 'hold_outs = ["mpe/simple_push"]\n[base]'),
+    ],
+)
+def test_settings_seeds_and_rungs_change_a_study_s_registration(old, new):
+    changed = STUDY.replace(old, new, 1)
+    if new.startswith("halving"):
+        changed = new.split("\n")[0] + STUDY
+    assert changed != STUDY and study_of(changed).registration != study_of(STUDY).registration
+
+
+def suite_of(document):
+    return msgspec.convert(document, suite_file.Suite)
+
+
+def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_suite():
+    document = tomllib.loads(SUITE.read_text(encoding="utf-8"))
+    backwards = dict(reversed(document.items()))
+    for task in backwards["tasks"]:
+        task["values"] = {"actors": backwards["base"]["actors"], **task["values"]}
+    assert suite_of(backwards).registration == suite_file.load(SUITE).registration
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("target = 0.9", "target = 0.8"),
+        ('seeds = "1-10"', 'seeds = "1-9"'),
+        (":reach", ":return"),
+        ("random = -79.4", "random = -79.3"),
+        ("values.opponents.side = 0", ""),
+        ('"none+constant:2@split", ', ""),
+        ('network = "mlp"', 'network = "attention"'),
+    ],
+)
+def test_targets_seeds_contrasts_tasks_and_arms_change_a_suite_s_registration(old, new):
+    text = SUITE.read_text(encoding="utf-8")
+    changed = suite_of(tomllib.loads(text.replace(old, new, 1)))
+    assert old in text and changed.registration != suite_file.load(SUITE).registration
+
+
+def test_a_command_with_other_settings_or_seeds_is_not_covered_by_the_file():
+    suite = suite_file.load(SUITE)
+    arms, headlines = suite.arms[:2], suite.headlines
+    assert suite.covers(arms, [1, 2], headlines, [])
+    assert not suite.covers(arms, [100], headlines, [])
+    assert not suite.covers(arms, [1], headlines, ["stop.rounds=1"])
+    assert not suite.covers([*arms, "ours"], [1], headlines, [])
+    assert not suite.covers(arms, [1], headlines[:1], [])
+
+
+def test_the_shipped_suite_writes_down_every_default_that_may_change():
+    suite = suite_file.load(SUITE)
+    for task in suite.tasks:
+        written = flatten(suite_file.document(suite, task))
+        config = flatten(msgspec.to_builtins(suite_file.configuration(suite, task, ())))
+        for arm in arms_by_name([*suite.arms, *task.arms]):
+            # The number of agents decides `algorithm.lr`. Other settings of None are off.
+            defaults = {key for key, value in config.items() if value is not None or key == "algorithm.lr"}
+            missing = {key for key in defaults if key.startswith(PINNED)} - written.keys() - arm.settings.keys()
+            # Rounds between evaluations do not count where steps do.
+            assert missing <= {"evaluation.every"}, (task.name, arm.name)
+        assert written["evaluation.every_steps"]
+
+
+def test_the_registered_seeds_are_below_those_of_tuning():
+    assert seeds_of(suite_file.load(SUITE).seeds) == list(range(1, 11))
+    assert seeds_of(study_file.load(HOLD_OUTS).seeds) == list(range(1, 11))
+
+
+def test_the_suite_names_the_six_hold_outs_and_has_none_of_them():
+    held, suite = study_file.load(HOLD_OUTS), suite_file.load(SUITE)
+    tasks = [one.values["task"]["name"] for one in held.setting]
+    assert tasks == held.hold_outs == suite.hold_outs and len(tasks) == 6
+    assert not {suite_file.configuration(suite, task, ()).task.name for task in suite.tasks} & {*tasks}
+
+
+def test_a_hold_out_is_refused_on_seeds_for_tuning_only():
+    refuse_hold_outs(["a/b"], ["a/b"], [1, 99], "x.toml")
+    refuse_hold_outs(["a/b"], ["a/c"], [100], "x.toml")
+    with pytest.raises(ConfigError, match=r"x\.toml: a/b is a hold-out, and seed 100 is for choosing settings"):
+        refuse_hold_outs(["a/b"], ["a/c", "a/b"], [1, 100], "x.toml")
+
+
+def test_a_study_and_a_suite_that_tune_on_a_hold_out_are_refused_in_one_line(marless, tmp_path):
+    Path("holds.toml").write_text(HOLD_OUTS.read_text(encoding="utf-8").replace('"1-10"', '"100-101"'))
+    said = marless("study", "holds.toml")
+    assert (said.code, len(said.err)) == (2, 1) and "mpe/simple_world_comm is a hold-out, and seed 100" in said.err[0]
+    text = SUITE.read_text(encoding="utf-8").replace('"mpe/simple_push"', '"mpe/simple_spread"')
+    Path("suite.toml").write_text(text)
+    said = marless("ablate", "suite.toml", "--seeds", "100")
+    assert (said.code, len(said.err)) == (2, 1) and "suite.toml: mpe/simple_spread is a hold-out" in said.err[0]
+
+
+def test_runs_of_a_changed_file_keep_their_registration_and_are_named(marless, tmp_path):
+    signal = setting("signal", EVERYTHING["ippo-signal"])
+    study(tmp_path / "one.toml", signal, head='seeds = "1"\n')
+    before = study_file.load(Path("one.toml")).registration
+    said = marless("study", "one.toml")
+    assert f"All runs have the registration {before[:12]}." in said.out
+    study(tmp_path / "one.toml", signal, head='seeds = "1-2"\n')
+    now = study_file.load(Path("one.toml")).registration
+    said = marless("study", "one.toml")
+    assert [line for line in said.out if "registration" in line] == [remark({before: 1, now: 1}, now)]
+    folder = Path("studies/one/runs")
+    runs = [json.loads((folder / f"signal-s{seed}" / "summary.json").read_text())["registration"] for seed in (1, 2)]
+    assert runs == [before, now] and before != now
+    said = marless("compare", "one")
+    assert any(f"1 with {before[:12]}, 1 with {now[:12]}" in line for line in " ".join(said.out).split("."))
+
+
+def test_a_remark_names_the_runs_of_other_files():
+    assert remark({"": 3}, "") == "" and remark({}, "a" * 64) == ""
+    assert remark({"a" * 64: 3}, "a" * 64) == f"All runs have the registration {'a' * 12}."
+    assert remark({"a" * 64: 3, "b" * 64: 1, "": 2}, "a" * 64) == (
+        f"The registration of the file is {'a' * 12}. Of 6 runs, these were made otherwise:"
+        f" 1 run under another registration ({'b' * 12}) and 2 runs under none."
+    )
