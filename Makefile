@@ -67,12 +67,13 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance and not slow' $(TESTS) $(ARGS) || exit 1; \
 	done
 
-check: $(STAMPS)/develop ## style, names, prose, types, directions of imports, code that nothing uses, the template
+check: $(STAMPS)/develop ## style, names, prose, numbers of pages, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict functions coordinator infra emulator/aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
+	@$(BIN)/python -m benchmarks.records check
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/vulture functions coordinator infra emulator/aws_emulator marless scripts/vulture/unused_allowed.py
 	@$(BIN)/cfn-lint template.yaml

@@ -18,7 +18,7 @@ _NAMES = re.compile(
     r"\b[0-9a-f]*[a-f][0-9a-f]*\b(?<=\w{7})|\b\d{4}-\d\d-\d\d\b|\b\d{1,2} (?:January|February|March|April|May|June|July"
     r"|August|September|October|November|December)(?: \d{4})?|(?:et al\.|and \w+),? \(?\d{4}|\b\d+\.\d+\.\d+\b"
     r"|\bPython \d\.\d+|\b[Ss]eeds? \d+(?:(?:,| to| and|-) ?\d+)*|\b95 %|\b(?:issue|[Dd]ecision) \d+"
-    r"|\b\w*[A-Za-z_]\w*(?:-\w+)*"
+    r"|\b(?!\d+e-?\d)\w*[A-Za-z_]\w*(?:-\w+)*"
 )
 
 
@@ -61,7 +61,7 @@ class Page:
         return text
 
     def _others(self) -> list[tuple[int, int]]:
-        """Start and end of the numbers that a reader sees, without names and without numbers that have a source."""
+        """Return start and end of the visible numbers that have no source."""
         shown = _HIDDEN.sub(lambda match: re.sub(r"\S", " ", match[0]), self.text)
         shown = _NAMES.sub(lambda match: " " * len(match[0]), shown)
         places = (match.span() for match in re.finditer(_NUMBER, shown))
