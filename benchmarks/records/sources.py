@@ -37,7 +37,8 @@ class Lines(msgspec.Struct, forbid_unknown_fields=True):
     def lines(self) -> Sequence[str]:
         """Return the lines as the records have them now."""
         module, _, name = self.function.partition(":")
-        return [line for line in getattr(importlib.import_module(module), name)() if line]
+        written = getattr(importlib.import_module(module), name)()
+        return [line for line in (written.splitlines() if isinstance(written, str) else written) if line]
 
 
 class Texts(msgspec.Struct, forbid_unknown_fields=True):

@@ -37,6 +37,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "algorithm.target_update_interval": 200,
     "base.model": "models/base",
     "base.policies": "runs/pretrained",
+    "evaluation.every_steps": 10_000,
     "evaluation.options": {"horizon": 50},
     "evaluation.side": 0,
     "league.rule": "prioritised",

@@ -16,7 +16,7 @@ from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_schedule
 from coordinator.placement.message_size import request_bytes
 from coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.report import Report
 from functions.messages.usage import ActionUse, Usage
 

@@ -44,7 +44,7 @@ from functions import keys
 from functions.encoding import to_json
 from functions.errors import StaleVersion
 from functions.messages.exchange import Done
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.usage import Usage
 
 # How long to wait for a report before checking whether the user wants to stop.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.state import RoundLine
 from coordinator.pricing.bill import Meter
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.report import Report
 from functions.storage_port import Blobs
 

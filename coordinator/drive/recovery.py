@@ -12,7 +12,7 @@ from coordinator.core.state import Plan, State
 from coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged
 from coordinator.drive.ports import Ledger, Storage
 from functions import keys
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 
 
 def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:

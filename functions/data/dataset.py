@@ -32,11 +32,13 @@ def key_of(spec: EnvSpec) -> str:
     not read it.
 
     A kind of its own, because the bucket deletes old trajectories by itself; template.yaml lets actors and learners
-    read it. The environment's own spaces and names, and whose turn it is, do not count: columns have the numbers of
-    networks.
+    read it. The environment's own spaces, entities and names, and whose turn it is, do not count: columns have the
+    numbers of networks.
     """
     plain = to_builtins(replace(spec, keys=(), classes=tuple(replace(kind, spaces=None) for kind in spec.classes)))
     del plain["turns"]
+    for kind in plain["classes"]:
+        del kind["entities"]
     return keys.object_key(f"rounds/offline-{hashlib.sha256(to_json(plain)).hexdigest()[:16]}", "dataset")
 
 

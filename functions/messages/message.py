@@ -29,3 +29,14 @@ class Table(Message, frozen=True, kw_only=True):
     """The array's dimensions."""
     data: bytes
     """The numbers."""
+
+
+class Record(Message, frozen=True, kw_only=True):
+    """An item of the ledger."""
+
+    version: int
+    """How often the item was written; conditional writes compare it."""
+    body: bytes
+    """The item's bytes."""
+    at: float = 0.0
+    """When it was written, in seconds since 1970; 0 if the back-end does not report it."""

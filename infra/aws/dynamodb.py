@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from functions.errors import KeyTaken, NoSuchObject, StaleVersion, StorageFault
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from infra.aws.clients import Cloud
 from infra.aws.error_messages import code, storage_errors
 from infra.aws.s3 import S3Storage

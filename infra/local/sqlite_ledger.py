@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from functions.errors import StaleVersion, StorageFault
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.system_errors import explain
 from infra.local.file_storage import sync
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from coordinator.drive.ports import Ledger, Storage
 from functions.errors import StorageFault
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.report import Report
 
 

@@ -18,7 +18,7 @@ from coordinator.core.state import WorkItem
 from functions.encoding import JsonDecoder, to_json
 from functions.errors import NoSuchObject
 from functions.messages.exchange import Request
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.report import Report
 from functions.messages.usage import Usage
 from marless.estimation.recorded_actions import Ask

@@ -27,7 +27,7 @@ from functions import codec
 from functions.encoding import from_json, to_json_text
 from functions.environments import native_spaces, registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.entities.ordered import order_of
+from functions.environments.entities.ordered import INDEX, order_of
 from functions.environments.last_action import numbers_of
 from functions.environments.spaces.agent import AgentCodec, Seen
 from functions.environments.spaces.observations import SpaceError
@@ -248,7 +248,18 @@ def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """The file's bytes, with the policies among `tensors`."""
     header = msgspec.structs.replace(header, task=without_secrets(header.task))
     policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
-    return bytes(save(policies, metadata={_HEADER: to_json_text(header)}))
+    return bytes(save(policies, metadata={_HEADER: to_json_text(_document(header))}))
+
+
+def _document(header: TeamFile) -> dict[str, Any]:
+    """Return the header without unused fields that earlier programs did not have, so that their files stay equal."""
+    document: dict[str, Any] = msgspec.to_builtins(header)
+    if header.task.order == INDEX:
+        del document["task"]["order"]
+    for kind in document["spec"]["classes"]:
+        if kind["entities"] is None:
+            del kind["entities"]
+    return document
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:

@@ -28,8 +28,8 @@ PUBLIC = {
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation LayerNorm Network NetworkConfig Relu StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
-    "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Resumable Step"
-    " Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
+    "marless.environments": "AgentClass Entities EntityBlock EnvSpec EnvTask EnvironmentFault MissingExtra Observation"
+    " Resumable Step Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
     "marless.resources": "ResourceFault Resources local",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",

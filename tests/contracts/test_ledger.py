@@ -8,7 +8,7 @@ import time
 import pytest
 
 from functions.errors import StaleVersion, StorageFault
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from infra.local.sqlite_ledger import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.

@@ -25,7 +25,7 @@ from functions.errors import StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.messages.exchange import Answer, Request
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.storage_port import Head
 from marless.reports.weights import weights_sha256
 

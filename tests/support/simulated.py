@@ -29,7 +29,7 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.report import Report
 from functions.messages.usage import Usage
 

@@ -26,7 +26,7 @@ from functions.algorithms.schedule import SCHEDULES
 from functions.algorithms.validation import missing_stages, violation
 from functions.errors import BadRequest, MissingExtra
 from functions.messages.learner import Hyperparameters
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.team import Team
 
 HEADER = """

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from functions.data.dataset import RETURN, columns_at, rollout
-from functions.environments.base import AgentClass, EnvSpec
+from functions.data.dataset import RETURN, columns_at, key_of, rollout
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from functions.environments.registry import spec
 from marless.runs.inputs.datasets import as_columns
 
 ONE = EnvSpec(("a",), (AgentClass("one", (0,), 1, 3, first_action=1),), 3)
@@ -59,3 +60,10 @@ def test_every_column_is_read_once_before_any_is_read_again():
     pieces = np.concatenate([columns_at(5, first, 6, 10) for first in range(0, 30, 6)])
     np.testing.assert_array_equal(pieces, order)
     assert (columns_at(6, 0, 30, 10) != order).any()
+
+
+def test_the_dataset_of_an_earlier_run_keeps_its_key():
+    """Commit a3539dfe wrote this key. Its environments did not describe entities."""
+    described = spec(EnvTask(name="mpe/simple_spread"))
+    assert described.classes[0].entities
+    assert key_of(described) == "rounds/offline-3b1d11e841d7c1e7.dataset.safetensors"

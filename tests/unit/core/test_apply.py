@@ -25,7 +25,7 @@ from functions.messages.actor import SampleTask
 from functions.messages.evaluator import EvaluateTask
 from functions.messages.exchange import Failed
 from functions.messages.learner import LearnTask
-from functions.messages.ledger_record import Record
+from functions.messages.message import Record
 from functions.messages.usage import Usage
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode

@@ -140,6 +140,10 @@ def two_lines():
     return ["| 1 |", "| 2 |"]
 
 
+def one_text():
+    return "| 1 |\n| 2 |"
+
+
 def test_lines_of_a_function_stand_on_the_page(folder):
     sources = {"lines": [Lines(f"{__name__}:two_lines")]}
     assert faults(folder, "| 1 |\n| 2 |\n", **sources) == []
@@ -147,6 +151,7 @@ def test_lines_of_a_function_stand_on_the_page(folder):
         f"page.md: {__name__}:two_lines writes '| 2 |', which is not on the page",
         "page.md:2: 3 has no source: …| 1 | | 3 |…",
     ]
+    assert len(faults(folder, "| 1 |\n| 3 |\n", lines=[Lines(f"{__name__}:one_text")])) == 2
 
 
 def test_the_settings_of_a_guide_are_counted(folder):
