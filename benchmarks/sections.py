@@ -63,19 +63,18 @@ def end_to_end(effort: Effort) -> list[Row]:
     """Rates of the plain loop and of the system in turn, and the breakdown of a round's time with one worker."""
     systems = [(workers, rule) for workers in (1, 2) for rule in ("packed", "fused", "balanced", "split")]
     systems.remove((1, "balanced"))  # which is `packed`
-    engine = engines_at_hand()[-1]
     plain: list[float] = []
     our_loop: list[float] = []
     rates: dict[tuple[int, str], list[float]] = {system: [] for system in systems}
     times: list[dict[str, float]] = []
     for seed in range(1, effort.repetitions + 1):
         arguments = ("--seed", seed, "--steps", effort.steps, "--eval-every", 0, "--json")
-        plain.append(measured("plain_loop", *arguments)["env_steps_per_second"])
+        plain.append(measured("baseline.torch_form", *arguments)["env_steps_per_second"])
+        our_loop.append(measured("baseline.kernel_form", *arguments)["env_steps_per_second"])
         run = (f"seed={seed}", f"stop.env_steps={effort.steps}")
         for workers, rule in systems:
             training = trained(workers, *UNEVALUATED, *run, f"placement.rule={rule}")
             rates[workers, rule].append(training.env_steps_per_second)
-        our_loop.append(_own_loop_rate(engine, effort.steps // STEPS))
         alone = measured("learner", "--engine", engines_at_hand()[-1])
         proper = {name: statistics.median(alone[f"{name}_ms"]) for name in ("sampling", "learning")}
         times.append({**measured("system", *run, "placement.rule=packed"), **proper})
@@ -85,7 +84,7 @@ def end_to_end(effort: Effort) -> list[Row]:
 def rates_of(plain: list[float], our_loop: list[float], rates: Mapping[tuple[int, str], list[float]]) -> list[Row]:
     """Return the rows of rates, in which the plain loop guards the bars of the system."""
     rows = [Row("plain loop, env steps/s", plain, ratios=_over(plain, PLAIN_RATE), against="23,000/s", least=0.9)]
-    name = f"plain loop of our actor and our learner ({engines_at_hand()[-1]}), env steps/s"
+    name = "plain loop of our actor and our learner, env steps/s"
     rows.append(Row(name, our_loop, ratios=quotients(our_loop, plain), against="plain loop"))
     for (workers, rule), found in rates.items():
         least = BARS.get((workers, rule))
@@ -93,13 +92,6 @@ def rates_of(plain: list[float], our_loop: list[float], rates: Mapping[tuple[int
         ratios = quotients(found, plain)
         rows.append(Row(name, found, ratios=ratios, against="plain loop", least=least, guard=rows[0]))
     return rows
-
-
-def _own_loop_rate(engine: str, rounds: int) -> float:
-    """Steps per second of so many rounds of our actor and learner in one process, without functions."""
-    times = measured("learner", "--engine", engine, "--repetitions", rounds)
-    seconds: float = (sum(times["sampling_ms"]) + sum(times["learning_ms"])) / 1000
-    return STEPS * rounds / seconds
 
 
 def _workers(count: int) -> str:
@@ -129,20 +121,24 @@ def _shares(times: list[dict[str, float]]) -> list[Row]:
 
 def learning(effort: Effort) -> list[Row]:
     """Training seconds and dollars to greedy returns, of the plain loop (without evaluations) and the system."""
-    plain, system = [], []
+    plain, kernels, system = [], [], []
     for seed in effort.seeds:
-        plain.append(measured("plain_loop", "--seed", seed, "--steps", effort.learning_steps, "--json"))
+        options = ("--seed", seed, "--steps", effort.learning_steps, "--json")
+        plain.append(measured("baseline.torch_form", *options))
+        kernels.append(measured("baseline.kernel_form", *options))
         system.append(trained(2, f"seed={seed}", f"stop.env_steps={effort.learning_steps}", *LEARNING))
     hourly = float(load_prices().ec2[INSTANCE])
     rows = []
     for target in TARGETS:
         name = f"greedy return {target}, {len(effort.seeds)} seed{'s' * (len(effort.seeds) > 1)}"
         base = [run["seconds_to"][target] for run in plain]
+        own = [run["seconds_to"][target] for run in kernels]
         reached = [run.seconds_to(float(target)) for run in system]
         dollars = [run.dollars_to(float(target)) for run in system]
         rented = [seconds and seconds / 3600 * hourly for seconds in base]
         rows += [
             _compared(f"{name}: plain loop", base, [], "s", ".1f"),
+            _compared(f"{name}: plain loop of our actor and our learner", own, base, "s", ".1f"),
             _compared(f"{name}: marless train, 2 workers", reached, base, "s", ".1f"),
             _compared(f"{name}: plain loop on {INSTANCE}", rented, [], "$", ".6f"),
             _compared(f"{name}: marless train on Lambda", dollars, rented, "$", ".6f"),
@@ -221,7 +217,7 @@ def peak_memory(effort: Effort) -> list[Row]:
         with tempfile.TemporaryDirectory() as folder:
             peak = memory.peak_mib(command(workers, f"stop.env_steps={effort.steps}"), Path(folder))
         rows.append(Row(f"peak memory, coordinator and {_workers(workers)}", [peak], unit="MiB PSS"))
-    plain = [sys.executable, "-m", "benchmarks.plain_loop", "--steps", str(effort.steps)]
+    plain = [sys.executable, "-m", "benchmarks.baseline.torch_form", "--steps", str(effort.steps)]
     return [*rows, Row("peak memory, plain loop", [memory.peak_mib(plain, ROOT)], unit="MiB PSS")]
 
 

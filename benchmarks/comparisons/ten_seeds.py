@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _row(seed: int) -> dict[str, str]:
-    plain = measured("plain_loop", "--seed", seed, "--steps", STEPS, "--json")["seconds_to"][f"{TARGET:g}"]
+    plain = measured("baseline.torch_form", "--seed", seed, "--steps", STEPS, "--json")["seconds_to"][f"{TARGET:g}"]
     row = {"seed": str(seed), "plain_seconds": _cell(plain)}
     for engine in ENGINES:
         settings = (f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}")

@@ -1,29 +1,41 @@
 """The plain loop is an oracle, so its parts are tested against numbers worked out by hand."""
 
+import json
 import math
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks import sections
+from benchmarks.baseline import kernel_form, loop
 from benchmarks.learner import Round, networks
 from benchmarks.sizes import Size, draw, table
 from benchmarks.table import Row, markdown, quotients, verdict
 from benchmarks.training import Training
+from functions.actor.rollout import collect
 from functions.nn.shape import Network
 
-plain_loop = pytest.importorskip("benchmarks.plain_loop", reason="torch is not installed", exc_type=ImportError)
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
+torch_form = pytest.importorskip("benchmarks.baseline.torch_form")
+
+
+def two_networks(inputs, outputs):
+    """Return two networks of 64 units with random weights."""
+    rng, sizes = np.random.default_rng(1), (inputs, 64, 64, outputs)
+    weights = [rng.normal(0, 0.3, (2, *shape)).astype(np.float32) for shape in pairwise(sizes)]
+    return torch_form.Networks(weights, [np.zeros((2, 1, size), np.float32) for size in sizes[1:]])
 
 
 def test_a_gradient_beyond_the_cap_is_scaled_to_it_network_by_network():
-    networks = plain_loop.Networks(2, inputs=1, outputs=1, output_gain=1.0)
+    networks = two_networks(1, 1)
     for parameter in networks.parameters:
         parameter.grad = torch.zeros_like(parameter)
     networks.weights[0].grad[0, 0, 0], networks.biases[2].grad[0, 0, 0] = 30.0, 40.0
     networks.weights[0].grad[1, 0, 0] = 3.0
-    networks.cap_gradients()
+    networks.cap_gradients(10.0)
     assert networks.weights[0].grad[:, 0, 0].tolist() == pytest.approx([6.0, 3.0])
     assert networks.biases[2].grad[0, 0, 0].item() == pytest.approx(8.0)
 
@@ -31,15 +43,31 @@ def test_a_gradient_beyond_the_cap_is_scaled_to_it_network_by_network():
 def test_the_value_after_the_last_step_counts_on():
     # Residuals 1 + .9 * 2 - 1 = 1.8 and 2 + .9 * 3 - 2 = 2.7, so advantages 1.8 + .855 * 2.7 = 4.1085 and 2.7:
     # mean 3.40425, half their distance .70425. Targets 5.1085 and 4.7: mean 4.90425, half their distance .20425.
-    learner = plain_loop.Learner(plain_loop.make(plain_loop.EnvTask(name="mpe/simple_spread", agents=1), 1).spec)
-    rewards = np.array([[[1.0], [2.0]]], np.float32)
-    advantages, targets = learner._advantages(rewards, np.array([[[1.0], [2.0], [3.0]]], np.float32))
-    assert advantages.ravel().tolist() == pytest.approx([1.0, -1.0])
-    assert targets.ravel().tolist() == pytest.approx([1.0, -1.0], rel=1e-4)
+    learner = torch_form.TorchForm(loop.settings(seed=1, steps=1600)).learner
+    rewards = np.array([[[1.0], [2.0]]] * 3, np.float32)
+    advantages, targets = learner._advantages(rewards, np.array([[[1.0], [2.0], [3.0]]] * 3, np.float32))
+    assert advantages.ravel().tolist() == pytest.approx([1.0, -1.0] * 3)
+    assert targets.ravel().tolist() == pytest.approx([1.0, -1.0] * 3, rel=1e-4)
+
+
+def test_the_form_with_our_kernels_has_the_weights_of_a_run(marless):
+    record = loop.train(kernel_form.KernelForm(config := loop.settings(seed=3, steps=3200)), config, 0)
+    run = ("seed=3", "stop.env_steps=3200", "evaluation.every=1000", "evaluation.final_episodes=2")
+    assert marless("train", *run, "--run", "one").code == 0
+    assert record.weights_sha256 == json.loads(Path("runs/one/summary.json").read_text())["weights_sha256"]
+
+
+def test_both_forms_begin_with_the_same_weights_and_play_the_same_first_episode():
+    config = loop.settings(seed=3, steps=1600)
+    torch_run, own = torch_form.TorchForm(config), kernel_form.KernelForm(config)
+    assert torch_run.greedy_return(0, 16) == pytest.approx(own.greedy_return(0, 16), abs=1e-3)
+    episodes = torch_form.play(torch_run._environment, torch_run.actors, 3, 0)
+    rollout = collect(own._environment, own._policy(), 25, 3, 0, rollout=0)
+    assert episodes.rewards.sum() == pytest.approx(sum(a.sum() for n, a in rollout.tensors.items() if "reward" in n))
 
 
 def test_actors_see_every_update_of_the_networks():
-    networks = plain_loop.Networks(2, inputs=3, outputs=4, output_gain=1.0)
+    networks = two_networks(3, 4)
     actors = networks.in_numpy()
     with torch.no_grad():
         networks.weights[1] += 0.25
