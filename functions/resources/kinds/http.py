@@ -52,6 +52,10 @@ class _Passing(Exception):
         self.error = error
 
 
+class _Late(_Passing):
+    """The time-out has passed."""
+
+
 class _WholeLines(BufferedReader):
     """The bytes of a service. A cut line is a fault, because part of a number is another number."""
 
@@ -81,12 +85,16 @@ class Service:
     def answer(self, action: Action, cores: int) -> bytes:
         """Return its answer to the question. Raises `NoAnswer`, and `AskLater` if it names a time."""
         deadline, ceiling = time.monotonic() + self._timeout_s, _FIRST_S
+        earlier = ""
         while True:
             is_kept = self._has_connection()
             try:
                 return self._post(action, deadline)
+            except _Late as late:
+                raise late.error(f"{earlier}no answer within {self._timeout_s:g} s") from late
             except _Passing as fault:
                 self.close()
+                earlier = f"{fault}, then "
                 # A kept connection that the service has closed meanwhile says nothing about the service.
                 is_closed = is_kept and isinstance(fault.__cause__, ConnectionError)
                 pause_s = 0.0 if is_closed else _DRAWS.uniform(0.0, ceiling)
@@ -102,7 +110,7 @@ class Service:
             self._connection = None
 
     def _post(self, action: Action, deadline: float) -> bytes:
-        """Ask once. Raises `NoAnswer` and `_Passing`."""
+        """Ask once. Raises `NoAnswer`, `_Late` and `_Passing`."""
         try:
             connection = self._connected(deadline)
             connection.request("POST", self._path, action.question, self._all_headers(action.key))
@@ -113,7 +121,7 @@ class Service:
         except TimeoutError as error:
             is_reached = self._connection is not None and self._connection.sock is not None
             self.close()
-            raise (NoAnswer if is_reached else NotServing)(f"no answer within {self._timeout_s:g} s") from error
+            raise _Late("", NoAnswer if is_reached else NotServing) from error
         except (OSError, HTTPException) as error:
             self.close()
             reason = f"{self._address.netloc}: {_reason(error)}"
