@@ -35,6 +35,7 @@ def spec_rows(spec: EnvSpec, horizon_source: str) -> Iterator[Row]:
         if len(spec.classes) > 1:
             yield "class", f"{kind.name}: {_listed([spec.agents[agent] for agent in kind.agents])}"
         yield "observes", _observed(kind)
+        yield "entities", _entities(kind)
         yield "acts", _acted(kind)
     total = sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
     without = f"none; a central critic sees the observations of all agents, {total:,} numbers"
@@ -51,6 +52,8 @@ def trial_rows(spec: EnvSpec, trial: Trial) -> Iterator[Row]:
     """Yield the results of random play: observed numbers, masks, episodes and the seed."""
     for kind, (low, high) in zip(spec.classes, trial.values, strict=True):
         yield "values", f"{_prefix(spec, kind)}observed numbers are from {figure(low)} to {figure(high)} in random play"
+    if any(len(block.columns) > 1 for kind in spec.classes if kind.entities for block in kind.entities.blocks):
+        yield "equality", "random play cannot prove that the entities of a block are equal"
     if not spec.masked:
         yield "masks", "none: every action is always legal"
     for kind, (fewest, most) in zip(spec.classes, trial.legal, strict=False):
@@ -104,6 +107,13 @@ def _observed(kind: AgentClass) -> str:
         return size
     text = space_text(kind.spaces.observation)
     return text if text.startswith(size) else f"{size}: {text}"
+
+
+def _entities(kind: AgentClass) -> str:
+    if kind.entities is None:
+        return "not described"
+    blocks = [f"{counted(len(block.columns), block.name)} x {block.features}" for block in kind.entities.blocks]
+    return f"{', '.join(blocks) or 'none'}; own {len(kind.entities.own)}"
 
 
 def _acted(kind: AgentClass) -> str:

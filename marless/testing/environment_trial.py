@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -22,10 +22,13 @@ from functions.environments.base import (
 )
 from functions.environments.spaces.observations import ObservationCodec, observation_codec
 from functions.environments.spaces.space_types import BoxSpace
+from marless.testing.entity_ranges import EntityRanges
 from marless.testing.environments import checked_steps
 
 # Full episodes in a trial, and its shortest and longest time.
 _EPISODES, _LEAST_S, _MOST_S = 3, 0.3, 2.0
+# Fewer episodes differ by chance. Three positions in each of two places are apart in one case of ten.
+_COMPARED_EPISODES = 10
 _SEED = 20
 # Sums of a zero-sum game differ from 0 only by rounding.
 _ZERO = 1e-6
@@ -59,6 +62,8 @@ class Trial:
     """The lowest and the highest number of legal actions, by class. It is empty without masks."""
     outside: str = ""
     """A sentence about the first number outside its space, or ''."""
+    apart: str = ""
+    """A sentence about two entities of a block with unlike numbers, or ''."""
     fault: str = ""
     """The error that ended the trial, or ''."""
     seconds: float = 0.0
@@ -139,7 +144,8 @@ def _watched(environment: _Clocked, trial: Trial) -> Iterator[Fingerprint]:
         yield _fingerprint(output, environment.spec)
         lasted = time.monotonic() - start
         if lasted > _MOST_S or (lasted > _LEAST_S and trial.steps >= _EPISODES * environment.spec.horizon):
-            return
+            break
+    watcher.compare_entities()
 
 
 def _fingerprints(environment: VectorEnvironment, steps: int, seed: int = _SEED) -> list[Fingerprint]:
@@ -181,6 +187,9 @@ class _Watcher:
     def __init__(self, spec: EnvSpec, trial: Trial, copies: int) -> None:
         self._spec, self._trial = spec, trial
         self._lengths, self._returns = np.zeros(copies, np.int64), np.zeros(copies)
+        self._ranges = [
+            [EntityRanges(block) for block in kind.entities.blocks] if kind.entities else [] for kind in spec.classes
+        ]
         self._codecs = [
             None if kind.spaces is None else observation_codec(kind.spaces.plain()["observation"])
             for kind in spec.classes
@@ -198,6 +207,12 @@ class _Watcher:
             output = output.observation
         self._look_at_observation(output, output.alive)
 
+    def compare_entities(self) -> None:
+        """Enter the first two entities with unlike numbers. A few episodes differ by chance and show nothing."""
+        if len(self._trial.lengths) >= _COMPARED_EPISODES:
+            differences = (entities.difference() for entities in chain(*self._ranges))
+            self._trial.apart = next(filter(None, differences), "")
+
     def _look_at_observation(self, observation: Observation, alive: BoolArray) -> None:
         """Enter the observations and masks of the agents `alive` ``[E, N]``."""
         for c, kind in enumerate(self._spec.classes):
@@ -205,6 +220,8 @@ class _Watcher:
             numbers = observation.values[c][members]
             low, high = self._trial.values[c]
             self._trial.values[c] = float(numbers.min(initial=low)), float(numbers.max(initial=high))
+            for entities in self._ranges[c]:
+                entities.look(numbers)
             if not self._trial.outside and codec is not None:
                 self._trial.outside = self._outside(kind, codec, observation.values[c], members)
         if observation.masks is not None:

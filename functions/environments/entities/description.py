@@ -4,6 +4,8 @@ Equal entities are interchangeable: the same observation with two of them exchan
 entity that an action or a message names by its number needs a separate block, because its place has a meaning.
 """
 
+from collections import Counter
+
 import msgspec
 
 
@@ -48,14 +50,22 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def fault(self, size: int) -> str:
         """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
-        columns = [column for block in self.blocks for entity in block.columns for column in entity]
-        if sorted([*self.own, *columns]) != list(range(size)):
-            return f"own and blocks do not hold each of the columns 0 to {size - 1} once"
+        if fault := self._fault_of_columns(size):
+            return fault
         if len({block.name for block in self.blocks}) < len(self.blocks):
             return "two blocks have the same name"
         if not {*self.origin} <= {*self.own}:
             return "origin holds a column that own lacks"
         return next(filter(None, map(self._fault_of_block, self.blocks)), "")
+
+    def _fault_of_columns(self, size: int) -> str:
+        columns = Counter([*self.own, *(i for block in self.blocks for entity in block.columns for i in entity)])
+        if outside := sorted(columns.keys() - {*range(size)}):
+            return f"column {outside[0]} does not exist. An observation has the columns 0 to {size - 1}"
+        if missing := sorted({*range(size)} - columns.keys()):
+            return f"column {missing[0]} is missing. Add it to own or to an entity of a block"
+        column, times = max(columns.items(), key=lambda item: item[1])
+        return f"column {column} is listed {times} times. A column belongs to own or to one entity" if times > 1 else ""
 
     def _fault_of_block(self, block: EntityBlock) -> str:
         if {len(entity) for entity in block.columns} != {block.features} or block.features == 0:

@@ -29,12 +29,19 @@ def test_agents_spaces_masks_and_the_episode_are_shown(marless):
     assert (said.code, said.err) == (0, [])
     assert rows["agents"] == "3 agents: runner_0, runner_1, runner_2"
     assert rows["observes"] == "4 numbers: 2 x 2 numbers"
+    assert rows["entities"] == "not described" and "equality" not in rows
     assert rows["acts"] == "one of 4 actions"
     assert rows["masks"] == "3 of 4 actions were legal in random play"
     assert rows["horizon"] == "an episode has at most 5 steps (task.options.horizon)"
     assert rows["episodes"].endswith(" episodes of random play, 4 steps long; the rules ended all")
     assert rows["return"].startswith("20.0 on average")
     assert rows["seed"].startswith("the same seed gives the same episodes")
+
+
+def test_entities_are_counted_with_their_features(marless):
+    rows = rows_of(marless("check", "mpe/simple_spread", *SMALL[1:]))
+    assert rows["entities"] == "3 landmarks x 2, 2 teammates x 4; own 4"
+    assert rows["equality"] == "random play cannot prove that the entities of a block are equal"
 
 
 def test_the_last_line_trains_with_the_length_that_nothing_states(marless):

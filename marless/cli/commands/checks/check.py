@@ -256,8 +256,7 @@ def _warnings(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[st
         )
     if subject.unread_mask:
         yield subject.unread_mask
-    if trial.outside:
-        yield trial.outside
+    yield from filter(None, (trial.outside, trial.apart))
     if not trial.rewarded:
         yield f"no agent got a reward in {trial.steps:,} steps of random play"
     elif trial.zero_sum and not subject.spec.sides and len(subject.spec.agents) > 1:
