@@ -75,7 +75,7 @@ check: $(STAMPS)/develop ## style, names, prose, numbers of pages, types, direct
 	@$(BIN)/python -m scripts.plain_words --check
 	@$(BIN)/python -m benchmarks.records check
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/vulture functions coordinator infra emulator/aws_emulator marless scripts/vulture/unused_allowed.py
+	@$(BIN)/vulture
 	@$(BIN)/cfn-lint template.yaml
 
 # Both parts run, whatever the first one says.
