@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.comparisons.paired_difference import conclusion, interval
+from benchmarks.launch import ROOT
 from marless.reports.statistics import ci95, iqm, mean
 from marless.runs import summary
 from marless.runs.folder import RunFolder
@@ -32,9 +33,14 @@ def main() -> None:
     options = parser.parse_args()
     if options.study:
         write(options.table, COLUMNS, rows_of(options.study))
-    with options.table.open(encoding="utf-8", newline="") as file:
+    print(*lines(options.table), sep="\n")
+
+
+def lines(table: Path = ROOT / "docs" / "results" / "equal-returns.csv") -> list[str]:
+    """Return the returns in a table and their difference, in lines of text."""
+    with table.open(encoding="utf-8", newline="") as file:
         rows = [dict(row) for row in csv.DictReader(file)]
-    print(*returns(rows), difference(rows), sep="\n")
+    return [*returns(rows), difference(rows)]
 
 
 def rows_of(study: Path) -> list[Row]:
@@ -70,7 +76,7 @@ def difference(rows: Sequence[Row]) -> str:
     """Return the difference of the returns of one seed, and whether the engines are equal, as text."""
     native, numpy = (_returns(rows, engine) for engine in ENGINES)
     return (
-        f"native less numpy: {interval(native, numpy, 2)}, 90 % interval; with a margin of {MARGIN} the seeds show:"
+        f"native less numpy: {interval(native, numpy, 2)}, 90 % interval. With a margin of {MARGIN} the seeds show:"
         f" {conclusion(native, numpy, MARGIN)}"
     )
 

@@ -16,7 +16,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from benchmarks.comparisons.equal_returns import ENGINES, difference, returns, write
-from benchmarks.launch import measured
+from benchmarks.launch import ROOT, measured
 from benchmarks.table import share, spread, typical
 from benchmarks.training import UNEVALUATED, trained
 from marless.reports.provenance import written_by
@@ -63,20 +63,26 @@ def _row(seed: int) -> dict[str, str]:
     return row
 
 
+def lines() -> list[str]:
+    """Return the stored table in lines of text."""
+    return summary(_read(ROOT / "docs" / "results" / "ten-seeds.csv"))
+
+
 def summary(rows: list[dict[str, str]]) -> list[str]:
-    """Return the rows in lines of text: median shares of the plain loop's seconds, and the returns' difference.
+    """Return the rows in lines of text: median shares of the baseline's seconds, and the returns' difference.
 
     A seed that does not reach the return counts as the slowest.
     """
-    seconds = {name: [_seconds(row[f"{name}_seconds"]) for row in rows] for name in ("plain", *ENGINES)}
-    lines = [
+    columns = {"baseline": "plain_seconds", **{engine: f"{engine}_seconds" for engine in ENGINES}}
+    seconds = {name: [_seconds(row[column]) for row in rows] for name, column in columns.items()}
+    reached = [
         f"{name}: {TARGET:g} reached in {sum(value is not None for value in values)} of {len(rows)} seeds"
         for name, values in seconds.items()
     ]
     for index, engine in enumerate(ENGINES, start=1):
-        shares = [share(*pair) for pair in zip(seconds[engine], seconds["plain"], strict=True)]
-        lines[index] += f", in {typical(shares, '.2f')} of the plain loop's seconds, {spread(shares, '.2f')}"
-    return [*lines, *returns(rows), difference(rows)]
+        shares = [share(*pair) for pair in zip(seconds[engine], seconds["baseline"], strict=True)]
+        reached[index] += f", in {typical(shares, '.2f')} of the baseline's seconds, {spread(shares, '.2f')}"
+    return [*reached, *returns(rows), difference(rows)]
 
 
 def _seconds(cell: str) -> float | None:

@@ -16,8 +16,8 @@ _HIDDEN = re.compile(
 # These numbers are names: commits, dates, versions, seeds, intervals, issues, and words with a digit.
 _NAMES = re.compile(
     r"\b[0-9a-f]*[a-f][0-9a-f]*\b(?<=\w{7})|\b\d{4}-\d\d-\d\d\b|\b\d{1,2} (?:January|February|March|April|May|June|July"
-    r"|August|September|October|November|December)(?: \d{4})?|(?:et al\.|and \w+),? \(?\d{4}|\b\d+\.\d+\.\d+\b"
-    r"|\bPython \d\.\d+|\b[Ss]eeds? \d+(?:(?:,| to| and|-) ?\d+)*|\b95 %|\b(?:issue|[Dd]ecision) \d+"
+    r"|August|September|October|November|December)(?: \d{4})?|(?:et al\.|and [A-Z]\w+),? \(?\d{4}|\b\d+\.\d+\.\d+\b"
+    r"|\bPython \d\.\d+(?:\.\d+)?|\b[Ss]eeds? \d+(?:(?:,| to| and|-) ?\d+)*|\b95 %|\b(?:issue|[Dd]ecision) \d+"
     r"|\b(?!\d+e-?\d)\w*[A-Za-z_]\w*(?:-\w+)*"
 )
 

@@ -27,17 +27,17 @@ def test_engines_are_equal_only_within_the_margin():
     for shift, shown in ((0.0, "equal within 0.5"), (0.45, "higher")):
         noise = (0.1, -0.1, 0.1, -0.1, 0.0)
         rows = [a_row(seed, value + shift + noise[seed], value) for seed, value in enumerate(numpy)]
-        assert difference(rows).endswith(f"with a margin of 0.5 the seeds show: {shown}")
+        assert difference(rows).endswith(f"With a margin of 0.5 the seeds show: {shown}")
 
 
 def test_a_seed_that_does_not_reach_the_return_counts_as_the_slowest():
     """The shares are 0.4, 0.5 and twice never, so the median is never. With one such seed it is 0.5."""
     seconds = ["4.0", "", "5.0", ""]
     rows = [a_row(seed, -33.0, -33.0 + seed / 10, cell) for seed, cell in enumerate(seconds)]
-    plain, native, numpy, *_ = ten_seeds.summary(rows)
-    assert plain == "plain: -36 reached in 4 of 4 seeds"
+    baseline, native, numpy, *_ = ten_seeds.summary(rows)
+    assert baseline == "baseline: -36 reached in 4 of 4 seeds"
     assert native == (
-        "native: -36 reached in 2 of 4 seeds, in not reached of the plain loop's seconds, 0.40 … not reached (4)"
+        "native: -36 reached in 2 of 4 seeds, in not reached of the baseline's seconds, 0.40 … not reached (4)"
     )
-    assert numpy.endswith("4 of 4 seeds, in 0.50 of the plain loop's seconds, 0.50 … 0.50 (4)")
-    assert "in 0.50 of the plain loop's seconds, 0.40 … not reached (3)" in ten_seeds.summary(rows[:3])[1]
+    assert numpy.endswith("4 of 4 seeds, in 0.50 of the baseline's seconds, 0.50 … 0.50 (4)")
+    assert "in 0.50 of the baseline's seconds, 0.40 … not reached (3)" in ten_seeds.summary(rows[:3])[1]

@@ -79,7 +79,8 @@ def test_a_query_without_an_answer_says_why(folder, query, record, line):
 
 def test_a_page_whose_numbers_have_sources_has_no_fault(folder):
     text = """Arm `a` returns 2.0 of 3
-seeds, at 95 % on 2026-11-28 by commit 4f3492c9, seeds 1 to 5, rank-4, see [rows](34.md). Smith et al. 2022: 77 %.
+seeds, at 95 % on 2026-11-28 by 1647d0b and 4f3492c9, 2026-11-27, Python 3.11.7,
+seeds 1 to 5, rank-4, see [rows](34.md). Smith et al. 2022: 77 %.
 
 | n | typed |
 |---|---|
@@ -165,5 +166,5 @@ def test_the_settings_of_a_guide_are_counted(folder):
 def test_a_page_that_is_not_read_yet_has_a_fault():
     """A page with a source for each number leaves the list."""
     unread = UNREAD.read_text(encoding="utf-8").splitlines()
-    assert len(unread) <= 17
+    assert len(unread) <= 15
     assert all(checked_page(ROOT / name, Records(ROOT)).faults for name in unread)
