@@ -1,4 +1,4 @@
-"""``python -m scripts.bills [--out FILE]``: reads on the bill of equal runs, wherever they are.
+"""``python -m scripts.bills > docs/results/bills.csv``: reads on the bill of equal runs, wherever they are.
 
 Each configuration is trained with one, two and three workers, in one process, in a pool beside all others, and in an
 emulated account, and estimated. Beside these bills stands the account's own count of GETs, and what the run would have
@@ -6,6 +6,7 @@ read if no function had kept anything.
 """
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -20,8 +21,7 @@ from aws_emulator.settings import AccountSettings
 from benchmarks.launch import environment
 from functions import kernel_variables
 from marless.cloud.emulated_account import account_folder
-from marless.reports.provenance import written_by
-from marless.reports.text import markdown_table
+from marless.reports.provenance import commit
 
 COMMON = (
     "actors.num_envs=4", "algorithm.hidden=[16]", "stop.rounds=12", "evaluation.every=4", "evaluation.episodes=8",
@@ -51,27 +51,24 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 WAYS = {
     "1 worker": ("--workers", "1"),
-    "2": ("--workers", "2"),
-    "3": ("--workers", "3"),
+    "2 workers": ("--workers", "2"),
+    "3 workers": ("--workers", "3"),
     "inline": ("--backend", "inline"),
     "emulated": ("--backend", "emulated"),
 }
-HEADER = ("configuration", *list(WAYS)[:4], "pool", "emulated", "estimate", "account's count", "off by", "nothing kept")
+HEADER = ("configuration", *list(WAYS)[:4], "pool", "emulated", "estimate", "account", "nothing kept", "commit")
 
 
 def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.bills", description=__doc__)
-    parser.add_argument("--out", type=Path, help="also write the table to this file")
-    options = parser.parse_args()
+    """Print the table as CSV."""
+    argparse.ArgumentParser(prog="python -m scripts.bills", description=__doc__).parse_args()
+    made_by = (commit() or "")[:8]
     with tempfile.TemporaryDirectory() as folder:
-        text = f"{markdown_table(HEADER, _rows(Path(folder)))}\n\n{written_by()}\n"
-    print(text, end="")
-    if options.out:
-        options.out.write_text(text, encoding="utf-8")
+        rows = [(*row, made_by) for row in _rows(Path(folder))]
+    csv.writer(sys.stdout, lineterminator="\n").writerows([HEADER, *rows])
 
 
-def _rows(home: Path) -> list[tuple[str, ...]]:
+def _rows(home: Path) -> list[tuple[str | int, ...]]:
     _marless(home, "train", "stop.rounds=2", "--run", "recorded")
     _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "-o", "data")
     # Only an account for tests counts requests. Functions take over what selects processor instructions.
@@ -85,7 +82,7 @@ def _rows(home: Path) -> list[tuple[str, ...]]:
         running.stop()
 
 
-def _row(home: Path, number: int, beside: list[dict[str, int]]) -> tuple[str, ...]:
+def _row(home: Path, number: int, beside: list[dict[str, int]]) -> tuple[str | int, ...]:
     name = list(CONFIGURATIONS)[number]
     settings = (*COMMON, *CONFIGURATIONS[name])
     runs = {way: f"{number}-{position}" for position, way in enumerate(WAYS)}
@@ -104,8 +101,7 @@ def _row(home: Path, number: int, beside: list[dict[str, int]]) -> tuple[str, ..
         for usage in (json.loads(line).get("usage", {}) for line in _lines(home / "runs" / runs["1 worker"]))
     )
     gets = [bills[way]["s3 gets"] for way in (*list(WAYS)[:4], "pool", "emulated")]
-    numbers = [*gets, estimated["s3 gets"], counted]
-    return (name, *(f"{each:,}" for each in numbers), f"{counted / gets[0] - 1:+.1%}", f"{most:,}")
+    return (name, *gets, estimated["s3 gets"], counted, most)
 
 
 def _beside(home: Path) -> list[dict[str, int]]:
