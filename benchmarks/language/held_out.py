@@ -8,6 +8,7 @@
 the pairs of that part. `test` is the success on the third part at the end of the run. No setting is chosen on it.
 """
 
+import csv
 import json
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,12 @@ from typing import Any
 
 from benchmarks.comparisons.trained_arms import train_arms
 from benchmarks.lag.stored_runs import LAST_ROUNDS
+from benchmarks.launch import ROOT
+from marless.reports.text import markdown_table
 from marless.runs.folder import RunFolder
+
+ROUNDS = (10, 20, 40)
+"""The rounds in the page's table. Runs are evaluated every ten rounds."""
 
 
 def row(folder: RunFolder) -> dict[str, Any]:
@@ -34,6 +40,20 @@ def row(folder: RunFolder) -> dict[str, Any]:
         "test": f"{_of_part(every[-1], 'test'):.3f}",
         "weights_sha256": summary["weights_sha256"][:16],
     }
+
+
+def table() -> str:
+    """Return the success on seen and unseen pairs by round, mean over seeds, as a table of the stored runs."""
+    rows = []
+    for record, arm in (("relay", "relay"), ("smollm2", "smollm2"), ("smollm2", "deep")):
+        with (ROOT / "docs" / "results" / "language" / f"held_out_{record}.csv").open(encoding="utf-8") as file:
+            runs = [run for run in csv.DictReader(file) if run["arm"] == arm]
+        for part in ("seen", "unseen"):
+            values = [[float(word) for word in run[part].split()] for run in runs]
+            means = [f"{fmean(by_seed):.2f}" for by_seed in zip(*values, strict=True)]
+            shown = [means[round_ // 10 - 1] for round_ in ROUNDS]
+            rows.append([f"{arm}, {part}", *shown, means[-1], f"{min(run[-1] for run in values):.3f}"])
+    return markdown_table(["", *map(str, ROUNDS), "at the end", "worst seed"], rows, aligned=False)
 
 
 def _trained(metrics: Mapping[str, float]) -> float:
