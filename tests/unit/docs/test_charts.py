@@ -4,18 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.charts import prices, rates, returns
+from scripts.charts import prices, returns
 
 ROOT = Path(__file__).parents[3]
 
 
 def page(name):
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-def test_the_page_about_speed_has_the_rates_of_the_chart():
-    for rate in rates().values():
-        assert f"| {round(rate, -2):,.0f} |" in page("docs/results/speed.md")
 
 
 def test_readme_says_the_price_of_the_record_and_the_table_has_each_return():
