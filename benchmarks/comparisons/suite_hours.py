@@ -53,7 +53,15 @@ def main(arguments: Sequence[str]) -> None:
         assert env_steps is not None
         seconds = [run_seconds(ablation, run, env_steps) for runs in result.runs.values() for run in runs.values()]
         hours, runs = sum(seconds) * seeds / jobs / 3600, len(ablation.arms) * seeds
-        rows.append((task.name, str(len(ablation.arms)), str(runs), f"{hours:.1f}", str(len(result.failures))))
+        rows.append(
+            (
+                task.name,
+                str(len(ablation.arms)),
+                str(runs),
+                f"{hours:.1f}",
+                str(sum(map(len, result.failures.values()))),
+            )
+        )
         all_hours, all_runs = all_hours + hours, all_runs + runs
     rows.append(("all", "", str(all_runs), f"{all_hours:.1f}", ""))
     print(markdown_table(("task", "arms", "runs", "estimated hours", "arms that failed"), rows))

@@ -27,7 +27,7 @@ from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
 from marless.backends.base import WorkerDemand
 from marless.comparison.contrasts import contrasts
-from marless.comparison.paired_by_seed import PairedComparison, Runs
+from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
 from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.plot_style import draw_if_possible
@@ -52,20 +52,20 @@ ROOT = Path("ablations")
 @dataclass(frozen=True, repr=False)
 class AblationResult(ShownResult):
     """What an ablation came to: the `comparison`, None without a run of the baseline; the finished `runs` by arm and
-    seed; why other runs failed, by name. `has_pictures` is False without matplotlib."""
+    seed. `failures` are the reasons of failed runs, by arm and seed. `has_pictures` is False without matplotlib."""
 
     folder: Path
     ending: Ending
     comparison: PairedComparison | None
     runs: Mapping[str, Runs]
-    failures: Mapping[str, str]
+    failures: Failures
     has_pictures: bool = False
 
     @property
     def headline(self) -> str:
         """Return the folder, and the numbers of arms, finished and failed runs."""
         runs = counted(sum(map(len, self.runs.values())), "finished run")
-        failed = f", {len(self.failures):,} failed" if self.failures else ""
+        failed = f", {sum(map(len, self.failures.values())):,} failed" if self.failures else ""
         return f"{self.folder}, {counted(len(self.runs), 'arm')}, {runs}{failed}"
 
     @property
@@ -198,7 +198,8 @@ def ablate_suite(
         last_failure = result.ending if result.ending.code != FINISHED else last_failure
         assert ablation.random is not None
         task = ablation.folder.name
-        costs.append(suite_costs.costs(task, ablation.arms, result.runs, ablation.random, _roles(ablation.base), share))
+        details = (ablation.random, _roles(ablation.base), share, result.failures)
+        costs.append(suite_costs.costs(task, ablation.arms, result.runs, *details))
     return last_failure, _write_suite(title, costs, ablations, share)
 
 
@@ -244,7 +245,7 @@ def _declare(ablation: Ablation) -> Declaration:
 
 def _result(campaign: AblationCampaign, stopping: Stopping) -> AblationResult:
     """Writes tables and pictures of the finished runs, unless the ablation was stopped or its baseline has none."""
-    ablation, failures = campaign.ablation, {cell.run: why for cell, why in campaign.failures.items()}
+    ablation, failed = campaign.ablation, len(campaign.failures)
     runs, baseline = ablation.folder / "runs", ablation.arms[0].name
     comparison, pictures = None, list[str]()
     if stopping.received:
@@ -255,6 +256,7 @@ def _result(campaign: AblationCampaign, stopping: Stopping) -> AblationResult:
         if ablation.reference is not None:
             campaign.play_sides(ablation.reference)
         comparison, pictures = ablation_files.write(campaign)
-        line = f"{len(failures)} of {len(campaign.cells)} runs failed; see {runs}"
-        ending = Ending(UNFINISHED, line) if failures else Ending(FINISHED, "")
-    return AblationResult(ablation.folder, ending, comparison, campaign.results, failures, bool(pictures))
+        line = f"{failed} of {len(campaign.cells)} runs failed; see {runs}"
+        ending = Ending(UNFINISHED, line) if failed else Ending(FINISHED, "")
+    results, failures = campaign.results, campaign.failures_by_arm
+    return AblationResult(ablation.folder, ending, comparison, results, failures, bool(pictures))

@@ -72,6 +72,14 @@ class AblationCampaign(CellCampaign):
                 self._read(cell)
         super().__init__(ablation.folder, cells)
 
+    @property
+    def failures_by_arm(self) -> dict[str, dict[int, str]]:
+        """Why runs failed, by arm and seed."""
+        by_arm: dict[str, dict[int, str]] = {}
+        for cell, why in self.failures.items():
+            by_arm.setdefault(cell.arm.name, {})[cell.seed] = why
+        return by_arm
+
     def is_over(self, cell: Cell) -> bool:
         """See `CellCampaign`."""
         return cell in self.failures or cell.seed in self.results[cell.arm.name]

@@ -3,7 +3,7 @@ and the pictures."""
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec.structs import astuple
@@ -14,11 +14,10 @@ from marless.ablation import ablation_plots, result_tables
 from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import controls, settings
 from marless.comparison.finished_run import FinishedRun, Point
-from marless.comparison.paired_by_seed import PairedComparison, compare_paired
+from marless.comparison.paired_by_seed import Failures, PairedComparison, compare_paired
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by
-from marless.studies.cells import Cell
 from marless.studies.registration import count, remark
 
 
@@ -28,10 +27,11 @@ def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
     The baseline needs a run. Raises `StorageFault`.
     """
     ablation, declaration, results = campaign.ablation, campaign.declaration, campaign.results
-    comparison = compare_paired(results, ablation.random, declaration.headlines, controls(results))
+    failures = campaign.failures_by_arm
+    comparison = compare_paired(results, ablation.random, declaration.headlines, controls(results), failures)
     arms = {arm.name: (arm.about, settings(arm, declaration.rollouts.get(arm.name))) for arm in ablation.arms}
     rows = [result for runs in results.values() for result in runs.values()]
-    remarks = [*_remarks(rows, campaign.failures, ablation.registration), written_by()]
+    remarks = [*_remarks(rows, failures, ablation.registration), written_by()]
     title = _title(ablation.base)
     with storage_errors(f"into {ablation.folder}"):
         results_by_arm = {name: runs for name, runs in results.items() if runs}
@@ -58,14 +58,11 @@ def _title(base: RunConfig) -> str:
     return f"{base.task.name}{agents}, {base.algorithm.name}"
 
 
-def _remarks(results: Sequence[FinishedRun], failures: Mapping[Cell, str], registration: str) -> list[str]:
+def _remarks(results: Sequence[FinishedRun], failures: Failures, registration: str) -> list[str]:
     """Remarks on the limits of the comparison."""
     registered = remark(count(result.registration for result in results), registration)
     remarks = [registered] if registered else []
     programs = {result.code for result in results}
     if len(programs) > 1:
         remarks.append(f"These runs are of {len(programs)} versions of the program, which may explain differences.")
-    if failures:
-        lines = [f"* {cell.arm.name}, seed {cell.seed}: {why}" for cell, why in failures.items()]
-        remarks.append("\n".join(["Runs that failed and are left out:", "", *lines]))
-    return remarks
+    return [*remarks, *result_tables.failed_runs(failures)]

@@ -2,14 +2,22 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
 from functions.function_specs import FUNCTIONS, PLACED
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired_by_seed import MANY, TARGET_SHARE, AgainstBaseline, Control, PairedComparison, Reach
+from marless.comparison.paired_by_seed import (
+    MANY,
+    TARGET_SHARE,
+    AgainstBaseline,
+    Control,
+    Failures,
+    PairedComparison,
+    Reach,
+)
 from marless.comparison.signal_savings import FACTOR
 from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell
@@ -48,6 +56,13 @@ def markdown(
         for name, (about, settings) in arms.items()
     ]
     return "\n\n".join([*parts, "## The arms", "\n".join(bullets)]) + "\n"
+
+
+def failed_runs(failures: Failures) -> list[str]:
+    """Return a paragraph that names each failed run and its reason, if there are failed runs."""
+    lines = [f"* {arm}, seed {seed}: {why}" for arm, seeds in failures.items() for seed, why in seeds.items()]
+    title = "These runs failed. They count as runs that did not reach the target:"
+    return ["\n".join([title, "", *lines])] if lines else []
 
 
 def comma_separated(results: Sequence[FinishedRun]) -> str:
@@ -124,11 +139,15 @@ def _equal_cost(table: PairedComparison, digits: Digits) -> Section:
         )
         for item in table.comparisons
     ]
+    compared = {item.arm for item in table.comparisons}
+    missing = [(arm, seeds) for arm, seeds in table.failures.items() if arm not in compared]
+    rows += [(arm, NONE, NONE, NONE, f"0 of {len(seeds)}") for arm, seeds in missing]
     start = "random play" if table.random is not None else "the baseline's first evaluation"
     note = (
         "Differences in return to the baseline at the end of the shorter (or cheaper) of the two runs."
         f" {goal} is {100 * TARGET_SHARE:.0f} % of the way from {start} to the baseline's final return; a run that"
-        " never reaches it counts with all its dollars, so the ratio is a bound (≥ or ≤)."
+        " never reaches it counts with all its dollars, so the ratio is a bound (≥ or ≤). A failed run counts as a run"
+        " that does not reach it, and its arm has no ratio."
     )
     return Section("At equal cost", header, tuple(rows), note)
 
@@ -232,7 +251,9 @@ def _controls(table: PairedComparison, digits: Digits) -> Section:
         " baseline's dollars, with its 90 % interval; it is given only if the arm's own saving is significant, and is"
         " negative if the control saves more. Return (difference) and rollouts per round have 95 % intervals."
     )
-    return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
+    return Section(
+        "Controls", header, tuple(rows), note, tuple(_sentence(item, table.failures) for item in table.controls)
+    )
 
 
 def _headlines(table: PairedComparison, digits: Digits) -> Section:
@@ -261,14 +282,16 @@ def _p(value: float) -> str:
     return f"{value:.2g}" if value >= 0.001 else "< 0.001"
 
 
-def _sentence(item: Control) -> str:
+def _sentence(item: Control, failures: Container[str]) -> str:
     """The conclusion from one control."""
     seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
     dollars = item.dollars
     start = f"**{item.tested}** against **{item.arm}**: "
     if dollars is None or item.verdict == "open":
         which = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
-        return f"{start}not decided by {seeds}{which and f'; runs of {which} never reached the target'}."
+        failed = " and ".join(name for name in (item.tested, item.arm) if name in failures)
+        reason = f"runs of {failed} failed" if failed else f"runs of {which} never reached the target"
+        return f"{start}not decided by {seeds}{which and f'; {reason}'}."
     if item.verdict == "equal":
         little = dollars.ci90 is not None and dollars.ci90[1] < 1
         saving = f"little, {_share(1 - dollars.ratio)}" if little else "nothing"

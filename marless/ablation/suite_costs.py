@@ -16,7 +16,7 @@ from coordinator.rules.sharing import SHARING_MODES
 from coordinator.rules.student_t import t_quantile
 from marless.ablation.arms import controls
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired_by_seed import Runs, dollars_until
+from marless.comparison.paired_by_seed import Failures, Runs, dollars_until
 from marless.reports.statistics import adjusted_rand
 from marless.studies.cells import Arm
 from marless.studies.registration import count
@@ -25,11 +25,12 @@ SHARE = 0.9
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What an arm pays to reach the target, as a geometric mean over `runs`, of which `reached` do; `spent` by seed.
+    """The dollars of an arm until its target, as a geometric mean. `reached` of `runs` reach the target.
+    `spent` is by seed. `runs` includes failed runs, which are not in `spent`.
 
-    `regret` is None when no static arm always reaches the target. `first` and `last`: mean rollouts in the first and
-    the last fifth of the rounds. `changed`: runs whose groups changed. `agreement`: the adjusted Rand index of the last
-    groups and the true roles, None without any.
+    `regret` is None if a run of the arm failed, and if no static arm always reaches the target. `first` and `last`:
+    mean rollouts in the first and the last fifth of the rounds. `changed`: runs whose groups changed. `agreement`: the
+    adjusted Rand index of the last groups and the true roles, None without any.
     """
 
     final_return: float
@@ -45,19 +46,21 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def misses(self) -> bool:
-        """Whether some run does not reach the target."""
+        """Whether some run does not reach the target, or failed."""
         return self.reached < self.runs
 
 
 class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
     """A task: its target, the static arm with the best final return, and every arm that has runs. The target is None
-    if all static arms failed. `registrations` counts runs by the registration of the suite's file."""
+    if all static arms failed. `registrations` counts runs by the registration of the suite's file, and `failures` says
+    why runs failed, by arm and seed."""
 
     task: str
     target: float | None
     best: str
     arms: dict[str, Cost]
     registrations: dict[str, int] = {}
+    failures: dict[str, dict[int, str]] = {}
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,29 +85,34 @@ def costs(
     random: float,
     roles: Sequence[int] | None = None,
     share: float = SHARE,
+    failures: Failures | None = None,
 ) -> TaskCosts:
-    """The costs of all arms with runs. There are none if all static arms failed. `roles` are the agents' true ones."""
+    """The costs of all arms with runs. There are none if all static arms failed. `roles` are the agents' true ones.
+    Failed runs count as runs that did not reach the target."""
+    failed = {name: dict(seeds) for name, seeds in (failures or {}).items()}
     registrations = count(run.registration for runs in results.values() for run in runs.values())
     finals = {
         name: float(np.mean([run.final_return for run in runs.values()])) for name, runs in results.items() if runs
     }
     static = [arm.name for arm in arms if is_static(arm) and arm.name in finals]
     if not static:
-        return TaskCosts(task=task, target=None, best="", arms={}, registrations=registrations)
+        return TaskCosts(task=task, target=None, best="", arms={}, registrations=registrations, failures=failed)
     best = max(static, key=lambda name: finals[name])
     target = random + share * (finals[best] - random)
-    arm_costs = {name: _cost(results[name], finals[name], target, roles) for name in finals}
+    arm_costs = {name: _cost(results[name], len(failed.get(name, ())), finals[name], target, roles) for name in finals}
     least = min((arm_costs[name].dollars for name in static if not arm_costs[name].misses), default=None)
     if least is not None:
         arm_costs = {
-            name: msgspec.structs.replace(cost, regret=cost.dollars / least) for name, cost in arm_costs.items()
+            name: cost if name in failed else msgspec.structs.replace(cost, regret=cost.dollars / least)
+            for name, cost in arm_costs.items()
         }
-    return TaskCosts(task=task, target=target, best=best, arms=arm_costs, registrations=registrations)
+    return TaskCosts(task=task, target=target, best=best, arms=arm_costs, registrations=registrations, failures=failed)
 
 
 def best_single(tasks: Sequence[TaskCosts], arms: Iterable[Arm]) -> str:
-    """The static arm of all tasks with the lowest geometric mean of regrets; '' without one."""
-    names = [arm.name for arm in arms if is_static(arm) and all(arm.name in task.arms for task in tasks)]
+    """The static arm with the lowest geometric mean of regrets, or ''. Arms with failed runs do not count."""
+    complete = [task.arms.keys() - task.failures.keys() for task in tasks]
+    names = [arm.name for arm in arms if is_static(arm) and all(arm.name in names for names in complete)]
     return min(names, key=lambda name: geometric_mean(regrets(tasks, name) or [math.inf]), default="")
 
 
@@ -140,7 +148,7 @@ def contrasts(tasks: Sequence[TaskCosts], arms: Sequence[Arm]) -> list[tuple[str
 
 def ratio(task: TaskCosts, name: str, other: str) -> Ratio | None:
     """Dollars to the target of an arm over those of another, paired by seed, by Student's t on logarithms; None without
-    common seeds."""
+    common seeds, and if a run of one of them failed."""
     logarithms = _logarithms(task, name, other)
     if not logarithms:
         return None
@@ -154,7 +162,7 @@ def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:
     return _ratio(by_task, _bound(tasks, name, other)) if all(by_task) else None
 
 
-def _cost(runs: Runs, final: float, target: float, roles: Sequence[int] | None) -> Cost:
+def _cost(runs: Runs, failed: int, final: float, target: float, roles: Sequence[int] | None) -> Cost:
     until = {seed: dollars_until(run.curve, target) for seed, run in runs.items()}
     dollars_spent = {seed: runs[seed].dollars if dollars is None else dollars for seed, dollars in until.items()}
     ends = [run.history[-1].team for run in runs.values()]
@@ -162,7 +170,7 @@ def _cost(runs: Runs, final: float, target: float, roles: Sequence[int] | None) 
         final_return=final,
         dollars=geometric_mean(list(dollars_spent.values())),
         reached=sum(dollars is not None for dollars in until.values()),
-        runs=len(runs),
+        runs=len(runs) + failed,
         regret=None,
         spent=dollars_spent,
         first=float(np.mean([_fifths(run)[0] for run in runs.values()])),
@@ -180,7 +188,7 @@ def _fifths(run: FinishedRun) -> tuple[float, float]:
 
 
 def _logarithms(task: TaskCosts, name: str, other: str) -> list[float]:
-    if name not in task.arms or other not in task.arms:
+    if not {name, other} <= task.arms.keys() - task.failures.keys():
         return []
     arm_dollars, base = task.arms[name].spent, task.arms[other].spent
     return [math.log(arm_dollars[seed] / base[seed]) for seed in arm_dollars if seed in base]

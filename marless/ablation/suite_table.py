@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from marless.ablation.result_tables import failed_runs
 from marless.ablation.suite_costs import (
     SHARE,
     Cost,
@@ -26,7 +27,7 @@ _REGRET = (
     "Dollars to the target over those of the cheapest static arm that always reaches it. The target is"
     " {share:.0f} % of the way from random play to the best static arm's final return. Dollars are geometric"
     " means over seeds; a run that misses the target counts with all its dollars, so that the ratio is a bound (≥),"
-    " with the number of runs that reached it."
+    " with the number of runs that reached it. A failed run counts as a run that misses it, and its arm has no regret."
 )
 _CONTRASTS = (
     "Dollars to the target of an arm over those of another: below 1 the arm is cheaper. In brackets: 95 % intervals by"
@@ -50,7 +51,8 @@ def markdown(
     registration: str = "",
 ) -> str:
     """The page: a row for each arm, a column for each task."""
-    names = list(dict.fromkeys(name for task in tasks for name in task.arms))
+    names = list(dict.fromkeys(name for task in tasks for name in (*task.arms, *task.failures)))
+    failures = {f"{task.task}, {arm}": seeds for task in tasks for arm, seeds in task.failures.items()}
     header = ("arm", *(task.task for task in tasks))
     returns = [(name, *(_return(task, name) for task in tasks)) for name in names]
     target = ("target", *(NONE if task.target is None else f"{task.target:.1f}" for task in tasks))
@@ -65,6 +67,7 @@ def markdown(
         f"# {title}",
         *registered(tasks, registration),
         *(_FAILED.format(task=task.task) for task in tasks if task.target is None),
+        *failed_runs(failures),
         "## Return",
         markdown_table(header, [*returns, target]),
         _RETURN,
@@ -91,14 +94,18 @@ def registered(tasks: Sequence[TaskCosts], now: str) -> list[str]:
 
 
 def _return(task: TaskCosts, name: str) -> str:
-    if name not in task.arms:
+    cost = task.arms.get(name)
+    if cost is None:
         return NONE
-    text = f"{task.arms[name].final_return:.1f}"
-    return f"**{text}**" if name == task.best else text
+    text = f"{cost.final_return:.1f}"
+    text = f"**{text}**" if name == task.best else text
+    return f"{text} ({len(cost.spent)} of {cost.runs} runs)" if name in task.failures else text
 
 
 def _regret(task: TaskCosts, name: str) -> str:
     cost = task.arms.get(name)
+    if failed := len(task.failures.get(name, ())):
+        return f"{NONE} ({cost.reached if cost else 0} of {cost.runs if cost else failed})"
     if cost is None or cost.regret is None:
         return NONE
     return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if cost.misses else f"{cost.regret:.2f}"
@@ -121,4 +128,4 @@ def _decisions(cost: Cost | None) -> str:
     if cost is None:
         return NONE
     agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"
-    return f"{cost.first:.1f} → {cost.last:.1f}; {cost.changed} of {cost.runs}{agreement}"
+    return f"{cost.first:.1f} → {cost.last:.1f}; {cost.changed} of {len(cost.spent)}{agreement}"

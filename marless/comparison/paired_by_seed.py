@@ -6,6 +6,7 @@ than differences of means. Ratios are computed on logarithms: half and twice are
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -45,16 +46,27 @@ MEANS = (
 Axis = Literal["env_steps", "dollars", "seconds"]
 Runs = Mapping[int, FinishedRun]
 """The finished runs of an arm, by seed."""
+Failures = Mapping[str, Mapping[int, str]]
+"""Why runs failed, by arm and seed."""
 Pair = tuple[FinishedRun, FinishedRun]
 Columns = tuple[list[float], list[float]]
 """Of each pair a number of the first run, and one of the second."""
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """The target return, and the seeds of failed runs by arm."""
+
+    mean: float
+    failed: Mapping[str, Sequence[int]]
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars to reach the target return, relative to the baseline's.
 
     A run that misses the target counts with all that it spent, so `ratio` is a bound: `at least` when runs of the arm
-    miss it, `at most` when runs of the baseline do, `unknown` when both do, else `exact`. `reached` of `runs`.
+    miss it, `at most` when runs of the baseline do, `unknown` when both do, else `exact`. `reached` of `runs`: a failed
+    run counts as one that did not reach the target. It has no dollars to count, so the ratio is then `unknown`.
     """
 
     ratio: Estimate | None
@@ -102,7 +114,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All arms, the baseline first; `target` is the return of `AgainstBaseline.reach` and of `Control.dollars`."""
+    """All arms, the baseline first. `AgainstBaseline.reach` and `Control.dollars` are about the return `target`.
+    `failures` has the seeds of failed runs, by arm."""
 
     baseline: str
     target: float
@@ -110,6 +123,7 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: tuple[AgainstBaseline, ...]
     controls: tuple[Control, ...]
     headlines: tuple[Headline, ...] = ()
+    failures: dict[str, tuple[int, ...]] = {}
 
 
 def compare_paired(
@@ -117,18 +131,21 @@ def compare_paired(
     random: float | None = None,
     headlines: Sequence[Contrast] = (),
     controls: Iterable[tuple[str, str]] = (),
+    failures: Failures | None = None,
 ) -> PairedComparison:
     """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
 
     Seeds of only one arm form no pairs. `random` is the return of uniformly random play. Arms without runs are skipped;
     the baseline needs one. `headlines` are the contrasts that were declared before the runs; `controls` are pairs of a
-    control and the arm that it tests, left out where they have no seed in common.
+    control and the arm that it tests, left out where they have no seed in common. Failed runs count as runs that
+    did not reach the target.
     """
     baseline, base = next(iter(arms.items()))
-    goal = target(list(base.values()), random)
+    failed = {name: tuple(seeds) for name, seeds in (failures or {}).items()}
+    goal = _Goal(target(list(base.values()), random), failed)
     return PairedComparison(
         baseline=baseline,
-        target=goal,
+        target=goal.mean,
         random=random,
         comparisons=tuple(_against_baseline(name, runs, base, goal, random) for name, runs in arms.items() if runs),
         controls=tuple(
@@ -137,6 +154,7 @@ def compare_paired(
             if arms[control].keys() & arms[tested_arm].keys()
         ),
         headlines=_headlines(headlines, arms, goal),
+        failures=failed,
     )
 
 
@@ -193,7 +211,7 @@ def _rescale(estimate_: Estimate, scale: Callable[[float], float]) -> Estimate:
     return Estimate(value=scale(estimate_.value), ci95=interval, runs=estimate_.runs)
 
 
-def _against_baseline(name: str, runs: Runs, base: Runs, goal: float, random: float | None) -> AgainstBaseline:
+def _against_baseline(name: str, runs: Runs, base: Runs, goal: _Goal, random: float | None) -> AgainstBaseline:
     pairs = _pairs(runs, base)
     differences = _differences(name, pairs) if pairs else {}
     costs, bound = _dollars_to_target(pairs, goal)
@@ -208,8 +226,8 @@ def _against_baseline(name: str, runs: Runs, base: Runs, goal: float, random: fl
         reach=Reach(
             ratio=ratio(*costs, name, "reach"),
             bound=bound,
-            reached=sum(dollars_until(run.curve, goal) is not None for run in runs.values()),
-            runs=len(runs),
+            reached=sum(dollars_until(run.curve, goal.mean) is not None for run in runs.values()),
+            runs=len(runs) + len(goal.failed.get(name, ())),
         ),
     )
 
@@ -250,7 +268,7 @@ def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
     return _rescale(difference, lambda value: scale * value)
 
 
-def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: float) -> Control:
+def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: _Goal) -> Control:
     pairs = _pairs(arms[tested], arms[control])
     costs, bound = _dollars_to_target(pairs, goal)
     dollars = compare_dollars(*costs)
@@ -267,14 +285,14 @@ def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, go
     )
 
 
-def _headlines(contrasts: Sequence[Contrast], arms: Mapping[str, Runs], goal: float) -> tuple[Headline, ...]:
+def _headlines(contrasts: Sequence[Contrast], arms: Mapping[str, Runs], goal: _Goal) -> tuple[Headline, ...]:
     """One that has no p-value counts as one of 1, so that the correction is of all that was declared."""
     headlines = [_headline(contrast, arms, goal) for contrast in contrasts]
     adjusted_p = statistics.holm([1.0 if item.p_value is None else item.p_value for item in headlines])
     return tuple(msgspec.structs.replace(item, adjusted=p) for item, p in zip(headlines, adjusted_p, strict=True))
 
 
-def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: float) -> Headline:
+def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: _Goal) -> Headline:
     pairs = _pairs(arms.get(contrast.arm, {}), arms.get(contrast.against, {}))
     address = contrast.arm, contrast.against, contrast.measure
     bound: Bound = "exact"
@@ -298,12 +316,13 @@ def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: float) -> Head
     )
 
 
-def _savings(tested_runs: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
-    """Over the seeds that all three arms have; a control that misses the target counts with all it spent."""
+def _savings(tested_runs: Runs, control: Runs, base: Runs, goal: _Goal) -> Savings | None:
+    """Over the seeds that all three arms have. A control that misses the target counts with all its dollars. None if a
+    run of one of them failed."""
     shared_base = {seed: base[seed] for seed in tested_runs.keys() & control.keys() & base.keys()}
     (dollars, baseline), bound = _dollars_to_target(_pairs(tested_runs, shared_base), goal)
     (without, _), _ = _dollars_to_target(_pairs(control, shared_base), goal)
-    return savings(dollars, without, baseline) if bound == "exact" else None
+    return savings(dollars, without, baseline) if bound == "exact" and without else None
 
 
 def _pairs(runs: Runs, base: Runs) -> list[Pair]:
@@ -314,11 +333,13 @@ def _columns(pairs: Sequence[Pair], field: str) -> Columns:
     return [getattr(first, field) for first, _ in pairs], [getattr(second, field) for _, second in pairs]
 
 
-def _dollars_to_target(pairs: Sequence[Pair], goal: float) -> tuple[Columns, Bound]:
+def _dollars_to_target(pairs: Sequence[Pair], goal: _Goal) -> tuple[Columns, Bound]:
     """Dollars to the target of every pair, and what bound their ratios are; a run that misses the target counts with
-    all that it spent. Empty if both arms have such runs."""
-    first, missed_first = _until([pair[0] for pair in pairs], goal)
-    second, missed_second = _until([pair[1] for pair in pairs], goal)
+    all that it spent. Empty if both arms have such runs, or one of them has failed runs."""
+    if any(run.arm in goal.failed for pair in pairs for run in pair):
+        return ([], []), "unknown"
+    first, missed_first = _until([pair[0] for pair in pairs], goal.mean)
+    second, missed_second = _until([pair[1] for pair in pairs], goal.mean)
     bound = BOUNDS[missed_first, missed_second]
     return ([], []) if bound == "unknown" else (first, second), bound
 

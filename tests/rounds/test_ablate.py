@@ -16,7 +16,17 @@ from marless.ablation.arms import ARMS
 
 TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
-KEPT = {"ablation.json", "base.toml", "runs", "results.csv", "table.json", "table.md", ".lock", "code.json"}
+KEPT = {
+    "ablation.json",
+    "base.toml",
+    "runs",
+    "results.csv",
+    "curves.csv",
+    "table.json",
+    "table.md",
+    ".lock",
+    "code.json",
+}
 
 
 @pytest.fixture(scope="module")

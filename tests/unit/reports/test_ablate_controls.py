@@ -231,6 +231,15 @@ def test_what_few_seeds_do_not_decide_is_said_not_to_be_decided():
     assert the_section(missing).rows[0][3:6] == ("-", "-", "-")
 
 
+def test_an_arm_with_failed_runs_is_named_and_has_no_ratio_to_its_control():
+    arms = some_arms(0.5, 0.8)
+    del arms["shuffled"][5]
+    found = compare(arms, -80.0, controls=controls(arms), failures={"shuffled": {5: "no disk"}})
+    section = table.sections(found)[-1]
+    assert section.rows[0][3:6] == ("-", "-", "-") and found.controls[0].savings is None
+    assert section.conclusions[0].endswith(": not decided by 4 seeds; runs of shuffled failed.")
+
+
 def test_markdown_and_json_have_the_controls():
     arms = some_arms(0.5, 0.8)
     arms["constant-mean"] = arms["marless"]

@@ -16,6 +16,7 @@ from scipy import stats
 from coordinator.file_reading import UnreadableFile
 from functions.encoding import to_json_file
 from marless.ablation import result_tables as table
+from marless.comparison.contrasts import contrasts
 from marless.comparison.finished_run import Point, mean_rollouts, read
 from marless.comparison.paired_by_seed import compare_paired as compare
 from marless.comparison.paired_by_seed import dollars_until, estimate, ratio, return_at, target
@@ -186,6 +187,30 @@ def test_arms_without_runs_and_without_common_seeds_are_no_obstacle():
 
 def table_sections(found):
     return table.sections(found)
+
+
+def test_failed_runs_count_as_runs_that_did_not_reach_the_target_and_leave_no_ratio():
+    failures = {"ours": {4: "out of memory", 5: "no disk"}, "gone": {1: "no network"}}
+    found = compare({**arms(same), "gone": {}}, failures=failures)
+    assert [(item.reach.reached, item.reach.runs) for item in found.comparisons] == [(3, 3), (3, 5)]
+    assert (found.comparisons[1].reach.ratio, found.comparisons[1].reach.bound) == (None, "unknown")
+    equal = next(section for section in table.sections(found) if section.title == "At equal cost")
+    rows = {row[0]: row[3:] for row in equal.rows}
+    assert rows == {"baseline": ("baseline", "3 of 3"), "ours": ("-", "3 of 5"), "gone": ("-", "0 of 1")}
+    [named] = table.failed_runs(failures)
+    assert named.splitlines()[2:] == [
+        "* ours, seed 4: out of memory",
+        "* ours, seed 5: no disk",
+        "* gone, seed 1: no network",
+    ]
+    assert table.failed_runs({}) == []
+
+
+def test_a_headline_on_dollars_to_the_target_is_not_tested_without_failed_runs():
+    both, [contrast] = arms(same), contrasts(["ours/baseline:reach"], ["baseline", "ours"])
+    tested, untested = (compare(both, headlines=[contrast], failures=lost) for lost in ({}, {"baseline": {4: "x"}}))
+    assert (tested.headlines[0].bound, untested.headlines[0].bound) == ("exact", "unknown")
+    assert (untested.headlines[0].value, untested.headlines[0].p_value) == (None, None)
 
 
 def test_equal_steps_are_those_of_the_shorter_run():

@@ -86,6 +86,20 @@ def test_a_task_without_a_static_run_has_no_target_and_stays_in_the_table():
     assert draw([a_task(), failed], ARMS, Path(), "suite") == []
 
 
+def test_a_failed_run_counts_as_not_reached_and_its_arm_has_no_regret():
+    results = {name: {seed: a_result(seed=seed, curve=line(0.1)) for seed in (1, 2)} for name in (ALL, NONE)}
+    failures = {ALL: {3: "out of memory"}, OURS: {1: "no disk", 2: "no disk"}}
+    found = costs("task", ARMS, results, random=-80, failures=failures)
+    assert (found.arms[ALL].reached, found.arms[ALL].runs, found.arms[ALL].regret) == (2, 3, None)
+    assert found.arms[NONE].regret == pytest.approx(1)
+    assert ratio(found, ALL, NONE) is None and best_single([found], ARMS) == NONE
+    text = markdown("suite", [found], ARMS)
+    assert f"* task, {ALL}, seed 3: out of memory\n* task, ours, seed 1: no disk\n* task, ours, seed 2: no disk" in text
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("|")]
+    assert [row[1] for row in rows if row[0] == ALL] == ["**-40.0** (2 of 3 runs)", "- (2 of 3)"]
+    assert [row[1] for row in rows if row[0] == OURS][:2] == ["-", "- (0 of 2)"]
+
+
 def test_the_share_of_the_way_to_the_target_is_the_reader_s():
     # 70 % of the way from -80 to -40.
     found = costs("task", ARMS, {ALL: runs(curve=line(0.2)), NONE: runs(curve=line(0.1))}, random=-80, share=0.7)
