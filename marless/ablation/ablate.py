@@ -1,7 +1,7 @@
 """Ablations: rules compared over seeds, on one task or on those of a suite; the same ablation goes on in its folder."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
-from marless.studies.registration import refuse_hold_outs
+from marless.studies.registration import refuse_hold_outs, registration_of
 from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
 
@@ -99,10 +99,10 @@ def plan(
     headlines: Iterable[str] = (),
     overrides: Iterable[str] = (),
     reference: str | None = None,
-    registration: str = "",
+    registration: str | None = None,
 ) -> Ablation:
     """The ablation of one task, by default in a folder after task and algorithm; `reference` is as in
-    `reference_policy`.
+    `reference_policy`. Without a `registration` it gets the hash of its own settings, arms, seeds and contrasts.
 
     Raises `ConfigError` for headlines that cannot be, for an arm that the settings exclude, and `UserError`.
     """
@@ -113,7 +113,8 @@ def plan(
     contrast_list = contrasts(headlines, [arm.name for arm in arms])
     opponents = None if reference is None else reference_policy(reference, base)
     root = folder or ROOT / suggestion(base)
-    return Ablation(root, base, arms, seeds, random, contrast_list, opponents, registration)
+    ablation = Ablation(root, base, arms, seeds, random, contrast_list, opponents, registration or "")
+    return ablation if registration is not None else replace(ablation, registration=_registration(ablation))
 
 
 def plan_suite(
@@ -230,14 +231,23 @@ def _open(folder: Path) -> None:
         raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
 
 
-def _declare(ablation: Ablation) -> Declaration:
-    """Merges the folder's declaration with this one and writes it and the base configuration."""
+def _registration(ablation: Ablation) -> str:
+    content = {"declaration": _declaration(ablation), "seeds": ablation.seeds, "random": ablation.random}
+    return registration_of(content)
+
+
+def _declaration(ablation: Ablation) -> Declaration:
     # Through JSON, so that tuples become lists as when it is read back.
     document = from_json(to_json(ablation.base), dict[str, Any])
     del document["seed"]
     arms, headlines = {arm.name: settings(arm) for arm in ablation.arms}, tuple(ablation.headlines)
-    new_declaration = Declaration(settings=document, arms=arms, headlines=headlines)
-    declaration_of_both = declaration.merge(ablation.folder, declaration.read(ablation.folder), new_declaration)
+    return Declaration(settings=document, arms=arms, headlines=headlines)
+
+
+def _declare(ablation: Ablation) -> Declaration:
+    """Merges the folder's declaration with this one and writes it and the base configuration."""
+    earlier = declaration.read(ablation.folder)
+    declaration_of_both = declaration.merge(ablation.folder, earlier, _declaration(ablation))
     declaration.write(ablation.folder, declaration_of_both)
     RunFolder(ablation.folder).write(BASE, toml_dump.document(ablation.base).encode(), durable=True)
     return declaration_of_both

@@ -27,7 +27,7 @@ BASE = "base.toml"
 class Ablation:
     """One task's ablation: the first of `arms` is the baseline, `random` the return of random play, `headlines` the
     contrasts declared before the runs, and `reference` has the opponents of each side of competing agents. The runs
-    keep the `registration` of the suite's file."""
+    keep the `registration`, the hash of the suite's file or of this ablation."""
 
     folder: Path
     base: RunConfig

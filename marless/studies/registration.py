@@ -26,8 +26,8 @@ def registration_of(content: Mapping[str, Any]) -> str:
 
 
 def remark(runs: Mapping[str, int], now: str) -> str:
-    """Return one sentence about the registrations of these `runs`, their numbers by hash, for a file that has the
-    registration `now`. Return '' where nothing is registered."""
+    """Return one sentence about the registrations of these `runs`, their numbers by hash, for a file or an
+    ablation that has the registration `now`. Return '' where nothing is registered."""
     others = {name: count for name, count in runs.items() if name != now}
     if not others:
         return f"All runs have the registration {now[:_SHOWN]}." if now and runs else ""
@@ -35,8 +35,8 @@ def remark(runs: Mapping[str, int], now: str) -> str:
         f"{counted(count, 'run')} under {f'another registration ({name[:_SHOWN]})' if name else 'none'}"
         for name, count in others.items()
     )
-    file = f"is {now[:_SHOWN]}" if now else "does not cover this command"
-    return f"The registration of the file {file}. Of {sum(runs.values()):,} runs, these were made otherwise: {which}."
+    beginning = f"The registration is {now[:_SHOWN]}" if now else "The registration of the file does not cover this command"
+    return f"{beginning}. Of {sum(runs.values()):,} runs, these were made otherwise: {which}."
 
 
 def count(registrations: Iterable[str]) -> dict[str, int]:

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 from studies import EVERYTHING, setting, study
 
+from coordinator.config.loading import load
 from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import ConfigError
 from marless.ablation import suite_file
+from marless.ablation.ablate import plan
 from marless.ablation.arms import arms_by_name
 from marless.studies import study_file
 from marless.studies.registration import refuse_hold_outs, remark
@@ -177,10 +179,52 @@ def test_runs_of_a_changed_file_keep_their_registration_and_are_named(marless, t
     assert any(f"1 with {before[:12]}, 1 with {now[:12]}" in line for line in " ".join(said.out).split("."))
 
 
+def an_ablation(**changed):
+    fields = {"base": load(None, ["stop.rounds=4"]), "arms": arms_by_name(["packed", "ours"]), "seeds": [1, 2]}
+    return plan(**(fields | changed))
+
+
+def test_an_ablation_without_a_suite_has_the_hash_of_what_it_declares(tmp_path):
+    registration = an_ablation().registration
+    assert len(registration) == 64
+    # Another folder, another order of keys and the seed of the run's file change nothing.
+    assert an_ablation(folder=tmp_path).registration == registration
+    (tmp_path / "a.toml").write_text("seed = 9  # not used\n[stop]\nrounds = 4\n")
+    assert an_ablation(base=load(tmp_path / "a.toml", [])).registration == registration
+    # The suite's file decides, where there is one.
+    assert an_ablation(registration="").registration == ""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"base": load(None, ["stop.rounds=5"])},
+        {"arms": arms_by_name(["packed", "marless"])},
+        {"arms": arms_by_name(["packed"])},
+        {"seeds": [1, 2, 3]},
+        {"headlines": ["ours/packed:return"]},
+        {"random": -79.4},
+    ],
+)
+def test_settings_arms_seeds_and_contrasts_change_an_ablation_s_registration(changed):
+    assert an_ablation(**changed).registration != an_ablation().registration
+
+
+def test_runs_of_an_ablation_keep_its_registration_and_later_seeds_are_named(marless):
+    settings = ("task.name=toy/signal", "actors.num_envs=4", "stop.rounds=1", "--arms", "packed", "--out", "few")
+    assert marless("ablate", *settings, "--seeds", "1").code == 0
+    first = json.loads(Path("few/runs/packed-s1/summary.json").read_text())["registration"]
+    assert f"All runs have the registration {first[:12]}." in Path("few/table.md").read_text()
+    assert marless("ablate", *settings, "--seeds", "1-2").code == 0
+    second = json.loads(Path("few/runs/packed-s2/plan.json").read_text())["registration"]
+    assert len(first) == 64 and first != second
+    assert remark({first: 1, second: 1}, second) in Path("few/table.md").read_text()
+
+
 def test_a_remark_names_the_runs_of_other_files():
     assert remark({"": 3}, "") == "" and remark({}, "a" * 64) == ""
     assert remark({"a" * 64: 3}, "a" * 64) == f"All runs have the registration {'a' * 12}."
     assert remark({"a" * 64: 3, "b" * 64: 1, "": 2}, "a" * 64) == (
-        f"The registration of the file is {'a' * 12}. Of 6 runs, these were made otherwise:"
+        f"The registration is {'a' * 12}. Of 6 runs, these were made otherwise:"
         f" 1 run under another registration ({'b' * 12}) and 2 runs under none."
     )
