@@ -172,7 +172,8 @@ def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -
 def _entities(environment: Any) -> Entities | None:
     """Return the units in a list of all units, or None for other observations.
 
-    Actions name enemies by their numbers, so each enemy needs a separate block.
+    Actions name enemies by their numbers, so each enemy needs a separate block. Teammates are equal, except that an
+    enemy's `last_targeted` names an ally by its number. The option `see_enemy_actions=false` removes this feature.
     """
     if environment.observation_type != "unit_list":
         return None
