@@ -1,10 +1,12 @@
 """The results of a trial equal the numbers of small environments, computed by hand."""
 
 import pytest
+from msgspec.structs import replace
 from relays import relay
 
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.environments.entities.description import Entities, EntityBlock
 from marless.testing.environment_trial import hold
 
 
@@ -52,6 +54,18 @@ def test_all_seeds_with_one_first_observation_are_told():
 )
 def test_a_broken_promise_is_named_with_its_place(name, field, text):
     assert text in getattr(trial_of(broken(name)), field)
+
+
+@pytest.mark.parametrize(("copies", "max_cycles", "told"), [(1, 20_000, False), (64, 5, True)])
+def test_entities_with_other_numbers_are_told_after_many_episodes(copies, max_cycles, told):
+    task = EnvTask(name="mpe/simple_spread", options={"entities": True, "max_cycles": max_cycles})
+    environment = registry.make(task, copies)
+    (kind,) = environment.spec.classes
+    # The first entity is the agent itself: 1 for its kind, and 0 for a landmark.
+    described = Entities.of(kind.observation_size, EntityBlock("kind", ((4,), (5,))))
+    environment.spec = replace(environment.spec, classes=(replace(kind, entities=described),))
+    text = "entities 'kind': column 5 is from 0 to 0, and column 4 is from 1 to 1. Equal entities have similar numbers"
+    assert hold(environment, lambda: registry.make(task, copies)).apart == (text if told else "")
 
 
 def test_a_new_environment_follows_the_seed_where_only_reset_leaves_something_behind():
