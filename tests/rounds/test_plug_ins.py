@@ -23,7 +23,12 @@ from marless.testing.algorithms.random_tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Pages under docs/ that are followed literally, with their numbers of files.
-GUIDES = {"tutorials/your-environment": 3, "how-to/slow-environments": 1, "tutorials/your-algorithm": 6}
+GUIDES = {
+    "tutorials/your-environment": 3,
+    "tutorials/entities": 2,
+    "how-to/slow-environments": 1,
+    "tutorials/your-algorithm": 6,
+}
 SMALL = (
     "task.name=my_task",
     "algorithm.name=reinforce",
@@ -99,6 +104,8 @@ def test_the_files_of_a_guide_are_those_that_other_tests_use(guide):
 def test_what_the_guides_train_learns(home):
     # Without listening to the scout the return is at most 2.4: four of the five cells, for three agents.
     assert home.summary("digging")["final_return"]["mean"] > 2.4
+    # Two of the four fruits. A random team loses more to wasps than it gains.
+    assert home.summary("picked")["final_return"]["mean"] > 2
 
 
 @pytest.mark.conformance
