@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
@@ -116,9 +116,14 @@ def plug_ins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 @cache
 def _read(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Reads a file of every package installed in `path`, so it happens once."""
     offers: dict[str, tuple[EntryPoint, ...]] = {}
-    for offer in entry_points(group=group):
+    for offer in _installed(path)(group=group):
         # A package that is installed twice counts once.
         offers[offer.name] = tuple(dict.fromkeys((*offers.get(offer.name, ()), offer)))
     return offers
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> Callable[..., EntryPoints]:
+    """Read a file of each package installed in `path`, and return what selects entry points, for example by group."""
+    return entry_points().select

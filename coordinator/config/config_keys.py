@@ -1,7 +1,7 @@
 """The keys of a configuration that exist, with their meanings."""
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -17,7 +17,6 @@ from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import AlgorithmSpec
 
 # `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {
@@ -50,13 +49,28 @@ def valid_keys(algorithm: str | None = None) -> dict[str, str]:
 
     Raises `BadRequest` for an unknown algorithm.
     """
-    meanings = {"algorithm.name": f"one of {', '.join(algorithms.names())}", **_TASK_KEYS}
-    return {key: meanings.get(key) or description(annotation) for key, annotation in key_types(algorithm).items()}
+    name = {"algorithm.name": f"one of {', '.join(algorithms.names())}"}
+    return {**_descriptions(_settings(algorithm)), **name, **_TASK_KEYS}
 
 
 def key_types(algorithm: str | None = None) -> dict[str, Any]:
     """The annotated type of every key of `valid_keys`."""
-    return dict(_types(RunConfig, algorithms.algorithm(algorithm or DEFAULT_ALGORITHM), ""))
+    return dict(_key_types(_settings(algorithm)))
+
+
+def _settings(algorithm: str | None) -> type[msgspec.Struct]:
+    return algorithms.algorithm(algorithm or DEFAULT_ALGORITHM).config
+
+
+# A list of many runs asks for both many times.
+@cache
+def _key_types(settings: type[msgspec.Struct]) -> Mapping[str, Any]:
+    return dict(_types(RunConfig, settings, ""))
+
+
+@cache
+def _descriptions(settings: type[msgspec.Struct]) -> Mapping[str, str]:
+    return {key: description(annotation) for key, annotation in _key_types(settings).items()}
 
 
 def explained_keys(algorithm: str | None = None) -> dict[str, str]:
@@ -64,16 +78,16 @@ def explained_keys(algorithm: str | None = None) -> dict[str, str]:
     return valid_keys(algorithm) | {key: family.listing(plug_ins=True) for key, family in RULES.items()}
 
 
-def _types(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> Iterator[tuple[str, Any]]:
-    for item in _fields(struct):
+def _types(struct: type[msgspec.Struct], settings: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, Any]]:
+    for item in msgspec.structs.fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
             yield "algorithm.name", str
-            yield from _types(algorithm.config, algorithm, "algorithm.")
+            yield from _types(settings, settings, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
-            yield from _types(item.type, algorithm, f"{name}.")
+            yield from _types(item.type, settings, f"{name}.")
         elif (table := named_table(item.type)) is not None:
-            yield from _types(table, algorithm, f"{name}.{NAME}.")
+            yield from _types(table, settings, f"{name}.{NAME}.")
         else:
             yield name, item.type
 
@@ -109,12 +123,6 @@ def particular(text: str, key: str) -> str:
     table, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     return text.replace(f"{table}.{NAME}", f"{table}.{name}") if name and table in NAMED_TABLES else text
-
-
-@lru_cache(maxsize=256)
-def _fields(struct: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of a table; a list of many runs asks for them many times."""
-    return msgspec.structs.fields(struct)
 
 
 def description(annotation: Any) -> str:

@@ -52,7 +52,7 @@ def redact(text: str) -> str:
 
 def redactor() -> Callable[[str], str]:
     """`redact` for many texts at once."""
-    here = ((name, value) for name, value in os.environ.items() if is_secret(name))
+    here = ((name, os.environ.get(name, "")) for name in os.environ if is_secret(name))
     return _replacing((*here, *_learned.items()))
 
 
