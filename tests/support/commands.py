@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from shell import Shell
+
 from marless.cli.app import main
 
 SMALL = (
@@ -39,3 +41,10 @@ class Commands:
     def train(self, name, *settings):
         """A small run called `name`."""
         return self("train", *SMALL, *settings, "--run", name, "--workers", "1")
+
+
+def train_in(folder, name, *settings):
+    """Trains a small run for the tests of a file, which copy the folder's `runs`."""
+    with Shell() as shell:
+        shell.cd(folder)
+        assert main(["train", *SMALL, *settings, "--run", name, "--workers", "1"]) == 0

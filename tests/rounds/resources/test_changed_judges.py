@@ -7,7 +7,8 @@ import pytest
 from commands import Commands
 
 JUDGE = ("task.name=toy/signal", "task.judge=judge", "resources.judge.serve=a_changing_judge:grade")
-RUN = (*JUDGE, "stop.rounds=1", "actors.num_envs=2", "algorithm.hidden=[8]", "evaluation.final_episodes=2")
+BRIEF = ("stop.rounds=1", "actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
+RUN = (*JUDGE, *BRIEF, "algorithm.hidden=[8]")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ resources.judge.serve = "judge_of_seeds:grade"
 stop.rounds = 1
 actors.num_envs = 2
 algorithm.hidden = [8]
+evaluation.episodes = 2
 evaluation.final_episodes = 2
 [vary]
 algorithm.lr = [1e-3]

@@ -51,12 +51,14 @@ def speak(folder: Path, *overrides: str, base: bytes = b"", **settings):
     return train(folder, [*RELAY, *overrides], inputs=speaking(folder, base or relay_base()), **settings)
 
 
+@cache
 def letters_base() -> bytes:
     """Of the letters a to c, which it repeats."""
     lesson = Lesson(np.array([[0, 0], [1, 1], [2, 2]], np.int32), prompt=1)
     return pretrain([lesson], Symbols(["a", "b", "c"]), 8, 0, Pretraining(steps=9))
 
 
+@cache
 def short_base() -> bytes:
     """Of the relay, with room for eight tokens."""
     symbols, lessons = lessons_of(make(EnvTask(name="text/relay")), "text/relay", 0)
