@@ -107,7 +107,9 @@ class ForeignFiles:
 
     def forget(self) -> None:
         """Another run begins in this process. It tells the files that it reads, and the modules that are loaded."""
-        paths = {_absolute(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
+        names = {os.path.basename(path) for path, _ in self._modules.values()}
+        files = [file for file in map(_file_of, [*sys.modules.values()]) if os.path.basename(file) in names]
+        paths = set(map(_absolute, files))
         loaded = {name: value for name, (path, value) in self._modules.items() if path in paths}
         self._values = {f"{LOADED}{name}": value for name, value in loaded.items()}
         self._stamps.clear()
