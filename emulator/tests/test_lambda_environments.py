@@ -170,7 +170,7 @@ def test_closing_ends_what_runs_and_turns_away_who_waits(tmp_path, meeting):
         assert running.result()["Payload"]["errorType"] == "Runtime.ExitError"
         assert refusal(waiting.result)[:2] == (500, "ServiceException")
     for pid in (tmp_path / "pids").read_text().split():
-        wait_for_end(int(pid), limit_s=1.0)
+        wait_for_end(int(pid))
     service.close()
     assert not (tmp_path / "late").exists()
     assert service.buried == []

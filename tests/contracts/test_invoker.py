@@ -104,7 +104,7 @@ def test_every_attempt_is_reported_once_whatever_becomes_of_it(invoker):
     ]
     assert said(ask(invoker, "echo", "warm")) == "warm"  # imports take longer on a machine with much to do
     for number, (deed, argument, _) in enumerate(deeds):
-        begin(invoker, f"{number}", deed, argument, timeout_s=0.8)
+        begin(invoker, f"{number}", deed, argument, timeout_s=1.5)
     outcomes = {id: report.outcome for id, report in collect(invoker, len(deeds)).items()}
     assert [outcomes[f"{number}"] for number in range(len(deeds))] == [outcome for _, _, outcome in deeds]
     assert invoker.wait(0.2) == []
@@ -130,9 +130,9 @@ def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
     for number in range(2):  # both environments are warm
         begin(invoker, f"{number}", "sleep", 0.1)
     collect(invoker, 2)
-    for number in range(6):
-        begin(invoker, f"{number}", "fill", 1, timeout_s=0.6)
-    assert {said(report) for report in collect(invoker, 6).values()} == {"x"}
+    for number in range(12):  # 0.3 s each, so the last begins after 1.5 s
+        begin(invoker, f"{number}", "fill", 1, timeout_s=1.2)
+    assert {said(report) for report in collect(invoker, 12).values()} == {"x"}
 
 
 @pytest.mark.parametrize("invokers", ALONE, indirect=True)

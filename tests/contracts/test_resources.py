@@ -146,7 +146,8 @@ def test_a_function_that_gives_no_answer_is_a_fault_of_one_line(call, serve, cau
     ("serve", "cause"), [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")]
 )
 def test_a_function_that_hangs_or_dies_is_a_fault_of_one_line(tmp_path, where, serve, cause):
-    resources = {"judge": Resource(serve=serve, attempts=2, timeout_s=0.5), "other": Resource(serve="judges:length")}
+    limit = 0.5 if "0.5 s" in cause else 20.0
+    resources = {"judge": Resource(serve=serve, attempts=2, timeout_s=limit), "other": Resource(serve="judges:length")}
     with APART[where](resources, tmp_path / "objects") as host:
         task = asking(resources, tmp_path / "objects", host)
         with pytest.raises(ResourceFault, match=f"^resource 'judge': {cause}.*[(]2 attempts[)]$"):
@@ -306,7 +307,7 @@ def test_another_resource_with_the_same_question_is_another_question(call, calls
 def test_a_function_that_takes_its_process_along_is_a_fault_of_one_line(tmp_path, shell, serve, cause):
     shell.export(CALLS=str(tmp_path / "calls"))
     for name, serve_apart in APART.items():
-        resources = {"judge": Resource(serve=serve, timeout_s=0.5, attempts=2)}
+        resources = {"judge": Resource(serve=serve, timeout_s=0.5 if "0.5 s" in cause else 20.0, attempts=2)}
         fault = pytest.raises(ResourceFault, match=rf"^resource 'judge': {cause}.*\(2 attempts\)$")
         with serve_apart(resources, tmp_path / name / "objects") as host, fault:
             asking(resources, tmp_path / name / "objects", host).call("judge", [b"question"])

@@ -139,7 +139,7 @@ def test_a_program_that_reads_only_a_part_of_its_question_is_a_fault():
 
 
 def test_a_program_that_goes_on_without_input_is_a_fault():
-    with closing(begin("judge", Resource(command="sh -c 'read l; echo $l; exec sleep 60'", timeout_s=0.3))) as program:
+    with closing(begin("judge", Resource(command="sh -c 'read l; echo $l; exec sleep 60'", timeout_s=1.0))) as program:
         assert faults(heard(program, [b"q0"])) == ["it goes on after the end of its input"]
 
 

@@ -260,9 +260,9 @@ def test_a_time_beyond_the_attempts_is_a_fault_at_once_and_nothing_else_is_asked
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_time_beyond_one_attempt_is_waited_for(host, tmp_path):
-    with serving(Scripted((429, {"Retry-After": "0.6"}))) as service:
-        assert call(host, service, tmp_path, [b"a"], attempts=3, timeout_s=0.5) == ([b"ok"], 1)
-        assert len(service.times) == 2 and service.times[1] - service.times[0] >= 0.6
+    with serving(Scripted((429, {"Retry-After": "1.2"}))) as service:
+        assert call(host, service, tmp_path, [b"a"], attempts=3, timeout_s=1.0) == ([b"ok"], 1)
+        assert len(service.times) == 2 and service.times[1] - service.times[0] >= 1.2
 
 
 def outcomes(host, address, tmp_path, questions, **settings):
@@ -287,7 +287,7 @@ def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
 def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
     with serving(Scripted()) as service:
         address = service.address
-    ended = outcomes(host, address, tmp_path, [b"q"] * 50, attempts=2, timeout_s=0.2)
+    ended = outcomes(host, address, tmp_path, [b"q"] * 50, attempts=2, timeout_s=0.6)
     assert {each.attempts for each in ended[1:]} == {0} and ended[0].attempts == 2
     assert {each.error for each in ended} == {ended[0].error} and ended[0].error.endswith("(2 attempts)")
 
@@ -334,7 +334,7 @@ def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path
     with serving(Scripted()) as service:
         service.RequestHandlerClass = Picky
         questions = [b"bad", *[b"good"] * 20]
-        ended = outcomes(host, service.address, tmp_path, questions, slots=2, attempts=1, timeout_s=0.5)
+        ended = outcomes(host, service.address, tmp_path, questions, slots=2, attempts=1, timeout_s=1.5)
     assert ended[0].error and [each.answer for each in ended[1:]] == [b"ok"] * 20
 
 
