@@ -28,7 +28,7 @@ from functions.isolation.file_names import (
     package_value,
     value_of,
 )
-from functions.isolation.foreign_imports import is_trusted
+from functions.isolation.foreign_imports import SeenModules, is_trusted
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # A file that was changed so short a time ago may change again without a later time stamp.
@@ -52,7 +52,7 @@ class ForeignFiles:
         self._modules: dict[str, tuple[str, str]] = {}
         # Since when other processes may write for this one, in nanoseconds.
         self._children_since: float = inf
-        self._known: set[str] = set()
+        self._seen = SeenModules()
         self._folder = ""
         self._ignored: tuple[str, ...] = ()
         self._is_watching = self._has_hook = False
@@ -72,7 +72,7 @@ class ForeignFiles:
         """From now on this process serves tasks alone."""
         with suppress(FileNotFoundError):  # the folder was removed
             self._folder = os.getcwd()
-        self._known.update(sys.modules)
+        self._seen.fresh()
         self._is_watching = True
         if not self._has_hook:
             self._has_hook = True
@@ -107,9 +107,9 @@ class ForeignFiles:
 
     def forget(self) -> None:
         """Another run begins in this process. It tells the files that it reads, and the modules that are loaded."""
+        files = map(_file_of, [*sys.modules.values()] if self._modules else ())  # thousands in some processes
         names = {os.path.basename(path) for path, _ in self._modules.values()}
-        files = [file for file in map(_file_of, [*sys.modules.values()]) if os.path.basename(file) in names]
-        paths = set(map(_absolute, files))
+        paths = {_absolute(file) for file in files if os.path.basename(file) in names}
         loaded = {name: value for name, (path, value) in self._modules.items() if path in paths}
         self._values = {f"{LOADED}{name}": value for name, value in loaded.items()}
         self._stamps.clear()
@@ -234,12 +234,8 @@ class ForeignFiles:
 
     def _look_at_modules(self) -> None:
         """Packages that were imported since the last call, and their data."""
-        if self._known.issuperset(sys.modules):
-            return
-        fresh_names = sys.modules.keys() - self._known
-        self._known |= fresh_names
         with self._busy():
-            for name in fresh_names:
+            for name in self._seen.fresh():
                 if "." not in name and not is_trusted(name):
                     self._add_package(name, sys.modules.get(name))
 

@@ -21,24 +21,42 @@ def is_trusted(package: str) -> bool:
     return package in _TRUSTED or package.startswith(_PREFIXES)
 
 
+class SeenModules:
+    """The names of the modules that this process had imported at the last look."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._last = (0, "")
+
+    def fresh(self) -> set[str]:
+        """Return the names of modules that were imported since the last call.
+
+        Every task asks several times. The newest module is the last one, so most calls compare no other names.
+        """
+        last = len(sys.modules), next(reversed(sys.modules))
+        if last == self._last:
+            return set()
+        self._last, fresh = last, sys.modules.keys() - self._names
+        self._names |= fresh
+        return fresh
+
+
 class Imports:
     """What this process has imported beyond ours."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._seen = SeenModules()
         self.foreign = False
 
     def expect(self) -> None:
         """What has been imported by now is what this process is for, such as the runtime of a cloud function."""
-        self._known.update(sys.modules)
+        self._seen.fresh()
         self.foreign = False
 
     def look(self) -> bool:
         """Whether anything else has been imported since; once it was, it always is."""
-        if not self.foreign and not self._known.issuperset(sys.modules):
-            fresh = sys.modules.keys() - self._known
-            self.foreign = not all(is_trusted(name.partition(".")[0]) for name in fresh)
-            self._known |= fresh
+        if not self.foreign:
+            self.foreign = not all(is_trusted(name.partition(".")[0]) for name in self._seen.fresh())
         return self.foreign
 
 
