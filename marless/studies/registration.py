@@ -35,7 +35,9 @@ def remark(runs: Mapping[str, int], now: str) -> str:
         f"{counted(count, 'run')} under {f'another registration ({name[:_SHOWN]})' if name else 'none'}"
         for name, count in others.items()
     )
-    beginning = f"The registration is {now[:_SHOWN]}" if now else "The registration of the file does not cover this command"
+    beginning = (
+        f"The registration is {now[:_SHOWN]}" if now else "The registration of the file does not cover this command"
+    )
     return f"{beginning}. Of {sum(runs.values()):,} runs, these were made otherwise: {which}."
 
 
