@@ -50,10 +50,11 @@ help: ## what can be made
 train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the defaults, or with ARGS and BACKEND
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
-# One process more than two cores, as many tests wait for time-outs. By the number of their tests, files that start
-# accounts and runs, with few tests each, would come last; by name unit tests do (tests/support/distribution.py).
+# Two processes more than two cores, as many tests wait for time-outs, and one process for the emulated account. By the
+# number of their tests, files that start accounts and runs, with few tests each, would come last; by name unit tests do
+# (tests/support/distribution.py).
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow' $(TESTS) $(ARGS)
+	@$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow' $(TESTS) $(ARGS)
 
 test-slow: $(STAMPS)/develop ## the tests that take seconds of a processor each (five minutes)
 	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'slow and not conformance' $(TESTS) $(ARGS)
