@@ -3,7 +3,7 @@
 import json
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -52,8 +52,11 @@ class Record:
     weights_sha256: str = ""
 
 
-def settings(seed: int, steps: int, num_envs: int = NUM_ENVS) -> RunConfig:
-    """Return the settings of the default run with so many environments, and minibatches of the same size."""
+def settings(seed: int, steps: int, num_envs: int = NUM_ENVS, others: Sequence[str] = ()) -> RunConfig:
+    """Return the settings of the default run with so many environments, and minibatches of the same size.
+
+    `others` override them.
+    """
     minibatches = 8 * num_envs // NUM_ENVS
     return load(
         None,
@@ -62,6 +65,7 @@ def settings(seed: int, steps: int, num_envs: int = NUM_ENVS) -> RunConfig:
             f"stop.env_steps={steps}",
             f"actors.num_envs={num_envs}",
             f"algorithm.num_minibatches={minibatches}",
+            *others,
         ],
     )
 
@@ -96,10 +100,11 @@ def train(form: Form, config: RunConfig, evaluate_every: int, until: float | Non
 def parser(module: str, description: str | None) -> ArgumentParser:
     """Return the options that both forms have."""
     options = ArgumentParser(prog=f"python -m benchmarks.baseline.{module}", description=description)
+    options.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="other settings, as of marless train")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--steps", type=int, default=320_000, help="environment steps")
     options.add_argument("--envs", type=int, default=NUM_ENVS, help="environments of a round")
-    options.add_argument("--eval-every", type=int, default=10, help="rounds between evaluations; 0: none")
+    options.add_argument("--eval-every", type=int, default=10, help="rounds between evaluations, or 0 for none")
     options.add_argument("--until", type=float, help="stop at this greedy return")
     options.add_argument("--json", action="store_true", help="one JSON object instead of text")
     return options
@@ -107,7 +112,7 @@ def parser(module: str, description: str | None) -> ArgumentParser:
 
 def run(options: Any, form: Callable[[RunConfig], Form]) -> None:
     """Train a form by its options, and print the record."""
-    config = settings(options.seed, options.steps, options.envs)
+    config = settings(options.seed, options.steps, options.envs, options.settings)
     record = train(form(config), config, options.eval_every, options.until)
     if options.json:
         print(json.dumps(asdict(record)))

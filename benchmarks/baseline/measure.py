@@ -119,7 +119,7 @@ class Measurement:
             KERNELS: _form("kernel_form", *options),
             "1 worker": _system(1, *settings, "placement.rule=packed"),
             "2 workers": _system(2, *settings),
-            GUARD: _share_of_passes,
+            GUARD: share_of_passes,
         }
         for seed in self._effort.seeds:
             for arm, measure in arms.items():
@@ -177,7 +177,8 @@ def _system(workers: int, *settings: str) -> Measure:
     return lambda seed: {"steps_per_second": trained(workers, f"seed={seed}", *settings).env_steps_per_second}
 
 
-def _share_of_passes(seed: int) -> dict[str, float | None]:
+def share_of_passes(seed: int) -> dict[str, float | None]:
+    """Return the share of the passes in the time of the torch learner."""
     times = measured("baseline.passes", "--seed", seed, "--repetitions", 5)
     return {"share": statistics.median(quotients(times["passes_ms"], times["learning_ms"]))}
 

@@ -1,6 +1,5 @@
 """Trains a study with real processes in a folder of its own, with an environment of these benchmarks."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -8,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.launch import ROOT, environment
+from benchmarks.launch import environment_with
 
 COMMAND_LINE = ("marless.cli.app",)
 
@@ -22,15 +21,12 @@ def trained(name: str, entry_point: str, lines: Sequence[str], program: Sequence
     """
     with tempfile.TemporaryDirectory(prefix="study-") as text:
         folder = Path(text)
-        information = folder / "site" / "benchmark_tasks-1.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: benchmark-tasks\nVersion: 1\n")
-        (information / "entry_points.txt").write_text(f"[marless.environments]\n{entry_point}\n")
+        variables = environment_with(folder / "site", entry_point)
         (folder / f"{name}.toml").write_text("\n".join([*lines, ""]))
         done = subprocess.run(
             [sys.executable, "-m", *program, "study", f"{name}.toml"],
             cwd=folder,
-            env={**environment(), "PYTHONPATH": os.pathsep.join((str(folder / "site"), str(ROOT)))},
+            env=variables,
             capture_output=True,
             text=True,
         )

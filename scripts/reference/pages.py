@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.entities import page as entities
 from scripts.reference import (
     algorithms,
     commands,
@@ -31,6 +32,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "environments.md": environments.page,
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
+    entities.PAGE: entities.page,
     gpu.PAGE: gpu.page,
     installing.PAGE: installing.page,
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,

@@ -1,0 +1,1 @@
+"""Learning with sorted entities and set networks, compared with the single-process baseline."""

@@ -1,0 +1,152 @@
+"""Runs of arms. Each is measured alone, in a separate process."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from benchmarks.baseline.measure import share_of_passes
+from benchmarks.entities.permuted import ENTRY_POINT
+from benchmarks.entities.registered import Arm, Baseline
+from benchmarks.launch import environment_with, measured
+from benchmarks.training import NAME, command
+from coordinator.core.state import RoundLine
+from marless.reports import provenance
+from marless.reports.journal import read
+from marless.reports.policy import load_policy
+
+# The program of a run: the product, and the loops of the baseline.
+PROGRAM = (*provenance.COMPUTING, "benchmarks/baseline")
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run. Keys of `steps_to` and `seconds_to` are targets. None stands for a missed target.
+
+    `seconds_to` are training seconds. `launch` are the seconds from the command to its first task, 0 for a baseline.
+    `best` and `mpe2` are mean returns of the policies of the best evaluation, over fresh episodes here and in mpe2's
+    own environment. `share` is the share of the passes in the time of the torch learner, the baseline's guard.
+    """
+
+    study: str
+    arm: str
+    seed: int
+    registration: str
+    program: str
+    env_steps: int
+    rate: float
+    launch: float = 0.0
+    steps_to: dict[str, int | None]
+    seconds_to: dict[str, float | None]
+    best: float | None = None
+    mpe2: float | None = None
+    share: float | None = None
+    weights_sha256: str = ""
+    commit: str | None
+    processor: str
+    cores: int
+    load: tuple[float, float]
+    date: str
+
+
+def key(run: Run) -> tuple[str, str, int, str, str]:
+    """Return the identity of a run. A changed registration or program makes another run."""
+    return run.study, run.arm, run.seed, run.registration, run.program
+
+
+def program() -> str:
+    """Return the hash of the program that runs now."""
+    return provenance.code_sha256(provenance.ROOT, PROGRAM)
+
+
+def measure(arm: Arm, seed: int) -> Run:
+    """Train an arm. Raises `CalledProcessError`."""
+    before = os.getloadavg()[0]
+    settings = [text.replace("{seed}", str(seed)) for text in arm.settings]
+    values = _marless(arm, seed, settings) if arm.baseline is None else _baseline(arm, arm.baseline, seed, settings)
+    return Run(
+        study=arm.study,
+        arm=arm.name,
+        seed=seed,
+        registration=arm.registration,
+        program=program(),
+        commit=provenance.commit(),
+        processor=provenance.machine(),
+        cores=len(os.sched_getaffinity(0)),
+        load=(round(before, 2), round(os.getloadavg()[0], 2)),
+        date=datetime.now(UTC).date().isoformat(),
+        **values,
+    )
+
+
+def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[str, Any]:
+    record = measured(f"baseline.{form.form}", *settings, "--seed", seed, *form.options, "--json")
+    points = [(point["greedy_return"], point["env_steps"], point["seconds"]) for point in record["points"]]
+    guard = {"share": share_of_passes(seed)["share"]} if form.form == "torch_form" else {}
+    return {
+        "env_steps": record["env_steps"],
+        "rate": record["env_steps_per_second"],
+        "weights_sha256": record["weights_sha256"],
+        **_reached(arm, points),
+        **guard,
+    }
+
+
+def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="entities-") as text:
+        folder = Path(text)
+        variables, began = environment_with(folder / "site", ENTRY_POINT), time.time()
+        words = command(2, f"seed={seed}", *settings)
+        subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
+        run = folder / "runs" / NAME
+        lines, summary = read(run / "metrics.jsonl"), json.loads((run / "summary.json").read_text(encoding="utf-8"))
+        first, *_ = (run / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
+        mpe2 = _return_in_mpe2(run / "best_policies.safetensors", seed, arm.mpe2_episodes)
+    return {
+        "env_steps": summary["env_steps"],
+        "rate": (lines[-1].env_steps - lines[0].env_steps) / (lines[-1].seconds - lines[0].seconds),
+        "launch": round(json.loads(first)["asked"] - began, 3),
+        "best": summary["absolute_return"]["mean"],
+        "mpe2": mpe2,
+        "weights_sha256": summary["weights_sha256"],
+        **_reached(arm, [_point(line) for line in lines if line.evaluation]),
+    }
+
+
+def _point(line: RoundLine) -> tuple[float, int, float]:
+    """Return an evaluation's return, the steps that its policies had learned from, and the seconds until it ended."""
+    assert line.evaluation is not None
+    return line.evaluation.mean, line.evaluation.env_steps, line.seconds
+
+
+def _reached(arm: Arm, points: list[tuple[float, int, float]]) -> dict[str, Any]:
+    first = {f"{target:g}": next((p for p in points if p[0] >= target), (0.0, None, None)) for target in arm.targets}
+    return {
+        "steps_to": {target: steps for target, (_, steps, _) in first.items()},
+        "seconds_to": {target: seconds for target, (_, _, seconds) in first.items()},
+    }
+
+
+def _return_in_mpe2(policies: Path, seed: int, episodes: int) -> float | None:
+    """Return the mean greedy return in `simple_spread` of mpe2, summed over agents. Return None for 0 episodes."""
+    if not episodes:
+        return None
+    from mpe2 import simple_spread_v3
+
+    team = load_policy(policies)
+    world = simple_spread_v3.parallel_env(N=len(team.agents), max_cycles=25)
+    returns = []
+    for episode in range(episodes):
+        observations, total = world.reset(seed=seed * 100_000 + episode)[0], 0.0
+        team.start()
+        while world.agents:
+            observations, rewards, *_ = world.step(team.act(observations))
+            total += sum(rewards.values())
+        returns.append(total)
+    return fmean(returns)

@@ -1,0 +1,105 @@
+"""The tables of the record, by the rules of measurement on docs/results/protocol.md."""
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from benchmarks.baseline.measure import LEAST_SHARE
+from benchmarks.entities.registered import Arm, Bar, File, ListOfArms
+from benchmarks.entities.runs import Run
+from benchmarks.table import Row, markdown, share, spread, typical
+from marless.reports.text import markdown_table
+
+
+def text(file: File, runs: Sequence[Run], steps: int | None = None) -> str:
+    """Return all tables in markdown. `steps` is another length of runs than registered."""
+    parts = []
+    for study in file.lists:
+        arms = {arm.name: arm for arm in file.arms(study, steps)}
+        of_list = [run for run in runs if run.study == study.name]
+        counted = [run for run in of_list if run.arm in arms and run.registration == arms[run.arm].registration]
+        newest = [run for run in counted if run.program == counted[-1].program]
+        shown = {name: _by_seed(newest, name) for name in arms}
+        parts += [f"### `{study.name}`", *_tables(study, arms, shown)]
+        if len(newest) < len(of_list):
+            parts.append(f"Not shown: {len(of_list) - len(newest)} runs of another registration or program.")
+    return "\n\n".join(parts)
+
+
+def _by_seed(runs: Sequence[Run], arm: str) -> dict[int, Run]:
+    return {run.seed: run for run in runs if run.arm == arm}
+
+
+def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, Run]]) -> Iterator[str]:
+    names = [name for name in arms if shown[name] or name not in study.off]
+    for what, fmt in (("steps", ",.0f"), ("seconds", ".1f")):
+        if study.targets:
+            header = ("arm", *(f"{what} to {target:g}" for target in study.targets))
+            cells = ([_cell(shown[name], what, target, fmt) for target in study.targets] for name in names)
+            yield markdown_table(header, [(name, *row) for name, row in zip(names, cells, strict=True)])
+    header = ("arm", "seeds", "best return", "lowest … highest", "in mpe2", "steps/s", "launch, s")
+    yield markdown_table(header, [_ends(name, shown[name]) for name in names])
+    if bars := [row for bar in study.bars for row in _rows(bar, shown)]:
+        yield markdown(bars)
+
+
+def _cell(runs: dict[int, Run], what: str, target: float, fmt: str) -> str:
+    """Return the median over all seeds, and in how many of them the target was reached."""
+    values = [_value(run, what, target) for run in runs.values()]
+    if not values:
+        return "not run"
+    return f"{typical(values, fmt)} ({sum(map(math.isfinite, values))} of {len(values)})"
+
+
+def _value(run: Run, what: str, target: float | None) -> float:
+    """Return steps or seconds to a target, infinite if it was not reached. Seconds count from the command."""
+    steps, seconds = (reached.get(f"{target:g}") for reached in (run.steps_to, run.seconds_to))
+    if steps is None or seconds is None:
+        return math.inf
+    return float(steps) if what == "steps" else run.launch + seconds
+
+
+def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
+    best = [run.best for run in runs.values() if run.best is not None]
+    mpe2 = [run.mpe2 for run in runs.values() if run.mpe2 is not None]
+    rates, launches = [run.rate for run in runs.values()], [run.launch for run in runs.values()]
+    cells = (typical(best, ".2f"), spread(best, ".2f"), typical(mpe2, ".2f"))
+    return name, str(len(runs)), *cells, typical(rates, ",.0f"), typical(launches, ".1f")
+
+
+def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
+    """Return the row of a bar, after the row of its guard: the share of the passes in the baseline's time."""
+    base = shown[bar.against] if bar.against else {}
+    runs = {seed: run for seed, run in shown[bar.arm].items() if not bar.against or seed in base}
+    name = f"{bar.arm}: {bar.of}" + (f" to {bar.target:g}" if bar.target is not None else "")
+    values = [_measure(run, bar) for run in runs.values()]
+    others = [_measure(base[seed], bar) for seed in runs] if bar.against else []
+    ratios = [share(*map(_finite, pair)) for pair in zip(values, others, strict=True)] if others else []
+    guard = _guard([base[seed] for seed in runs]) if bar.against else None
+    if guard:
+        yield guard
+    fmt = ",.0f" if bar.of == "rate" else ".2f"
+    if bar.mean is not None:
+        bounded = ratios or values
+        # All seeds keep the bound of the mean, or none does.
+        means = [fmean(bounded)] * len(bounded) if bounded else []
+        pair = ([], means) if ratios else (means, [])
+        yield Row(f"{name}, mean of all seeds", pair[0], fmt, "", pair[1], bar.against, most=bar.mean, guard=guard)
+    yield Row(name, values, fmt, "", ratios, bar.against, bar.least, bar.most, guard)
+
+
+def _measure(run: Run, bar: Bar) -> float:
+    if bar.of == "rate":
+        return run.rate
+    if bar.of == "best":
+        return -math.inf if run.best is None else run.best
+    return _value(run, "seconds", bar.target)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _guard(base: Sequence[Run]) -> Row | None:
+    shares = [run.share for run in base if run.share is not None]
+    return Row("guard: passes / time of the torch learner", shares, ".2f", least=LEAST_SHARE) if shares else None

@@ -1,0 +1,138 @@
+"""The benchmark of sorted entities: its registration, its control, and tables of hand-made records."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from benchmarks.entities import permuted, registered
+from benchmarks.entities.registered import Bar, Baseline, File, ListOfArms
+from benchmarks.entities.runs import Run
+from benchmarks.entities.table import text
+from coordinator.config.loading import load
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from functions.randomness import generator
+
+PLAIN = ListOfArms(
+    name="targets",
+    seeds="1-5",
+    settings=["stop.env_steps=1600"],
+    arms={"sorted": ["order"], "sets": ["algorithm.network=attention"]},
+    baselines={"loop": Baseline("torch_form", ["order"])},
+    targets=[-36],
+    off=["sets"],
+    bars=[
+        Bar(arm="sorted", target=-36, against="loop", mean=0.2, most=0.5),
+        Bar(arm="sorted", of="rate", against="loop", least=2),
+    ],
+)
+FILE = File(sets={"order": ["task.order=distance"]}, lists=[PLAIN])
+
+
+def run(arm, seed, steps, seconds, **others):
+    """Return a run of the registered arm that reached -36 after so many steps and seconds, or never."""
+    (registration,) = (one.registration for one in FILE.arms(PLAIN) if one.name == arm)
+    values = {"registration": registration, "program": "b", "rate": 1000.0, **others}
+    reached = {"steps_to": {"-36": steps}, "seconds_to": {"-36": seconds}}
+    where = {"commit": None, "processor": "x", "cores": 2, "load": (0.0, 0.0), "date": "2026-11-29"}
+    return Run(study="targets", arm=arm, seed=seed, env_steps=1600, **values, **reached, **where)
+
+
+def rows(runs):
+    """Return the cells of all rows by the number of the table, and the text."""
+    shown = text(FILE, runs)
+    tables = [part.splitlines() for part in shown.split("\n\n") if part.startswith("|")]
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]] for table in tables], shown
+
+
+def five(seconds=(1.0, 2.0, 3.0, 4.0, None), share=0.3):
+    """Return five seeds. The baseline needs 10 s. The arm needs a second more than `seconds`, for its launch."""
+    loop = [run("loop", seed, 1000, 10.0, share=share) for seed in range(1, 6)]
+    ours = [
+        run("sorted", seed, value and int(100 * value), value, launch=1.0, rate=2500.0, best=-seed)
+        for seed, value in enumerate(seconds, start=1)
+    ]
+    return loop + ours
+
+
+def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
+    (steps, seconds, ends, bars), _ = rows(five())
+    assert steps == [["loop", "1,000 (5 of 5)"], ["sorted", "300 (4 of 5)"]]
+    assert seconds == [["loop", "10.0 (5 of 5)"], ["sorted", "4.0 (4 of 5)"]]
+    assert ends == [
+        ["loop", "5", "", "", "", "1,000", "0.0"],
+        ["sorted", "5", "-3.00", "-5.00 … -1.00 (5)", "", "2,500", "1.0"],
+    ]
+    guard, mean, each, _, rate = bars
+    assert guard[-1] == "≥ 0.25: met"
+    assert mean[-1] == "≤ 0.2: MISSED: kept in 0 of 5"
+    # Quotients of the same seed: 0.2, 0.3, 0.4, 0.5 and never.
+    assert each[3:] == ["0.4", "0.2 … not reached (5)", "loop", "≤ 0.5: MISSED: kept in 4 of 5"]
+    assert rate[3:] == ["2.5", "2.5 … 2.5 (5)", "loop", "≥ 2: met"]
+
+
+def test_a_mean_is_judged_only_if_every_seed_reached_the_target():
+    # Seconds with the launch: 1.5, 1.5, 2, 2 and 2.5 of 10, on average 0.19.
+    (*_, bars), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5)))
+    assert (bars[1][3], bars[1][-1]) == ("0.19", "≤ 0.2: met")
+
+
+def test_a_slow_baseline_is_a_missed_guard():
+    (*_, bars), _ = rows(five((0.5, 0.5, 1.0, 1.0, 1.5), share=0.2))
+    assert [row[-1] for row in bars[1:3]] == ["≤ 0.2: not met: its guard missed", "≤ 0.5: not met: its guard missed"]
+
+
+def test_runs_of_another_registration_or_program_are_counted_and_not_shown():
+    others = [run("sorted", 1, 100, 1.0, program="a"), run("sorted", 1, 100, 1.0, registration="c")]
+    tables, shown = rows([*others, *five()])
+    assert tables == rows(five())[0]
+    assert "Not shown: 2 runs of another registration or program." in shown
+
+
+def test_an_arm_without_a_run_stays_in_the_table_unless_it_is_off():
+    (steps, *_), _ = rows([])
+    assert steps == [["loop", "not run"], ["sorted", "not run"]]
+
+
+def test_a_registration_depends_on_the_arm_and_its_list_but_on_no_other_arm():
+    def registrations(file, **changes):
+        study = msgspec.structs.replace(file.lists[0], **changes)
+        return {arm.name: arm.registration for arm in file.arms(study)}
+
+    before = registrations(FILE)
+    assert registrations(FILE, arms={**PLAIN.arms, "new": []}).items() > before.items()
+    assert registrations(FILE, off=[]) == before
+    for changes in ({"bars": []}, {"seeds": "1-6"}, {"targets": [-30]}, {"settings": ["stop.env_steps=3200"]}):
+        assert not registrations(FILE, **changes).items() & before.items()
+    other_set = msgspec.structs.replace(FILE, sets={"order": ["task.order=relation"]})
+    assert {name for name in before if registrations(other_set)[name] != before[name]} == {"loop", "sorted"}
+
+
+def test_every_arm_of_the_file_has_settings_that_a_run_takes():
+    file = registered.load()
+    for study in file.lists:
+        arms = file.arms(study)
+        assert {*study.off, *(bar.arm for bar in study.bars)} <= {arm.name for arm in arms}
+        for arm in arms:
+            # The control is an environment of the benchmark, which only its own runs have.
+            if arm.name not in study.off and "permuted" not in arm.name:
+                load(None, arm.settings)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_control_permutes_landmarks_and_teammates_of_each_agent(seed):
+    options = {"exact_physics": True}
+    plain = registry.make(EnvTask(name="mpe/simple_spread", options=options), 3)
+    task = EnvTask(name="benchmark/permuted_spread", options={**options, "permutation": seed})
+    before = plain.reset(generator(1)).values[0]
+    after = permuted.make(task, 3).reset(generator(1)).values[0]
+    # An observation has velocity and position, three landmarks, two teammates, and two messages.
+    columns = permuted.columns_of(plain.spec.classes[0], seed)
+    assert columns.shape == (3, 18)
+    assert (columns[:, :4] == np.arange(4)).all()
+    assert len({*map(tuple, columns)}) > 1
+    for agent in range(3):
+        assert (after[:, agent] == before[:, agent][:, columns[agent]]).all()
+        landmarks, others = columns[agent, 4:10].reshape(3, 2), columns[agent, 10:14].reshape(2, 2)
+        assert sorted(landmarks[:, 0]) == [4, 6, 8] and (landmarks[:, 1] == landmarks[:, 0] + 1).all()
+        assert sorted(others[:, 0]) == [10, 12] and (others[:, 1] == others[:, 0] + 1).all()
