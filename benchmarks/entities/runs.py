@@ -27,7 +27,7 @@ PROGRAM = (*provenance.COMPUTING, "benchmarks/baseline")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run. Keys of `steps_to` and `seconds_to` are targets. None stands for a missed target.
+    """A run. Keys of `steps_to` and `seconds_to` are targets. Missed targets are null.
 
     `seconds_to` are training seconds. `launch` are the seconds from the command to its first task, 0 for a baseline.
     `best` and `mpe2` are mean returns of the policies of the best evaluation, over fresh episodes here and in mpe2's

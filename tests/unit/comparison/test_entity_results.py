@@ -1,5 +1,7 @@
 """The benchmark of sorted entities: its registration, its control, and tables of hand-made records."""
 
+from types import SimpleNamespace
+
 import msgspec
 import numpy as np
 import pytest
@@ -136,3 +138,15 @@ def test_the_control_permutes_landmarks_and_teammates_of_each_agent(seed):
         landmarks, others = columns[agent, 4:10].reshape(3, 2), columns[agent, 10:14].reshape(2, 2)
         assert sorted(landmarks[:, 0]) == [4, 6, 8] and (landmarks[:, 1] == landmarks[:, 0] + 1).all()
         assert sorted(others[:, 0]) == [10, 12] and (others[:, 1] == others[:, 0] + 1).all()
+
+
+def test_deep_sets_give_the_same_outputs_for_entities_in_another_order():
+    torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
+    deep_sets = pytest.importorskip("benchmarks.entities.deep_sets")
+    shape = SimpleNamespace(hidden=(8, 8), rest=1, outputs=5, output_gain=1.0)
+    network, rest = deep_sets.make(shape), torch.zeros(4, 1)
+    seen = torch.from_numpy(np.random.default_rng(1).normal(size=(4, 18)).astype(np.float32))
+    # Landmarks 3, 1, 2, and teammates with their messages exchanged.
+    exchanged = seen[:, [0, 1, 2, 3, 8, 9, 4, 5, 6, 7, 12, 13, 10, 11, 16, 17, 14, 15]]
+    assert torch.allclose(network(seen, rest), network(exchanged, rest), atol=1e-6)
+    assert not torch.allclose(network(seen, rest), network(seen.flip(1), rest), atol=1e-3)
