@@ -35,7 +35,7 @@ def test_the_files_of_the_page_of_epymarl_are_the_examples():
         assert tomllib.loads(text) == tomllib.loads(preset.read_text(encoding="utf-8"))
 
 
-def test_what_epymarls_files_return_is_what_the_record_says():
+def test_the_best_evaluation_of_epymarls_files_is_the_highest_of_the_record():
     record = ROOT / "docs" / "results" / "epymarl-ports.csv"
     page = record.with_suffix(".md").read_text(encoding="utf-8")
     rows = list(csv.DictReader(record.read_text(encoding="utf-8").splitlines()))
@@ -45,22 +45,8 @@ def test_what_epymarls_files_return_is_what_the_record_says():
         on_the_way = [row for row in rows if row["seed"] == final["seed"] and row["preset"] == final["preset"]]
         on_the_way.remove(final)
         best = max(on_the_way, key=lambda row: float(row["mean"]))
-        mean, half = float(final["mean"]), 1.96 * float(final["standard_error"])
-        cells = (
-            f"`{final['preset']}`",
-            final["seed"],
-            f"{int(final['env_steps']):,}",
-            f"{mean:.1f} ± {half:.1f}",
-            f"{float(best['mean']):.1f} after {int(best['env_steps']):,}",
-        )
-        assert f"| {' | '.join(cells)} |" in page
-        if final["seed"] == "1":
-            steps, returns = re.search(
-                rf"\| `{final['preset']}`, steps \|(.*)\|\n.*\n\| return \|(.*)\|", page
-            ).groups()
-            for step, mean in zip(steps.split("|"), returns.split("|"), strict=True):
-                at_step = [row for row in on_the_way if row["env_steps"] == step.strip().replace(",", "")]
-                assert [f"{float(row['mean']):.1f}" for row in at_step] == [mean.strip()]
+        [line] = [line for line in page.splitlines() if line.startswith(f"| `{final['preset']}` | {final['seed']} |")]
+        assert f"| {float(best['mean']):.1f} after {int(best['env_steps']):,} |" in line
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

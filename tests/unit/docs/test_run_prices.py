@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.comparisons.run_prices import WAYS, read, table_lines
+from benchmarks.comparisons.run_prices import WAYS, read
 from coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.reports.statistics import mean
@@ -18,24 +18,13 @@ def page(name):
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_the_table_of_prices_is_the_one_of_the_record():
-    assert "\n".join(table_lines(ROWS)) in page("results/dollars.md")
-
-
 def test_sentences_have_the_prices_of_the_record():
-    functions, auto, rented, busy = (f"${MEANS[way]:.2g}" for way in WAYS)
-    text = " ".join(page("../README.md").split())
-    assert f"One rented machine trains the default run for {rented}, or for {busy} if it is busy all the time." in text
-    assert f"Functions cost {functions} as placed by default, and {auto} with `placement.rule=auto`." in text
+    functions, auto, _, busy = (f"${MEANS[way]:.2g}" for way in WAYS)
     text = " ".join(page("explanation/cost.md").split())
     assert f"costs {functions} as functions, {auto} with `placement.rule=auto`, and {busy} on a busy machine" in text
     machine = rented_machine(load_prices("us-east-1"), workers=2)
     text = " ".join(page("results/dollars.md").split())
-    assert f"about {100 * MEANS['balanced']:.1f} cents" in text
-    assert f"makes it {MEANS['balanced'] / MEANS['auto']:.0f} times cheaper" in text
     assert f"a {INSTANCE} with two virtual processors for ${machine.hourly:g} per hour" in text
-    assert f"as {24 * machine.hourly / MEANS['auto']:,.0f} default runs" in text
-    assert f"or {24 * machine.hourly / MEANS['balanced']:.0f} as placed by default" in text
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["seed"])
