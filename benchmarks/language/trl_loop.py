@@ -46,11 +46,14 @@ def trainer(settings: dict[str, Any], times: Times) -> Any:
     def is_right(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
         return [float(text == answers[prompt]) for prompt, text in zip(prompts, completions, strict=True)]
 
+    # Without a fingerprint, `datasets` computes one. That fails if packages are outside the interpreter's prefix.
+    prompts = datasets.table.InMemoryTable.from_pydict({"prompt": [*answers]})
+
     return trl.GRPOTrainer(
         model=model,
         reward_funcs=is_right,
         args=_settings(settings, [token for token in range(len(tokenizer)) if token not in allowed]),
-        train_dataset=datasets.Dataset.from_dict({"prompt": [*answers]}),
+        train_dataset=datasets.Dataset(prompts, fingerprint="prompts"),
         processing_class=tokenizer,
         callbacks=[times],
         peft_config=peft.LoraConfig(
