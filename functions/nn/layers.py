@@ -60,6 +60,11 @@ class Layer:
         """The parameters."""
         return tuple(vars(self).values())
 
+    @property
+    def inputs(self) -> int:
+        """The number of inputs of a layer that changes the width."""
+        return int(self.arrays[0].shape[-2])
+
     def width(self, inputs: int) -> int:
         """The number of outputs for so many inputs."""
         return inputs

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn import gru
+from functions.nn.entity_attention import ENTITIES, EntityAttention, attention_over, decode, encode
 from functions.nn.gru import Flags, Unrolled
 from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
 from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
@@ -61,6 +62,12 @@ class Weights(NamedTuple):
     marks: tuple[str, ...] = ()
 
     @property
+    def front(self) -> type[EntityAttention] | None:
+        """The kind of the first layer if that is no linear one."""
+        kind = type(self.layers[0])
+        return kind if issubclass(kind, EntityAttention) else None
+
+    @property
     def clips_actions(self) -> bool:
         """Whether sampled continuous actions are clipped."""
         return CLIPPED in self.marks
@@ -73,7 +80,7 @@ class Weights(NamedTuple):
     @property
     def inputs(self) -> int:
         """The width of the inputs."""
-        return int(self.layers[0].arrays[0].shape[0])
+        return self.layers[0].inputs
 
     @property
     def outputs(self) -> int:
@@ -96,7 +103,7 @@ class Weights(NamedTuple):
         widths = self.inputs, *(layer.width(0) for layer in self.layers if layer.entry)
         norm = next((kind for kind in self.kinds if kind.is_norm), None)
         gaussian, activation = self.log_std is not None, _activation(self.marks)
-        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clips_actions, norm)
+        return Network(widths, self.hidden_size > 0, gaussian, activation, self.clips_actions, norm, self.front)
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
@@ -148,6 +155,8 @@ class Weights(NamedTuple):
         for index in stored_order(self.kinds):
             tensors.update(zip(names[index], self.layers[index].arrays, strict=True))
         tensors |= {mark: np.zeros(0, self.dtype) for mark in self.marks}
+        if self.front is not None:
+            tensors[ENTITIES] = encode(self.front.entities)
         return tensors if self.log_std is None else {**tensors, "log_std": self.log_std}
 
 
@@ -198,15 +207,19 @@ def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Netw
     arrays = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
     if f"{Linear.names[0]}0" not in arrays:
         raise KeyError(f"no network named {prefix}")
-    network, names = _described(tuple((name, array.shape) for name, array in arrays.items()))
+    entities = arrays[ENTITIES].tobytes() if ENTITIES in arrays else b""
+    network, names = _described(tuple((name, array.shape) for name, array in arrays.items()), entities)
     return network, np.concatenate([arrays[name].ravel() for name in names])
 
 
 @cache
-def _described(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[Network, tuple[str, ...]]:
-    """The network of named tensors with these shapes, and their names in the order of the flat vector."""
-    weights = weights_of({f"/{name}": np.broadcast_to(np.float32(0), shape) for name, shape in shapes}, "")
-    return weights.network, tuple(weights.to_tensors())
+def _described(shapes: tuple[tuple[str, tuple[int, ...]], ...], entities: bytes) -> tuple[Network, tuple[str, ...]]:
+    """The network of named tensors with these shapes, and the names of its numbers in the order of the flat vector."""
+    tensors = {f"/{name}": np.broadcast_to(np.float32(0), shape) for name, shape in shapes}
+    if entities:
+        tensors[f"/{ENTITIES}"] = np.frombuffer(entities, np.uint8)
+    weights = weights_of(tensors, "")
+    return weights.network, tuple(name for name in weights.to_tensors() if name != ENTITIES)
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
@@ -214,16 +227,17 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
 
     Raises `KeyError` when there is no such network, and `ValueError` when its norms are not those of its hidden layers.
     """
+    front = attention_over(decode(tensors[f"{prefix}/{ENTITIES}"])) if f"{prefix}/{ENTITIES}" in tensors else None
     linear = _count(tensors, f"{prefix}/{Linear.names[0]}")
     if not linear:
         raise KeyError(f"no network named {prefix}")
     recurrent = f"{prefix}/{Gru.names[0]}" in tensors
-    hidden = linear - 1 + recurrent
+    hidden = linear - 1 + recurrent + (front is not None)
     norm = next((kind for kind in NORMS if f"{prefix}/{kind.names[0]}0" in tensors), None)
     if norm is not None and _count(tensors, f"{prefix}/{norm.names[0]}") != hidden:
         raise ValueError("its norms do not fit its hidden layers")
     marks = tuple(mark for mark in _MARKS if f"{prefix}/{mark}" in tensors)
-    kinds = layer_kinds(hidden, recurrent, _activation(marks), norm)
+    kinds = layer_kinds(hidden, recurrent, _activation(marks), norm, front)
     layers = [
         kind(*[tensors[f"{prefix}/{name}"] for name in names])
         for kind, names in zip(kinds, tensor_names(kinds), strict=True)

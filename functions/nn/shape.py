@@ -34,7 +34,8 @@ class Network:
 
     `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
     a `log_std`. `activation`: that of its hidden layers. `clipped`: samples of the Gaussian are clipped to the bounds.
-    `norm`: that of its hidden layers, if they have one.
+    `norm`: that of its hidden layers, if they have one. `front`: its first
+    layer if that is no linear one.
     """
 
     sizes: tuple[int, ...]
@@ -43,6 +44,7 @@ class Network:
     activation: Kind = Tanh
     clipped: bool = False
     norm: Kind | None = None
+    front: Kind | None = None
 
     @property
     def parameters(self) -> int:
@@ -94,7 +96,8 @@ class Layout(NamedTuple):
 
 @cache
 def _layout(network: Network) -> Layout:
-    kinds = layer_kinds(len(network.sizes) - 2, network.recurrent, network.activation, network.norm)
+    hidden = len(network.sizes) - 2
+    kinds = layer_kinds(hidden, network.recurrent, network.activation, network.norm, network.front)
     widths, shapes = iter(network.sizes), []
     width = next(widths)
     for kind in kinds:
@@ -131,12 +134,16 @@ def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
     return names
 
 
-def layer_kinds(hidden: int, recurrent: bool, activation: Kind, norm: Kind | None) -> tuple[Kind, ...]:
-    """The kinds of the layers of a network with so many hidden layers.
+def layer_kinds(
+    hidden: int, recurrent: bool, activation: Kind, norm: Kind | None, front: Kind | None = None
+) -> tuple[Kind, ...]:
+    """The kinds of the layers of a network with so many hidden layers, of which `front` is the first if it is given.
 
     A norm stands before the activation, and behind a GRU, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`): it
     normalises what the next layer gets, not the hidden state.
     """
+    if front is not None:
+        return (front, *layer_kinds(hidden - 1, recurrent, activation, norm))
     norms = () if norm is None else (norm,)
     kinds = (Linear, *norms, activation) * (hidden - recurrent)
     return (*kinds, Gru, *norms, Linear) if recurrent else (*kinds, Linear)

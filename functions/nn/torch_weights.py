@@ -12,6 +12,7 @@ from torch import Tensor
 
 from functions.errors import BadRequest
 from functions.nn import recurrent, torch_layers, torch_modules
+from functions.nn.entity_attention import ENTITIES
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights
@@ -114,7 +115,7 @@ class LayerWeights(TorchWeights):
     def __init__(self, tensors: Mapping[str, Array], prefix: str, device: torch.device) -> None:
         weights = recurrent.weights_of(tensors, prefix)
         arrays = weights.to_tensors()
-        marks = {name: arrays.pop(name) for name in weights.marks}
+        marks = {name: arrays.pop(name) for name in (*weights.marks, ENTITIES) if name in arrays}
         super().__init__(arrays, marks, device)
         self.hidden_size = weights.hidden_size
         names = zip(weights.kinds, tensor_names(weights.kinds), strict=True)

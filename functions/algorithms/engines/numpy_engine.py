@@ -61,7 +61,8 @@ class LossGradient(FlatGradient):
     def __init__(self, network: Network, parameters: Array) -> None:
         super().__init__(network, parameters, recurrent.views(network, parameters))
         self._views = recurrent.views(network, self._gradient)
-        self._passes = None if network.recurrent else Passes(network, parameters, self._gradient)
+        has_passes = not network.recurrent and network.front is None
+        self._passes = Passes(network, parameters, self._gradient) if has_passes else None
 
     def _forward(self, part: Minibatch) -> tuple[Array, Callable[[Array], object]]:
         if self._passes is not None:

@@ -48,6 +48,11 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         rest = tuple(column for column in range(size) if column not in columns)
         return cls(rest, tuple(block for block in blocks if block.columns), origin)
 
+    @property
+    def size(self) -> int:
+        """The number of columns."""
+        return len(self.own) + sum(len(block.columns) * block.features for block in self.blocks)
+
     def fault(self, size: int) -> str:
         """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
         if fault := self._fault_of_columns(size):

@@ -1,0 +1,227 @@
+"""The layer of `algorithm.network=attention`: self-attention over the entities that an observation describes.
+
+After Vaswani et al., "Attention Is All You Need", 2017, without positions and with the norm first (Xiong et al., "On
+Layer Normalization in the Transformer Architecture", 2020). It is in numpy here, in torch in `functions.nn.torch_layers`,
+in C in functions/native/entities.h, and in ONNX in the exports.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.encoding import from_json, to_json
+from functions.environments.entities.description import Entities
+from functions.nn.layers import Array, Layer, LayerNorm, Orthogonal, Shape
+
+# The name of the tensor with the described entities in storage.
+ENTITIES = "entities"
+HEADS = 2
+# Widths of tokens are multiples of this, so that each head has whole vectors of the kernels.
+WIDTH_STEP = 16
+
+
+class Attention(NamedTuple):
+    """A forward pass of R rows with N tokens: what the backward pass needs.
+
+    `inputs` are those of each type of token, with their weights' fields; `present` is ``[R, N]``, `tokens`, `normed` and
+    `context` are ``[R N, w]``, `qkv` ``[3, R, heads, N, d]`` and `shares` ``[R, heads, N, N]``.
+    """
+
+    inputs: list[Array]
+    present: Array
+    tokens: Array
+    norm: Any
+    normed: Array
+    qkv: Array
+    shares: Array
+    context: Array
+
+
+@dataclass(frozen=True)
+class EntityAttention(Layer):
+    """A token for the agent itself and one for each entity, one block of self-attention, and the agent's token beside the
+    mean of all tokens.
+
+    Of the width w: `own` ``[own columns, w]`` and `own_bias` ``[w]`` make the agent's token, `blocks` ``[features of all
+    blocks, w]`` and `block_bias` ``[blocks, w]`` those of entities, by ReLU. A layer norm with `gain` and `shift` ``[w]``
+    is before queries, keys and values (`qkv` ``[w, 3 w]``); `out` ``[w, w]`` and `out_bias` ``[w]`` are behind the heads,
+    and the sum is added to the tokens. An absent entity is attended to by none, and is not in the mean.
+    """
+
+    kind: ClassVar[str] = "entity_attention"
+    names: ClassVar[tuple[str, ...]] = tuple(
+        f"attention_{name}"
+        for name in ("own", "own_bias", "blocks", "block_bias", "gain", "shift", "qkv", "out", "out_bias")
+    )
+    has_number: ClassVar[bool] = False
+    entry: ClassVar[tuple[str, ...]] = ("own", "own_bias")
+    entities: ClassVar[Entities] = Entities((), ())
+
+    own: Array
+    own_bias: Array
+    blocks: Array
+    block_bias: Array
+    gain: Array
+    shift: Array
+    qkv: Array
+    out: Array
+    out_bias: Array
+
+    @classmethod
+    def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        width, blocks = outputs // 2, cls.entities.blocks
+        features = sum(block.features for block in blocks)
+        embedding = (len(cls.entities.own), width), (width,), (features, width), (len(blocks), width)
+        return *embedding, (width,), (width,), (width, 3 * width), (width, width), (width,)
+
+    @property
+    def inputs(self) -> int:
+        return self.entities.size
+
+    def width(self, inputs: int) -> int:
+        return 2 * int(self.out.shape[-1])
+
+    def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
+        """Queries, keys and values are one matrix each of gain 1."""
+        self.own[...] = gain * orthogonal(*self.own.shape)
+        for part in self._parts:
+            self.blocks[part] = gain * orthogonal(*self.blocks[part].shape)
+        self.gain[...] = 1
+        width = len(self.out)
+        for start in range(0, 3 * width, width):
+            self.qkv[:, start : start + width] = orthogonal(width, width)
+        self.out[...] = orthogonal(width, width)
+
+    @property
+    def _parts(self) -> list[slice]:
+        """The rows of `blocks` of each block."""
+        ends = accumulate((block.features for block in self.entities.blocks), initial=0)
+        return [slice(*pair) for pair in pairwise(ends)]
+
+    @property
+    def _norm(self) -> LayerNorm:
+        return LayerNorm(self.gain, self.shift)
+
+    def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Attention]:
+        """``[..., in]`` to ``[..., 2 w]``. Parameters of several networks have the axes in front of their rows."""
+        *front, rows, _ = values.shape
+        inputs, present = self._inputs(values)
+        width, count = self.out.shape[-1], present.shape[-1]
+        pairs = zip([self.own, *(self.blocks[..., part, :] for part in self._parts)], self._biases, inputs, strict=True)
+        tokens = [(one @ weight + bias).reshape(*front, rows, -1, width) for weight, bias, one in pairs]
+        tokens = np.maximum(np.concatenate(tokens, axis=-2), 0).reshape(*front, rows * count, width)
+        normed, norm = self._norm.forward(tokens)
+        qkv = _by_head(normed @ self.qkv, rows, 3)
+        query, key, value = np.moveaxis(qkv, -4, 0)
+        scores = query @ key.swapaxes(-1, -2)
+        scores *= scores.dtype.type(query.shape[-1] ** -0.5)
+        scores = np.where(present[..., None, None, :], scores, -np.inf)
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        context = np.moveaxis(shares @ value, -3, -2).reshape(tokens.shape)
+        features = (tokens + context @ self.out + self.out_bias).reshape(*front, rows, count, width)
+        mean = (features * present[..., None]).sum(axis=-2) / present.sum(axis=-1, dtype=features.dtype)[..., None]
+        outputs = np.concatenate([features[..., 0, :], mean], axis=-1)
+        return outputs, Attention(inputs, present, tokens, norm, normed, qkv, shares, context)
+
+    def backward(
+        self, cache: Attention, grad_output: Array, gradient: "EntityAttention | None", to_inputs: bool = True
+    ) -> Array:
+        """d loss / d inputs ``[rows, in]``; see `Layer.backward`. Parameters are those of one network."""
+        rows, count = cache.present.shape
+        width, heads = len(self.out), cache.shares.shape[1]
+        shares = cache.present / cache.present.sum(axis=-1, keepdims=True)
+        slopes = shares[..., None].astype(grad_output.dtype) * grad_output[:, None, width:]
+        slopes[:, 0] += grad_output[:, :width]
+        slopes = slopes.reshape(-1, width)
+        query, key, value = np.moveaxis(cache.qkv, -4, 0)
+        by_context = np.moveaxis((slopes @ self.out.T).reshape(rows, count, heads, -1), 1, 2)
+        by_share = by_context @ value.swapaxes(-1, -2)
+        by_score = cache.shares * (by_share - (by_share * cache.shares).sum(axis=-1, keepdims=True))
+        by_score *= by_score.dtype.type(query.shape[-1] ** -0.5)
+        parts = by_score @ key, by_score.swapaxes(-1, -2) @ query, cache.shares.swapaxes(-1, -2) @ by_context
+        by_qkv = np.moveaxis(np.stack(parts), (0, 3), (2, 1)).reshape(-1, 3 * width)
+        if gradient is not None:
+            np.matmul(cache.context.T, slopes, out=gradient.out)
+            np.add.reduce(slopes, axis=0, out=gradient.out_bias)
+            np.matmul(cache.normed.T, by_qkv, out=gradient.qkv)
+        norm = LayerNorm(gradient.gain, gradient.shift) if gradient is not None else None
+        slopes = slopes + self._norm.backward(cache.norm, by_qkv @ self.qkv.T, norm)
+        slopes *= cache.tokens > 0
+        return self._embedding_backward(cache, slopes.reshape(rows, count, width), gradient)
+
+    def _embedding_backward(self, cache: Attention, slopes: Array, gradient: "EntityAttention | None") -> Array:
+        rows = len(slopes)
+        by_input = np.zeros((rows, self.inputs), slopes.dtype)
+        by_input[:, list(self.entities.own)] = slopes[:, 0] @ self.own.T
+        if gradient is not None:
+            np.matmul(cache.inputs[0].T, slopes[:, 0], out=gradient.own)
+            np.add.reduce(slopes[:, 0], axis=0, out=gradient.own_bias)
+        first = 1
+        for index, (part, block) in enumerate(zip(self._parts, self.entities.blocks, strict=True)):
+            of_block = slopes[:, first : first + len(block.columns)].reshape(-1, slopes.shape[-1])
+            first += len(block.columns)
+            by_input[:, np.ravel(block.columns)] = (of_block @ self.blocks[part].T).reshape(rows, -1)
+            if gradient is not None:
+                np.matmul(cache.inputs[1 + index].T, of_block, out=gradient.blocks[part])
+                np.add.reduce(of_block, axis=0, out=gradient.block_bias[index])
+        return by_input
+
+    @property
+    def _biases(self) -> list[Array]:
+        """The bias of each type of token, with an axis for rows."""
+        count = len(self.entities.blocks)
+        own = self.own_bias if self.own_bias.ndim > 1 else self.own_bias[None]
+        return [own, *(self.block_bias[..., index : index + 1, :] for index in range(count))]
+
+    def _inputs(self, values: Array) -> tuple[list[Array], NDArray[np.bool_]]:
+        """The inputs ``[..., rows x count, features]`` of each type of token, and the present tokens ``[..., rows, N]``."""
+        *front, rows, _ = values.shape
+        inputs, present = [values[..., list(self.entities.own)]], [np.ones((*front, rows, 1), np.bool_)]
+        for block in self.entities.blocks:
+            features = values[..., np.array(block.columns)]
+            absent = (features == np.array(block.absent, values.dtype)).all(axis=-1) if block.absent else None
+            present.append(np.ones(features.shape[:-1], np.bool_) if absent is None else ~absent)
+            inputs.append(features.reshape(*front, rows * len(block.columns), block.features))
+        return inputs, np.concatenate(present, axis=-1)
+
+
+@cache
+def attention_over(entities: Entities) -> type[EntityAttention]:
+    """The layer for observations with these entities."""
+    return type("EntityAttention", (EntityAttention,), {"entities": entities})
+
+
+def width_of_tokens(hidden: int) -> int:
+    """The width of tokens for the first width of `algorithm.hidden`."""
+    return -(-hidden // WIDTH_STEP) * WIDTH_STEP
+
+
+def encode(entities: Entities) -> NDArray[np.uint8]:
+    """The description as a tensor."""
+    return np.frombuffer(to_json(entities), np.uint8)
+
+
+def decode(tensor: NDArray[Any]) -> Entities:
+    """The inverse of `encode`; raises `ValueError` for anything else."""
+    entities = from_json(np.asarray(tensor, np.uint8).tobytes(), Entities)
+    if fault := entities.fault(entities.size):
+        raise ValueError(fault)
+    return entities
+
+
+def with_rest(entities: Entities, size: int, rest: int) -> Entities:
+    """The description of an observation of `size` numbers that `rest` numbers of the agent itself follow."""
+    return msgspec.structs.replace(entities, own=(*entities.own, *range(size, size + rest)))
+
+
+def _by_head(products: Array, rows: int, parts: int) -> Array:
+    """``[..., rows x N, parts x w]`` as ``[..., rows, parts, heads, N, d]``."""
+    *front, tokens, width = products.shape
+    shape = (*front, rows, tokens // rows, parts, HEADS, width // (parts * HEADS))
+    return np.moveaxis(products.reshape(shape), -4, -2)
