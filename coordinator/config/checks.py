@@ -21,7 +21,7 @@ from coordinator.rules.scaling import SCALING_RULES
 from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.similarity import DISTANCES
 from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import CLOSED_FORMS
+from functions.algorithms.specification import CLOSED_FORMS, LAYERED
 from functions.environments.base import EnvTask
 from functions.environments.scripted.script_names import is_scripted_name
 from functions.environments.task_names import ENVIRONMENTS, is_known
@@ -107,7 +107,7 @@ def _engine(config: RunConfig) -> Iterator[str]:
     closed_forms = settings.engine in CLOSED_FORMS
     if closed_forms and settings.device != "cpu":
         yield f"algorithm.device: {settings.engine} does not compute on {settings.device}; set algorithm.engine=torch"
-    if settings.network == "mlp":
+    if settings.network in LAYERED:
         if settings.needs_torch and closed_forms:
             yield f"algorithm.engine: {settings.engine} computes no torch modules; set algorithm.engine=torch"
         return

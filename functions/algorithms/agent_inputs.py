@@ -1,12 +1,17 @@
 """The inputs of a network from the data of an agent, and their width, which is known before there is data."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvSpec
+from functions.algorithms.specification import AlgorithmConfig
+from functions.environments.base import AgentClass, EnvSpec
+from functions.environments.entities.description import Entities, EntityBlock, columns_of
+from functions.errors import BadRequest
+from functions.nn.shape import Network
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
     from functions.data.batch import Batch
@@ -20,6 +25,50 @@ class CriticView(NamedTuple):
 
     width: Callable[[EnvSpec, int], int]
     inputs: Callable[["Batch", int], tuple[Array, Array]]
+
+
+def described(config: AlgorithmConfig, kind: AgentClass) -> Entities | None:
+    """The entities that `algorithm.network=attention` sees in observations of the class; None for other networks.
+
+    Raises `BadRequest` for observations without a description.
+    """
+    if config.network != "attention":
+        return None
+    if kind.described is None:
+        raise BadRequest(
+            f"algorithm.network=attention takes observations with entities, and class {kind.name} describes none; give"
+            " the environment a description (docs/how-to/networks.md), or use mlp"
+        )
+    return kind.described
+
+
+def described_for_critic(spec: EnvSpec, entities: Entities | None, width: int) -> Entities | None:
+    """The entities in the `width` inputs of a critic before the one-hot identity, if its agent sees `entities`.
+
+    A critic that sees the observations of all agents side by side attends to agents. None for a state.
+    """
+    if entities is None or entities.size == width:
+        return entities
+    if spec.state_size or len(spec.classes) > 1 or width != spec.classes[0].observation_size * len(spec.agents):
+        return None
+    return Entities.of(width, EntityBlock("agent", columns_of(len(spec.agents), (0, spec.classes[0].observation_size))))
+
+
+def over_entities(config: AlgorithmConfig, network: Network, entities: Entities | None) -> Network:
+    """The network with attention over the entities as its first layer, if there are any.
+
+    Its first hidden width is that of tokens. Inputs behind the description are the agent's own. Raises `BadRequest` for
+    a network without hidden layers.
+    """
+    if entities is None:
+        return network
+    from functions.nn.entity_attention import attention_over, width_of_tokens, with_rest
+
+    inputs, *hidden, outputs = network.sizes
+    if not hidden:
+        raise BadRequest("algorithm.hidden: attention needs the width of its tokens, such as [64, 64]")
+    sizes = inputs, 2 * width_of_tokens(hidden[0]), *hidden[1:], outputs
+    return replace(network, sizes=sizes, front=attention_over(with_rest(entities, inputs)))
 
 
 def observation_shape(spec: EnvSpec, agent: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""New networks of an algorithm: perceptrons and GRUs, or what the configuration's factory makes."""
+"""New networks of an algorithm: layers, or what the configuration's factory makes."""
 
 import math
 from collections.abc import Mapping
@@ -32,13 +32,14 @@ def new_network(
 ) -> dict[str, Array]:
     """The tensors of a new network with the widths of `network`, and its moments, by name.
 
-    The configuration's factory makes it. A perceptron stands in where there is none, and for the critics of a state,
+    The configuration's factory makes it. Layers stand in where there is none, and for the critics of a state,
     which is a vector, where the factory is a built-in one for images or entities. Raises `BadRequest` as
     `Engine.initial_tensors` does.
     """
     name = group_name(group)
     prefix, optimiser = f"{part.name}/{name}", f"{part.name}_optimiser/{name}"
-    if config.network == "mlp" or (":" not in config.network and not part.acts and len(part.observation) == 1):
+    is_layered = not config.has_factory
+    if is_layered or (":" not in config.network and not part.acts and len(part.observation) == 1):
         flat = engine_of(config).initial_parameters(network, rng, part.gain)
         return {**recurrent.to_tensors(network, flat, prefix), **moments(optimiser, network.parameters)}
     width, *hidden, outputs = network.sizes

@@ -212,6 +212,10 @@ CLOSED_FORMS = ("numpy", "native")
 """The engines whose gradients are written down: they compute perceptrons and GRUs, on the CPU."""
 
 
+# Networks that are lists of layers, see `functions.nn.layers`, and need no torch.
+LAYERED = ("mlp", "attention")
+
+
 class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     """Base of configurations whose networks any engine can compute."""
 
@@ -241,8 +245,13 @@ class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     ] = "constant"
 
     @property
+    def has_factory(self) -> bool:
+        """Whether a factory makes the networks as torch modules."""
+        return self.network not in LAYERED
+
+    @property
     def needs_torch(self) -> bool:
-        return self.network != "mlp"
+        return self.has_factory
 
     @property
     def schedules(self) -> Mapping[str, ScheduleName]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.encoding import mismatch
-from functions.environments.entities.description import Entities
+from functions.environments.entities.description import Entities, EntityBlock, columns_of
 from functions.environments.spaces.space_types import AgentSpaces
 from functions.setting_limits import MOST_AGENTS
 
@@ -87,6 +87,18 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def continuous(self) -> bool:
         """Whether actions are continuous."""
         return bool(self.low)
+
+    @property
+    def described(self) -> Entities | None:
+        """The entities in observations, if the environment describes them or gives a table.
+
+        The first row of a table ``[N, features]`` is the agent itself, and a row of zeros is absent.
+        """
+        if self.entities is not None or len(self.observation_shape) != 2:
+            return self.entities
+        count, features = self.observation_shape
+        entities = EntityBlock("entity", columns_of(count, (0, features))[1:], absent=(0.0,) * features)
+        return Entities.of(self.observation_size, entities)
 
 
 class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

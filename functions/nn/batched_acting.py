@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Union
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ from functions.errors import BadRequest
 from functions.keys import group_name
 from functions.messages.team import Team
 from functions.nn.discrete import Branches, OneChoice
+from functions.nn.entity_attention import ENTITIES, EntityAttention, attention_over, encode, with_rest
 from functions.nn.heads import Head, head_of, head_of_network, outputs_of
 from functions.nn.layers import Gru, Layer, forward
 from functions.nn.normaliser import SEEN, InputStatistics
@@ -76,7 +78,7 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
     networks = _networks(spec, team, tensors, index)
     layers = [_stack(each) for each in zip(*(network.layers for network in networks), strict=True)]
     if team.identity:
-        layers[0] = _fold_identity(layers[0], kind.observation_size, kind.agents)
+        layers[0] = _fold_identity(layers[0], len(spec.agents), kind.agents)
     log_stds = [network.log_std for network in networks if network.log_std is not None]
     log_std = np.stack(log_stds)[:, None] if log_stds else None
     statistics = [tensors.get(f"{_prefix(team.groups[agent])}/{SEEN}") for agent in kind.agents]
@@ -120,6 +122,10 @@ def single_agent_policy(
         weight, bias = weight[:width], bias + weight[width + agent]
     elif identity and not team.identity:
         weight = np.concatenate([weight, np.zeros((len(spec.agents), weight.shape[1]), weight.dtype)])
+    if weights.front is not None:
+        entities, count = weights.front.entities, len(spec.agents)
+        own = (*entities.own, *range(entities.size, entities.size + count)) if identity else entities.own[:-count]
+        policy[new + ENTITIES] = encode(msgspec.structs.replace(entities, own=own))
     return policy | {matrix: np.ascontiguousarray(weight), offset: bias}
 
 
@@ -130,7 +136,8 @@ def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], in
         group, name = team.groups[agent], spec.agents[agent]
         if group in of_group:
             continue
-        network = of_group[group] = _weights(tensors, group, name)
+        network = _for_entities_of(kind, _weights(tensors, group, name), len(spec.agents) if team.identity else 0)
+        of_group[group] = network
         statistics = tensors.get(f"{_prefix(group)}/{SEEN}")
         shapes = _shapes(network, statistics)
         if shapes == before:
@@ -211,10 +218,24 @@ def _stack(layers: Sequence[Layer]) -> Layer:
     return type(layers[0])(*[array[:, None] if array.ndim == 3 else array[:, None, None] for array in stacks])
 
 
-def _fold_identity(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
-    """The first layer with each agent's one-hot inputs folded into its bias."""
+def _fold_identity(first: Layer, count: int, agents: tuple[int, ...]) -> Layer:
+    """The first layer with each agent's one-hot inputs, the last `count`, folded into its bias."""
     fields = vars(first)
     weight, bias = (fields[field] for field in first.entry)
+    width = weight.shape[2] - count
     bias = bias + weight[np.arange(len(agents)), :, width + np.array(agents)][:, :, None]
     weight = np.ascontiguousarray(weight[:, :, :width])
-    return type(first)(**fields | dict(zip(first.entry, (weight, bias), strict=True)))
+    kind = type(first)
+    if isinstance(first, EntityAttention):
+        kind = attention_over(msgspec.structs.replace(first.entities, own=first.entities.own[:width]))
+    return kind(**fields | dict(zip(first.entry, (weight, bias), strict=True)))
+
+
+def _for_entities_of(kind: AgentClass, network: Weights, identity: int) -> Weights:
+    """The network for the entities of this task, which may have another number of equal ones than in training."""
+    if network.front is None:
+        return network
+    entities = None if kind.described is None else with_rest(kind.described, kind.observation_size + identity)
+    if entities is None or not entities.is_like(network.front.entities):
+        raise BadRequest(f"the policy has other entities than class {kind.name} of the task")
+    return network._replace(layers=[attention_over(entities)(*network.layers[0].arrays), *network.layers[1:]])

@@ -1,8 +1,8 @@
 """The layer of `algorithm.network=attention`: self-attention over the entities that an observation describes.
 
 After Vaswani et al., "Attention Is All You Need", 2017, without positions and with the norm first (Xiong et al., "On
-Layer Normalization in the Transformer Architecture", 2020). It is in numpy here, in torch in `functions.nn.torch_layers`,
-in C in functions/native/entities.h, and in ONNX in the exports.
+Layer Normalization in the Transformer Architecture", 2020). It is in numpy here, in torch in
+`functions.nn.torch_layers`, in C in functions/native/entities.h, and in ONNX in the exports.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ WIDTH_STEP = 16
 class Attention(NamedTuple):
     """A forward pass of R rows with N tokens: what the backward pass needs.
 
-    `inputs` are those of each type of token, with their weights' fields; `present` is ``[R, N]``, `tokens`, `normed` and
-    `context` are ``[R N, w]``, `qkv` ``[3, R, heads, N, d]`` and `shares` ``[R, heads, N, N]``.
+    `inputs` are those of each type of token, `present` is ``[R, N]``, `tokens`, `normed` and `context` are
+    ``[R N, w]``, `qkv` ``[3, R, heads, N, d]`` and `shares` ``[R, heads, N, N]``.
     """
 
     inputs: list[Array]
@@ -44,13 +44,13 @@ class Attention(NamedTuple):
 
 @dataclass(frozen=True)
 class EntityAttention(Layer):
-    """A token for the agent itself and one for each entity, one block of self-attention, and the agent's token beside the
-    mean of all tokens.
+    """Attention between a token of the agent itself and one of each entity.
 
-    Of the width w: `own` ``[own columns, w]`` and `own_bias` ``[w]`` make the agent's token, `blocks` ``[features of all
-    blocks, w]`` and `block_bias` ``[blocks, w]`` those of entities, by ReLU. A layer norm with `gain` and `shift` ``[w]``
-    is before queries, keys and values (`qkv` ``[w, 3 w]``); `out` ``[w, w]`` and `out_bias` ``[w]`` are behind the heads,
-    and the sum is added to the tokens. An absent entity is attended to by none, and is not in the mean.
+    `own` ``[own columns, w]`` and `own_bias` ``[w]`` make the agent's token, `blocks` ``[features of all blocks, w]``
+    and `block_bias` ``[blocks, w]`` those of entities, by ReLU. A layer norm with `gain` and `shift` ``[w]`` comes
+    before queries, keys and values (`qkv` ``[w, 3 w]``). The heads' results, by `out` ``[w, w]`` and `out_bias`
+    ``[w]``, are added to the tokens. Outputs are the agent's token and the mean of all. Nobody attends to an absent
+    entity, and the mean leaves it out.
     """
 
     kind: ClassVar[str] = "entity_attention"
@@ -180,7 +180,7 @@ class EntityAttention(Layer):
         return [own, *(self.block_bias[..., index : index + 1, :] for index in range(count))]
 
     def _inputs(self, values: Array) -> tuple[list[Array], NDArray[np.bool_]]:
-        """The inputs ``[..., rows x count, features]`` of each type of token, and the present tokens ``[..., rows, N]``."""
+        """The inputs ``[..., rows x count, features]`` of each type, and the present tokens ``[..., rows, N]``."""
         *front, rows, _ = values.shape
         inputs, present = [values[..., list(self.entities.own)]], [np.ones((*front, rows, 1), np.bool_)]
         for block in self.entities.blocks:
@@ -215,9 +215,9 @@ def decode(tensor: NDArray[Any]) -> Entities:
     return entities
 
 
-def with_rest(entities: Entities, size: int, rest: int) -> Entities:
-    """The description of an observation of `size` numbers that `rest` numbers of the agent itself follow."""
-    return msgspec.structs.replace(entities, own=(*entities.own, *range(size, size + rest)))
+def with_rest(entities: Entities, inputs: int) -> Entities:
+    """The description of so many inputs, of which those behind the observation are the agent's own."""
+    return msgspec.structs.replace(entities, own=(*entities.own, *range(entities.size, inputs)))
 
 
 def _by_head(products: Array, rows: int, parts: int) -> Array:

@@ -1,10 +1,13 @@
 """What the layers of `functions.nn.layers` compute in torch, as functions of their inputs and parameters."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from functions.environments.entities.description import Entities
+from functions.nn.entity_attention import HEADS, EntityAttention
 from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 
 
@@ -21,6 +24,28 @@ def _normalise(values: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
     return ((values - mean) * inverse).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
 
 
+def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -> Tensor:
+    """See `functions.nn.entity_attention.EntityAttention`."""
+    own, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
+    rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
+    tokens, present = [_linear(rows[:, list(entities.own)], own, own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
+    weights = torch.split(blocks, [block.features for block in entities.blocks])
+    for block, weight, bias in zip(entities.blocks, weights, block_bias, strict=True):
+        features = rows[:, torch.tensor(block.columns, device=rows.device)]
+        tokens.append(features @ weight + bias)
+        absent = torch.tensor(block.absent or [torch.nan], dtype=rows.dtype, device=rows.device)
+        present.append((features != absent).any(dim=-1).to(rows.dtype))
+    token, mask = torch.relu(torch.cat(tokens, dim=1)), torch.cat(present, dim=1)
+    parts = (
+        (_layer_norm(token, gain, shift) @ qkv).reshape(len(rows), -1, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+    )
+    scores = parts[0] @ parts[1].transpose(-1, -2) * (width // HEADS) ** -0.5
+    shares = torch.softmax(scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf), dim=-1)
+    features = token + (shares @ parts[2]).transpose(1, 2).flatten(-2) @ out + out_bias
+    mean = (features * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    return torch.cat([features[:, 0], mean], dim=-1).reshape(*values.shape[:-1], -1)
+
+
 # By kind: the outputs ``[..., out]`` of inputs ``[..., in]`` and the layer's parameters. Weights are ``[in, out]``, the
 # transpose of torch.nn.Linear's.
 LAYERS: dict[type[Layer], Callable[..., Tensor]] = {
@@ -30,6 +55,11 @@ LAYERS: dict[type[Layer], Callable[..., Tensor]] = {
     Tanh: torch.tanh,
     Relu: torch.relu,
 }
+
+
+def layer_of(kind: type[Layer]) -> Callable[..., Tensor]:
+    """What a layer of this kind computes, see `LAYERS`."""
+    return partial(_entity_attention, kind.entities) if issubclass(kind, EntityAttention) else LAYERS[kind]
 
 
 def gru_step(values: Tensor, before: Tensor, x: Tensor, h: Tensor, bx: Tensor, bh: Tensor) -> Tensor:
@@ -55,7 +85,7 @@ def forward(
             states = _unroll(values, parameters, starts, first, burn_in)
             values = states[1]
         else:
-            values = LAYERS[kind](values, *parameters)
+            values = layer_of(kind)(values, *parameters)
     return values, states
 
 

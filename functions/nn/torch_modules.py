@@ -17,7 +17,6 @@ from functions.isolation.process_guard import remark, settling
 from functions.named_code import refuse_standard, require_maker
 from functions.nn.shape import MixerShape, NetworkShape
 
-HEADS = 4
 # Channels of images: grey, grey with transparency, colours, colours with transparency.
 _COLOURS = (1, 2, 3, 4)
 # Channels of successive convolutions, each with half the sides of the one before until the sides are at most this.
@@ -54,58 +53,7 @@ class Cnn(nn.Module):
         return self.dense(torch.cat([features, rest], dim=-1))  # type: ignore[no-any-return]
 
 
-class SelfAttention(nn.Module):
-    """Attention of every entity to all that are not `absent`, with four heads.
-
-    `torch.nn.MultiheadAttention` takes three times as long for a dozen entities, on one core.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.inputs, self.outputs = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, entities: Tensor, absent: Tensor) -> Tensor:
-        """``[B, N, width]`` and ``[B, N]`` to ``[B, N, width]``."""
-        rows, count, width = entities.shape
-        parts = self.inputs(entities).reshape(rows, count, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
-        query, key, value = parts[0] * (width // HEADS) ** -0.5, parts[1], parts[2]
-        scores = (query @ key.transpose(-1, -2)).masked_fill(absent[:, None, None, :], -1e9)
-        context = torch.softmax(scores, dim=-1) @ value
-        return self.outputs(context.transpose(1, 2).reshape(rows, count, width))  # type: ignore[no-any-return]
-
-
-class Attention(nn.Module):
-    """Self-attention over a set of entities ``[N, features]``, then dense layers over the first entity, which is the
-    agent itself, the mean over all, and the rest.
-
-    An entity of zeros is absent. No size depends on N, so the network takes any number of entities. After Vaswani et
-    al., "Attention Is All You Need", 2017, without positions and with the norm first.
-    """
-
-    def __init__(self, shape: NetworkShape) -> None:
-        super().__init__()
-        if len(shape.observation) != 2:
-            raise BadRequest(f"algorithm.network=attention takes entities [N, features], not {_sizes(shape)}; use mlp")
-        width = -(-shape.hidden[0] // HEADS) * HEADS
-        self.embed = _orthogonal(nn.Linear(shape.observation[1], width))
-        self.norm = nn.LayerNorm(width)
-        self.attend = SelfAttention(width)
-        self.dense = dense(2 * width + shape.rest, shape)
-
-    def forward(self, observation: Tensor, rest: Tensor) -> Tensor:
-        """``[B, N, features]`` and ``[B, rest]`` to ``[B, outputs]``."""
-        present = (observation != 0).any(dim=-1)
-        # Softmax over no entity at all would be NaN: the first one is always attended to.
-        absent = ~torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)
-        tokens = torch.relu(self.embed(observation))
-        inputs = self.norm(tokens)
-        features = tokens + self.attend(inputs, absent)
-        weight = present.to(features.dtype)[..., None]
-        mean = (features * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
-        return self.dense(torch.cat([features[:, 0], mean, rest], dim=-1))  # type: ignore[no-any-return]
-
-
-BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn, "attention": Attention}
+BUILT_IN: dict[str, Callable[[NetworkShape], nn.Module]] = {"cnn": Cnn}
 
 
 def dense(inputs: int, shape: NetworkShape) -> nn.Sequential:

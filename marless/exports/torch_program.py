@@ -12,7 +12,7 @@ from coordinator.errors import UserError
 from functions.errors import BadRequest
 from functions.nn.layers import Gru, Layer
 from functions.nn.losses import ILLEGAL
-from functions.nn.torch_layers import LAYERS, gru_step
+from functions.nn.torch_layers import gru_step, layer_of
 from functions.nn.torch_modules import build
 from marless.exports.agent_policy import (
     HIDDEN,
@@ -33,7 +33,7 @@ class _Layer(nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.recurrent = isinstance(layer, Gru)
-        self._compute = gru_step if self.recurrent else LAYERS[type(layer)]
+        self._compute = gru_step if self.recurrent else layer_of(type(layer))
         self.constants = nn.ParameterList(map(_constant, layer.arrays))
 
     def forward(self, *values: Tensor) -> Tensor:

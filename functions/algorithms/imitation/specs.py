@@ -1,5 +1,6 @@
 """Behaviour cloning as the coordinator knows it: settings, stages, its network and its size."""
 
+from functions.algorithms.agent_inputs import described, over_entities
 from functions.algorithms.groups import members
 from functions.algorithms.specification import (
     AdamEpsilon,
@@ -42,14 +43,14 @@ def policy_network(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> N
     """The group's policy."""
     kind = spec.classes[spec.class_of[members(team, group)[0]]]
     width = kind.observation_size + (len(spec.agents) if team.identity else 0)
-    return Network(
-        (width, *config.hidden, kind.actions), config.recurrent, norm=LayerNorm if config.layer_norm else None
-    )
+    norm = LayerNorm if config.layer_norm else None
+    network = Network((width, *config.hidden, kind.actions), config.recurrent, norm=norm)
+    return over_entities(config, network, described(config, kind))
 
 
 def part_bytes(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> dict[str, int]:
     """The bytes of network and moments."""
-    if config.network != "mlp":
+    if config.has_factory:
         return {}  # which only its factory knows
     return trained_bytes("policy", policy_network(spec, team, config, group).parameters)
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
-from functions.algorithms.agent_inputs import critic_shape, observation_width, own_observation, state_width, team_state
+from functions.algorithms.agent_inputs import (
+    critic_shape,
+    described,
+    observation_width,
+    over_entities,
+    own_observation,
+    state_width,
+    team_state,
+)
 from functions.algorithms.groups import members
 from functions.algorithms.specification import (
     AdamEpsilon,
@@ -269,10 +277,9 @@ def actor_and_critic(
     outputs = 2 * kind.actions if kind.continuous and stochastic else kind.actions
     acting = kind.observation_size + identity, *config.hidden, outputs
     valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
-    actor, critic = (
-        Network(sizes, config.recurrent, norm=LayerNorm if config.layer_norm else None) for sizes in (acting, valuing)
-    )
-    return actor, critic
+    norm = LayerNorm if config.layer_norm else None
+    actor, critic = (Network(sizes, config.recurrent, norm=norm) for sizes in (acting, valuing))
+    return over_entities(config, actor, described(config, kind)), critic
 
 
 def actor_critic_bytes(
@@ -283,7 +290,7 @@ def actor_critic_bytes(
     Raises `BadRequest` for several choices at once.
     """
     actor, critic = actor_and_critic(view, spec, team, config, group, stochastic)
-    if config.network != "mlp":
+    if config.has_factory:
         return {}  # which only its factory knows
     sizes = trained_bytes("policy", actor.parameters)
     for part in config.critics:

@@ -11,7 +11,10 @@ from functions.algorithms.agent_inputs import (
     CriticView,
     agent_state,
     agent_state_width,
+    described,
+    described_for_critic,
     observation_width,
+    over_entities,
     own_observation,
     state_width,
     team_state,
@@ -243,16 +246,19 @@ def actor_and_critic(
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     identity, norm = len(spec.agents) if team.identity else 0, LayerNorm if config.layer_norm else None
+    width = config.critic_view(view).width
     acting = (kind.observation_size + identity, *config.hidden, kind.actions)
-    valuing = (config.critic_view(view).width(spec, agent) + identity, *config.hidden, 1)
+    valuing = (width(spec, agent) + identity, *config.hidden, 1)
     clips_actions = kind.continuous and config.clipped
     actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, norm=norm)
-    return actor, Network(valuing, config.recurrent, norm=norm)
+    critic, entities = Network(valuing, config.recurrent, norm=norm), described(config, kind)
+    seen = described_for_critic(spec, entities, width(spec, agent))
+    return over_entities(config, actor, entities), over_entities(config, critic, seen)
 
 
 def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
     """The bytes of networks and moments."""
-    if config.network != "mlp":
+    if config.has_factory:
         return {}  # which only its factory knows
     actor, critic = actor_and_critic(view, spec, team, config, group)
     return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)

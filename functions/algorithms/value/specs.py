@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Protocol, Self, TypeVar
 
 from msgspec import Meta
 
-from functions.algorithms.agent_inputs import state_width
+from functions.algorithms.agent_inputs import described, over_entities, state_width
 from functions.algorithms.groups import leads_side, members, side_of
 from functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
 from functions.algorithms.specification import (
@@ -238,8 +238,10 @@ def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int
         if kind.continuous:
             what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
         raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
-    sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
-    return Network(sizes, config.recurrent, activation=Relu, norm=LayerNorm if config.layer_norm else None)
+    norm = LayerNorm if config.layer_norm else None
+    inputs = kind.observation_size + (len(spec.agents) if team.identity else 0)
+    network = Network((inputs, *config.hidden, kind.actions), config.recurrent, activation=Relu, norm=norm)
+    return over_entities(config, network, described(config, kind))
 
 
 def hypernetwork(sizes: tuple[int, ...]) -> Network:
@@ -329,7 +331,7 @@ def choices(spec: EnvSpec, agents: list[int]) -> list[int]:
 
 def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
     """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
-    if config.network != "mlp":
+    if config.has_factory:
         return {}  # which only its factory knows
     sizes = trained_bytes("policy", utility_network(spec, team, config, group).parameters)
     return {**sizes, "target": sizes["policy"]}

@@ -53,6 +53,11 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         """The number of columns."""
         return len(self.own) + sum(len(block.columns) * block.features for block in self.blocks)
 
+    def is_like(self, other: "Entities") -> bool:
+        """Whether the other description has the same kinds of entities, in any number."""
+        blocks, others = ([(block.name, block.features) for block in one.blocks] for one in (self, other))
+        return blocks == others and len(self.own) == len(other.own)
+
     def fault(self, size: int) -> str:
         """Return the reason why this cannot describe an observation of `size` numbers, or ''."""
         if fault := self._fault_of_columns(size):

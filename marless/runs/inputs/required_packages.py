@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
-from functions.algorithms.specification import AlgorithmConfig
+from functions.algorithms.specification import LAYERED, AlgorithmConfig
 from functions.errors import MissingExtra
 from functions.named_code import refuse_standard
 from functions.resources.settings import Resource
@@ -102,7 +102,7 @@ def _require_sandbox(name: str, resource: Resource) -> None:
 
 
 def _require_engine(algorithm: AlgorithmConfig) -> None:
-    if algorithm.network != "mlp":
+    if algorithm.network not in LAYERED:
         extras.require("networks", f"algorithm.network={algorithm.network}")
     if algorithm.engine == "native":
         _require_kernels()
