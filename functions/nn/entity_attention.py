@@ -112,8 +112,8 @@ class EntityAttention(Layer):
         *front, rows, _ = values.shape
         inputs, present = self._inputs(values)
         width, count = self.out.shape[-1], present.shape[-1]
-        pairs = zip([self.own, *(self.blocks[..., part, :] for part in self._parts)], self._biases, inputs, strict=True)
-        tokens = [(one @ weight + bias).reshape(*front, rows, -1, width) for weight, bias, one in pairs]
+        pairs = zip(inputs, self.embeddings, strict=True)
+        tokens = [(one @ weight + bias).reshape(*front, rows, -1, width) for one, (weight, bias) in pairs]
         tokens = np.maximum(np.concatenate(tokens, axis=-2), 0).reshape(*front, rows * count, width)
         normed, norm = self._norm.forward(tokens)
         qkv = _by_head(normed @ self.qkv, rows, 3)
@@ -173,11 +173,12 @@ class EntityAttention(Layer):
         return by_input
 
     @property
-    def _biases(self) -> list[Array]:
-        """The bias of each type of token, with an axis for rows."""
-        count = len(self.entities.blocks)
+    def embeddings(self) -> list[tuple[Array, Array]]:
+        """The weights ``[..., features, w]`` and biases ``[..., 1, w]`` of tokens: the agent's own, each block's."""
         own = self.own_bias if self.own_bias.ndim > 1 else self.own_bias[None]
-        return [own, *(self.block_bias[..., index : index + 1, :] for index in range(count))]
+        biases = (self.block_bias[..., index : index + 1, :] for index in range(len(self.entities.blocks)))
+        weights = (self.blocks[..., part, :] for part in self._parts)
+        return [(self.own, own), *zip(weights, biases, strict=True)]
 
     def _inputs(self, values: Array) -> tuple[list[Array], NDArray[np.bool_]]:
         """The inputs ``[..., rows x count, features]`` of each type, and the present tokens ``[..., rows, N]``."""

@@ -111,8 +111,7 @@ def _tensors_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, N
 
 def _require_spaces(name: str, kind: AgentClass, shape: NetworkShape, rest: int, outputs: int) -> None:
     observation = kind.observation_shape or (kind.observation_size,)
-    same = observation[1:] == shape.observation[1:] and (shape.any_number or observation == shape.observation)
-    if not same or (shape.rest, shape.outputs) != (rest, outputs):
+    if observation != shape.observation or (shape.rest, shape.outputs) != (rest, outputs):
         raise BadRequest(
             f"the policy of {name} takes observations {list(shape.observation)} and {shape.rest} further numbers, and"
             f" knows {shape.outputs} actions; the task gives {list(observation)}, {rest} and {kind.actions}"

@@ -22,7 +22,6 @@ def export(shape: NetworkShape) -> bytes:
     """The graph of ``module(observation, rest)`` for any number of rows; raises `BadRequest` for what ONNX lacks."""
     module = build(shape)
     rows = torch.export.Dim("rows")
-    observation_dims = {0: rows, 1: torch.export.Dim("entities")} if shape.any_number else {0: rows}
     inputs = torch.zeros(2, *shape.observation), torch.zeros(2, shape.rest)
     try:
         with warnings.catch_warnings():
@@ -34,7 +33,7 @@ def export(shape: NetworkShape) -> bytes:
                 dynamo=True,
                 input_names=["observation", "rest"],
                 output_names=["outputs"],
-                dynamic_shapes=(observation_dims, {0: rows}),
+                dynamic_shapes=({0: rows}, {0: rows}),
                 opset_version=OPSET,
                 optimize=False,  # folding would rename or merge weights
                 verbose=False,

@@ -188,11 +188,6 @@ class NetworkShape(FactoryShape, frozen=True, forbid_unknown_fields=True, kw_onl
         return f"algorithm.network={self.factory}"
 
     @property
-    def any_number(self) -> bool:
-        """Whether the network takes any number of entities."""
-        return self.factory == "attention"
-
-    @property
     def width(self) -> int:
         """The numbers of an observation."""
         return int(np.prod(self.observation))

@@ -28,7 +28,7 @@ def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -
     """See `functions.nn.entity_attention.EntityAttention`."""
     own, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
     rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
-    tokens, present = [_linear(rows[:, list(entities.own)], own, own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
+    tokens, present = [(rows[:, list(entities.own)] @ own + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
     weights = torch.split(blocks, [block.features for block in entities.blocks])
     for block, weight, bias in zip(entities.blocks, weights, block_bias, strict=True):
         features = rows[:, torch.tensor(block.columns, device=rows.device)]
@@ -36,14 +36,14 @@ def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -
         absent = torch.tensor(block.absent or [torch.nan], dtype=rows.dtype, device=rows.device)
         present.append((features != absent).any(dim=-1).to(rows.dtype))
     token, mask = torch.relu(torch.cat(tokens, dim=1)), torch.cat(present, dim=1)
-    parts = (
-        (_layer_norm(token, gain, shift) @ qkv).reshape(len(rows), -1, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
-    )
-    scores = parts[0] @ parts[1].transpose(-1, -2) * (width // HEADS) ** -0.5
+    by_head = rows.shape[0], mask.shape[1], 3, HEADS, width // HEADS
+    query, key, value = (_layer_norm(token, gain, shift) @ qkv).reshape(by_head).permute(2, 0, 3, 1, 4)
+    scores = query @ key.transpose(-1, -2) * (width // HEADS) ** -0.5
     shares = torch.softmax(scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf), dim=-1)
-    features = token + (shares @ parts[2]).transpose(1, 2).flatten(-2) @ out + out_bias
+    context = (shares @ value).transpose(1, 2).reshape(token.shape)
+    features = token + context @ out + out_bias
     mean = (features * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-    return torch.cat([features[:, 0], mean], dim=-1).reshape(*values.shape[:-1], -1)
+    return torch.cat([features[:, 0], mean], dim=-1).reshape(*values.shape[:-1], 2 * width)
 
 
 # By kind: the outputs ``[..., out]`` of inputs ``[..., in]`` and the layer's parameters. Weights are ``[in, out]``, the

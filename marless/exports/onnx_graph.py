@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from functions.nn.entity_attention import EntityAttention
 from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 from functions.nn.losses import ILLEGAL
 from marless.exports.agent_policy import (
@@ -24,6 +25,7 @@ from marless.exports.agent_policy import (
     FactoryNetwork,
     Numbers,
 )
+from marless.exports.onnx_attention import entity_attention
 from marless.exports.onnx_nodes import Nodes
 from marless.exports.onnx_order import sorted_entities
 
@@ -41,6 +43,8 @@ def onnx_model(policy: AgentPolicy) -> bytes:
     for layer in policy.layers:
         if isinstance(layer, FactoryNetwork):
             value = _factory(nodes, layer, value)
+        elif isinstance(layer, EntityAttention):
+            value = entity_attention(nodes, value, layer)
         else:
             value = LAYERS[type(layer)](nodes, value, *map(nodes.constant, layer.arrays))
     _HEADS[type(policy.actions)](nodes, policy, value)

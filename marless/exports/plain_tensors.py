@@ -22,9 +22,10 @@ def files(policies: Sequence[AgentPolicy]) -> dict[str, bytes]:
     tensors = {}
     for policy in policies:
         for place, layer in enumerate(policy.layers):
-            if isinstance(layer, FactoryNetwork):
-                subject = f"{policy.name} has a network of algorithm.network={layer.shape.factory}"
-                raise UserError(f"{subject}, which is not a list of layers; use --to onnx or --to torch")
+            if isinstance(layer, FactoryNetwork) or layer.kind not in layers.KINDS:
+                name = layer.shape.factory if isinstance(layer, FactoryNetwork) else "attention"
+                subject = f"{policy.name} has a network of algorithm.network={name}"
+                raise UserError(f"{subject}, which is not a list of plain layers; use --to onnx or --to torch")
             for name, array in vars(layer).items():
                 tensors[_tensor(policy, place, name)] = np.ascontiguousarray(array)
     return {"policies.safetensors": bytes(save(tensors)), MODULE: Path(layers.__file__).read_bytes()}

@@ -224,8 +224,8 @@ def test_packages_are_asked_for_before_there_is_a_folder(small, home, shell):
         marless.train(small, algorithm={"engine": "torch"})
     with pytest.raises(marless.UserError, match=r"algorithm\.device=cuda needs packages that are not installed"):
         marless.train(small, algorithm={"device": "cuda"})
-    with pytest.raises(marless.UserError, match=r"algorithm\.network=attention needs packages"):
-        marless.train(small, algorithm={"network": "attention"})
+    with pytest.raises(marless.UserError, match=r"algorithm\.network=cnn needs packages"):
+        marless.train(small, algorithm={"network": "cnn"})
     assert list(home.iterdir()) == []
 
 
