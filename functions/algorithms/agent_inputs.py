@@ -57,16 +57,13 @@ def described_for_critic(spec: EnvSpec, entities: Entities | None, width: int) -
 def over_entities(config: AlgorithmConfig, network: Network, entities: Entities | None) -> Network:
     """The network with attention over the entities as its first layer, if there are any.
 
-    Its first hidden width is that of tokens. Inputs behind the description are the agent's own. Raises `BadRequest` for
-    a network without hidden layers.
+    Its first hidden width is that of tokens. Inputs behind the description are the agent's own.
     """
     if entities is None:
         return network
     from functions.nn.entity_attention import attention_over, width_of_tokens, with_rest
 
     inputs, *hidden, outputs = network.sizes
-    if not hidden:
-        raise BadRequest("algorithm.hidden: attention needs the width of its tokens, such as [64, 64]")
     sizes = inputs, 2 * width_of_tokens(hidden[0]), *hidden[1:], outputs
     return replace(network, sizes=sizes, front=attention_over(with_rest(entities, inputs)))
 
