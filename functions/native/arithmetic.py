@@ -10,7 +10,7 @@ from functions.native.kernels import kernels
 
 Array = NDArray[Any]
 
-# `enum Function` of elementwise.h.
+# `enum Function` of elementary.h.
 _EXPONENTIAL, _LOGARITHM, _HYPERBOLIC_TANGENT = range(3)
 
 

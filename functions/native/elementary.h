@@ -93,4 +93,21 @@ INLINE vf logarithm(vf x) {
     return where((x < 0.0f) | (x != x), all(__builtin_nanf("")), result);
 }
 
+enum Function { EXPONENTIAL, LOGARITHM, HYPERBOLIC_TANGENT };
+
+/* A function of every number, in place. */
+EXPORT void elementwise(int64_t function, float *numbers, int64_t count) {
+    if (function == HYPERBOLIC_TANGENT) {
+        hyperbolic_tangents(numbers, count);
+        return;
+    }
+    for (int64_t some; count > 0; count -= some, numbers += some) {
+        some = count < LANES ? count : LANES;
+        float few[LANES] = {0};
+        memcpy(few, numbers, some * sizeof(float));
+        store(few, function == EXPONENTIAL ? exponential(load(few)) : logarithm(load(few)));
+        memcpy(numbers, few, some * sizeof(float));
+    }
+}
+
 #endif

@@ -33,6 +33,15 @@ class ValueRowsFields(Structure):
     ]
 
 
+class EntitiesFields(Structure):
+    """`Entities` of entities.h."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("inputs", "tokens", "width", "embedding")),
+        *((name, c_void_p) for name in ("token", "columns", "absent")),
+    ]
+
+
 class PassesFields(Structure):
     """`Passes` of kernels.c."""
 
@@ -60,7 +69,10 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "runs_here": (c_int64, ()),
     "elementwise": (None, (c_int64, c_void_p, c_int64)),
     "network_bytes": (c_int64, ()),
-    "network_numbers": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_int64)),
+    "network_numbers": (
+        c_int64,
+        (c_void_p, c_int64, c_void_p, c_int64, c_int64, POINTER(EntitiesFields), c_int64, c_int64),
+    ),
     "network_place": (None, (c_void_p, c_void_p)),
     "network_forward": (None, (c_void_p, c_void_p, c_void_p, c_int64, c_void_p)),
     "network_pack": (None, (c_void_p, c_void_p)),

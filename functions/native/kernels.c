@@ -1,6 +1,5 @@
 /* What the engine `native` calls, see functions/native/kernels.py. Nothing is allocated or kept here. */
 #include "adam.h"
-#include "elementwise.h"
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
@@ -17,12 +16,42 @@ INLINE float *take(Memory *memory, int64_t numbers) {
     return place;
 }
 
+static void lay_out_attention(Network *net, Memory *memory) {
+    Attention *attention = &net->attention;
+    const Entities *entities = &attention->entities;
+    int64_t width = entities->width, count = entities->tokens, lanes = filled(count), trained = net->trains;
+    int64_t few = rows_together(entities), rows = trained || net->most_rows < few ? net->most_rows : few;
+    int64_t size = attention_parameters(entities, 0, 0);
+    attention_parameters(entities, take(memory, size), &attention->parameters);
+    attention_parameters(entities, take(memory, trained * size), &attention->gradients);
+    attention->qkv_transposed = take(memory, trained * 3 * width * width);
+    attention->out_transposed = take(memory, trained * width * width);
+    Kept *kept = &attention->kept;
+    kept->parts = take(memory, rows * lanes);
+    kept->tokens = take(memory, rows * count * width);
+    kept->centred = take(memory, rows * count * width);
+    kept->inverse = take(memory, rows * count);
+    kept->normed = take(memory, rows * count * width);
+    kept->qkv = take(memory, rows * count * 3 * width);
+    kept->shares = take(memory, rows * count * HEADS * lanes);
+    kept->pooled = take(memory, rows * 2 * width);
+    attention->turned = take(memory, width * lanes);
+    attention->contexts = take(memory, count * width);
+    attention->by_shares = take(memory, trained * count * HEADS * lanes);
+    attention->by_pooled = take(memory, trained * few * 2 * width);
+    attention->by_qkv = take(memory, trained * few * count * 3 * width);
+    attention->by_tokens = take(memory, trained * few * count * width);
+    net->units[1] = take(memory, net->most_rows * 2 * width);
+    net->slopes[1] = take(memory, trained * net->most_rows * 2 * width);
+}
+
 /* Which numbers a network works in; returns how many. */
 static int64_t lay_out(Network *net, float *begin) {
     Memory memory = {begin, 0};
     int64_t rows = net->most_rows, trained = net->trains;
-    net->units[0] = take(&memory, trained * rows * net->widths[0]);
-    for (int64_t layer = 0; layer < net->layers; layer++) {
+    net->units[0] = take(&memory, (trained || net->first) * rows * net->widths[0]);
+    if (net->first) lay_out_attention(net, &memory);
+    for (int64_t layer = net->first; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], out = padded(net->widths[layer + 1]);
         net->weights[layer] = take(&memory, (in + 1) * out);
         net->gradients[layer] = take(&memory, trained * (in + 1) * out);
@@ -30,12 +59,13 @@ static int64_t lay_out(Network *net, float *begin) {
         net->units[layer + 1] = take(&memory, rows * out);
         net->slopes[layer + 1] = take(&memory, trained * rows * out);
         if (!net->has_norms || !is_hidden(net, layer)) continue;
-        net->centred[layer] = take(&memory, rows * out);
-        net->inverse[layer] = take(&memory, rows);
-        net->gains[layer] = take(&memory, out);
-        net->shifts[layer] = take(&memory, out);
-        net->gain_slopes[layer] = take(&memory, trained * out);
-        net->shift_slopes[layer] = take(&memory, trained * out);
+        Norm *norm = &net->norms[layer];
+        norm->centred = take(&memory, rows * out);
+        norm->inverse = take(&memory, rows);
+        norm->gain = take(&memory, out);
+        norm->shift = take(&memory, out);
+        norm->gain_slope = take(&memory, trained * out);
+        norm->shift_slope = take(&memory, trained * out);
     }
     int64_t in = padded(net->widths[net->layers - 1]);
     net->planes = take(&memory, trained * net->widths[net->layers] * (in > 2 * BLOCK ? in : 2 * BLOCK));
@@ -55,14 +85,17 @@ EXPORT int64_t runs_here(void) { return is_suitable(); }
 
 EXPORT int64_t network_bytes(void) { return sizeof(Network); }
 
-/* The numbers that passes of a network over `most_rows` rows work in. */
-EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int64_t activation,
-                               int64_t has_norms, int64_t most_rows, int64_t trains) {
+/* The numbers that passes of a network over `most_rows` rows work in. Its first layer is the attention over `entities`
+ * unless they are NULL. */
+EXPORT int64_t network_numbers(Network *net, int64_t layers, const int64_t *widths, int64_t activation, int64_t has_norms,
+                               const Entities *entities, int64_t most_rows, int64_t trains) {
     memset(net, 0, sizeof *net);
     net->layers = layers;
     memcpy(net->widths, widths, (layers + 1) * sizeof *widths);
     net->activation = activation;
     net->has_norms = has_norms;
+    net->first = entities != 0;
+    if (entities) net->attention.entities = *entities;
     net->most_rows = most_rows;
     net->trains = trains;
     return lay_out(net, 0);

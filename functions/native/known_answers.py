@@ -90,7 +90,7 @@ class Room:
         self.fields = create_string_buffer(library.network_bytes())
         widths, *kind = shape
         sizes = np.array(widths, np.int64)
-        numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
+        numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, None, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
         library.network_place(self.fields, self.memory.ctypes.data)
 

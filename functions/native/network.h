@@ -1,21 +1,21 @@
 /* A perceptron: its passes over the rows of a minibatch.
  *
- * Parameters stand in one vector as in functions/nn/shape.py: of each linear layer the weights [in, out] and the bias
- * [out], then of each hidden layer the gain and the shift of its norm. Passes work on copies whose rows are padded.
+ * Parameters stand in one vector as in functions/nn/shape.py: those of the attention over entities, if that is the first
+ * layer, of each linear layer the weights [in, out] and the bias [out], then of each hidden layer the gain and the shift
+ * of its norm. Passes work on copies whose rows are padded.
  */
 #ifndef NETWORK_H
 #define NETWORK_H
 
-#include "elementary.h"
-#include "products.h"
+#include "entities.h"
 
 #define MOST_LAYERS 16
-#define EPSILON 1e-5f
 
 enum Activation { TANH, RELU };
 
 typedef struct {
-    int64_t layers;                 /* linear ones */
+    int64_t layers;                 /* linear ones, and the attention */
+    int64_t first;                  /* linear one: 1 behind the attention */
     int64_t widths[MOST_LAYERS + 1];
     int64_t activation, has_norms;
     int64_t most_rows;
@@ -25,10 +25,9 @@ typedef struct {
     float *gradients[MOST_LAYERS];  /* [in + 1, padded out] */
     float *units[MOST_LAYERS + 1];  /* activations [rows, padded width]; those of the first are the inputs [rows, in] */
     float *slopes[MOST_LAYERS + 1]; /* d loss / d what a linear layer returns [rows, padded width] */
-    float *centred[MOST_LAYERS];    /* of norms [rows, padded width], and the inverse deviations [rows] */
-    float *inverse[MOST_LAYERS];
+    Norm norms[MOST_LAYERS];
+    Attention attention;
     float *planes;                  /* what a loss works in, then the gradient of few outputs */
-    float *gains[MOST_LAYERS], *shifts[MOST_LAYERS], *gain_slopes[MOST_LAYERS], *shift_slopes[MOST_LAYERS];
 } Network;
 
 INLINE int64_t is_hidden(const Network *net, int64_t layer) { return layer + 1 < net->layers; }
@@ -38,102 +37,38 @@ INLINE int64_t stride_of(const Network *net, int64_t level) {
     return level ? padded(net->widths[level]) : net->widths[0];
 }
 
-/* [out, padded in] of weights [in, out]; four rows at once, as their numbers become neighbours. */
-static void transpose(const float *weights, int64_t in, int64_t out, float *transposed) {
-    int64_t below = padded(in), whole = in / 4 * 4;
-    for (int64_t row = 0; row < whole; row += 4)
-        for (int64_t to = 0; to < out; to++) {
-            const float *place = weights + row * out + to;
-            *(four *)(transposed + to * below + row) = (four){place[0], place[out], place[2 * out], place[3 * out]};
-        }
-    for (int64_t row = whole; row < in; row++)
-        for (int64_t to = 0; to < out; to++) transposed[to * below + row] = weights[row * out + to];
-}
-
 /* Copies the parameters to padded rows. */
 static void pack(Network *net, const float *flat) {
-    for (int64_t layer = 0; layer < net->layers; layer++) {
+    if (net->first) flat += attention_pack(&net->attention, flat, net->trains);
+    for (int64_t layer = net->first; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out);
         for (int64_t row = 0; row <= in; row++)
             memcpy(net->weights[layer] + row * stride, flat + row * out, out * sizeof(float));
-        if (layer && net->trains) transpose(flat, in, out, net->transposed[layer]);
+        if (layer && net->trains) transpose(flat, out, in, out, net->transposed[layer], padded(in));
         flat += (in + 1) * out;
     }
-    for (int64_t layer = 0; net->has_norms && is_hidden(net, layer); layer++) {
+    for (int64_t layer = net->first; net->has_norms && is_hidden(net, layer); layer++) {
         int64_t width = net->widths[layer + 1];
-        memcpy(net->gains[layer], flat, width * sizeof(float));
-        memcpy(net->shifts[layer], flat + width, width * sizeof(float));
+        memcpy(net->norms[layer].gain, flat, width * sizeof(float));
+        memcpy(net->norms[layer].shift, flat + width, width * sizeof(float));
         flat += 2 * width;
     }
 }
 
 /* The gradient in the order of the parameters. */
 static void unpack(const Network *net, float *flat) {
-    for (int64_t layer = 0; layer < net->layers; layer++) {
+    if (net->first) flat += attention_unpack(&net->attention, flat);
+    for (int64_t layer = net->first; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], stride = padded(out);
         for (int64_t row = 0; row <= in; row++)
             memcpy(flat + row * out, net->gradients[layer] + row * stride, out * sizeof(float));
         flat += (in + 1) * out;
     }
-    for (int64_t layer = 0; net->has_norms && is_hidden(net, layer); layer++) {
+    for (int64_t layer = net->first; net->has_norms && is_hidden(net, layer); layer++) {
         int64_t width = net->widths[layer + 1];
-        memcpy(flat, net->gain_slopes[layer], width * sizeof(float));
-        memcpy(flat + width, net->shift_slopes[layer], width * sizeof(float));
+        memcpy(flat, net->norms[layer].gain_slope, width * sizeof(float));
+        memcpy(flat + width, net->norms[layer].shift_slope, width * sizeof(float));
         flat += 2 * width;
-    }
-}
-
-/* The mean of a row's numbers, or of their products with others; padding is 0 in one of the factors. */
-INLINE float row_mean(const float *row, const float *others, int64_t width) {
-    vf partial[VECTORS] = {{0}};
-    for (int64_t place = 0; place < padded(width); place += BLOCK)
-        for (int part = 0; part < VECTORS; part++) {
-            vf numbers = load(row + place + part * LANES);
-            vf factors = others ? load(others + place + part * LANES) : all(1.0f);
-            partial[part] = fused(numbers, factors, partial[part]);
-        }
-    return total(partial) / (float)width;
-}
-
-/* Layer normalisation in place, see functions/nn/layers.py. */
-static void normalise(Network *net, int64_t layer, int64_t rows) {
-    int64_t width = net->widths[layer + 1], stride = padded(width);
-    for (int64_t row = 0; row < rows; row++) {
-        float *units = net->units[layer + 1] + row * stride, *centred = net->centred[layer] + row * stride;
-        vf mean = all(row_mean(units, 0, width));
-        for (int64_t place = 0; place < stride; place += LANES) store(centred + place, load(units + place) - mean);
-        for (int64_t place = width; place < stride; place++) centred[place] = 0;
-        float inverse = 1 / __builtin_sqrtf(row_mean(centred, centred, width) + EPSILON);
-        net->inverse[layer][row] = inverse;
-        for (int64_t place = 0; place < stride; place += LANES) {
-            vf scaled = load(centred + place) * inverse;
-            store(centred + place, scaled);
-            store(units + place, fused(scaled, load(net->gains[layer] + place), load(net->shifts[layer] + place)));
-        }
-    }
-}
-
-/* Turns d loss / d outputs of a norm into d loss / d its inputs, and sums the slopes of its parameters. */
-static void normalise_back(Network *net, int64_t layer, int64_t rows) {
-    int64_t width = net->widths[layer + 1], stride = padded(width);
-    float *gains = net->gain_slopes[layer], *shifts = net->shift_slopes[layer];
-    memset(gains, 0, stride * sizeof(float));
-    memset(shifts, 0, stride * sizeof(float));
-    for (int64_t row = 0; row < rows; row++) {
-        float *slopes = net->slopes[layer + 1] + row * stride;
-        const float *centred = net->centred[layer] + row * stride;
-        for (int64_t place = 0; place < stride; place += LANES) {
-            vf slope = load(slopes + place);
-            store(gains + place, fused(slope, load(centred + place), load(gains + place)));
-            store(shifts + place, slope + load(shifts + place));
-            store(slopes + place, slope * load(net->gains[layer] + place));
-        }
-        vf along = all(row_mean(slopes, centred, width)), mean = all(row_mean(slopes, 0, width));
-        for (int64_t place = 0; place < stride; place += LANES) {
-            vf slope = fused(-load(centred + place), along, load(slopes + place) - mean);
-            store(slopes + place, slope * net->inverse[layer][row]);
-        }
-        for (int64_t place = width; place < stride; place++) slopes[place] = 0;
     }
 }
 
@@ -164,15 +99,22 @@ static void activate_back(const Network *net, int64_t layer, int64_t rows) {
  * pass finds the rows in the first. */
 static void forward(Network *net, const float *inputs, const int64_t *places, int64_t rows) {
     int64_t width = net->widths[0];
-    for (int64_t row = 0; net->trains && row < rows; row++)
-        memcpy(net->units[0] + row * width, inputs + (places ? places[row] : row) * width, width * sizeof(float));
-    for (int64_t layer = 0; layer < net->layers; layer++) {
+    for (int64_t row = 0; (net->trains || net->first) && row < rows; row++) {
+        const float *numbers = inputs + (places ? places[row] : row) * width;
+        if (net->first)
+            tokens_of(&net->attention.entities, numbers, net->units[0] + row * width);
+        else
+            memcpy(net->units[0] + row * width, numbers, width * sizeof(float));
+    }
+    if (net->first) attention_forward(&net->attention, net->units[0], rows, net->trains, net->units[1]);
+    for (int64_t layer = net->first; layer < net->layers; layer++) {
         int64_t in = net->widths[layer], below = stride_of(net, layer), stride = padded(net->widths[layer + 1]);
         Left left = {layer || net->trains ? net->units[layer] : inputs, below, 1};
         const float *weights = net->weights[layer];
         product(left, rows, weights, stride, in, filled(net->widths[layer + 1]), weights + in * stride, 0,
                 net->units[layer + 1], stride);
-        if (is_hidden(net, layer) && net->has_norms) normalise(net, layer, rows);
+        if (is_hidden(net, layer) && net->has_norms)
+            normalise(&net->norms[layer], net->units[layer + 1], net->units[layer + 1], net->widths[layer + 1], rows);
         if (is_hidden(net, layer)) activate(net, layer, rows);
     }
 }
@@ -199,15 +141,17 @@ static void weight_gradient(Network *net, int64_t layer, int64_t rows) {
 
 /* Gradients of all parameters from d loss / d outputs in the last `slopes`. */
 static void backward(Network *net, int64_t rows) {
-    for (int64_t layer = net->layers - 1; layer >= 0; layer--) {
+    for (int64_t layer = net->layers - 1; layer >= net->first; layer--) {
         int64_t in = net->widths[layer], out = net->widths[layer + 1], below = stride_of(net, layer);
         weight_gradient(net, layer, rows);
         if (!layer) break;
         Left left = {net->slopes[layer + 1], padded(out), 1};
         product(left, rows, net->transposed[layer], below, out, filled(in), 0, 0, net->slopes[layer], below);
+        if (layer == net->first) break;
         activate_back(net, layer - 1, rows);
-        if (net->has_norms) normalise_back(net, layer - 1, rows);
+        if (net->has_norms) normalise_back(&net->norms[layer - 1], net->slopes[layer], in, rows, 0);
     }
+    if (net->first) attention_backward(&net->attention, net->units[0], net->slopes[1], rows);
 }
 
 #endif

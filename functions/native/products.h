@@ -111,4 +111,17 @@ static void product(Left left, int64_t rows, const float *right, int64_t stride,
 #undef COLUMN
 }
 
+/* The transpose [columns, apart] of a matrix [rows, columns], whose rows are `stride` numbers apart; four rows at once, as
+ * their numbers become neighbours. */
+static void transpose(const float *from, int64_t stride, int64_t rows, int64_t columns, float *to, int64_t apart) {
+    int64_t whole = rows / 4 * 4;
+    for (int64_t row = 0; row < whole; row += 4)
+        for (int64_t column = 0; column < columns; column++) {
+            const float *place = from + row * stride + column;
+            *(four *)(to + column * apart + row) = (four){place[0], place[stride], place[2 * stride], place[3 * stride]};
+        }
+    for (int64_t row = whole; row < rows; row++)
+        for (int64_t column = 0; column < columns; column++) to[column * apart + row] = from[row * stride + column];
+}
+
 #endif

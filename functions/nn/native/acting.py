@@ -36,11 +36,10 @@ class NativeNetworks:
         self.log_std = log_std
         self._network, self._agents, self._normalisers = network, len(stacks[0]), normalisers
         self._room = room_for(network, ROWS_AT_ONCE, self._agents, trains=False)
-        fields, _ = self._room
-        each = len(fields) // self._agents
+        each = len(self._room.fields) // self._agents
         for agent in range(self._agents):
             flat = np.concatenate([stack[agent].ravel() for stack in stacks])
-            place = ctypes.byref(fields, agent * each)
+            place = ctypes.byref(self._room.fields, agent * each)
             kernels().network_pack(place, address(flat, np.float32, (perceptron_parameters(network),)))
 
     def head(self, kind: AgentClass) -> Head:
@@ -58,7 +57,7 @@ class NativeNetworks:
         inputs = np.ascontiguousarray(inputs, np.float32)
         place = address(inputs, np.float32, (self._agents, blocks, envs, self._network.sizes[0]))
         outputs = np.empty((self._agents, blocks, envs, self._network.sizes[-1]), np.float32)
-        kernels().networks_forward(self._room[0], self._agents, place, blocks * envs, start_of(outputs))
+        kernels().networks_forward(self._room.fields, self._agents, place, blocks * envs, start_of(outputs))
         return outputs, None
 
 
@@ -69,8 +68,8 @@ def native_networks(
     if the kernels do not cover them."""
     order = stored_order([type(layer) for layer in layers])
     stacks = [array for index in order for array in layers[index].arrays]
-    inputs = layers[0].arrays[0].shape[-2]
-    network = replace(network, sizes=(inputs, *network.sizes[1:]))
+    front = type(layers[0]) if network.front is not None else None
+    network = replace(network, sizes=(layers[0].inputs, *network.sizes[1:]), front=front)
     return NativeNetworks(network, stacks, normalisers, log_std) if covers(network, stacks[0]) else None
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.interface import AdamFields, PassesFields
-from functions.native.kernels import RowIndices, address, kernels, require_indices, start_of
+from functions.native.interface import AdamFields, EntitiesFields, PassesFields
+from functions.native.kernels import BLOCK, RowIndices, address, kernels, require_indices, start_of
+from functions.nn.entity_attention import EntityAttention
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
 from functions.nn.shape import Network
@@ -23,12 +24,44 @@ ROWS_AT_ONCE = 96
 _ALIGNMENT = 64
 # Of rows, and of a layer's units: sums of products of two of them stay far below 2^63.
 _MOST_NUMBERS = 2**27
+# Of a row; entities.h has room for fewer than SPAN.
+_MOST_TOKENS = 64
 # An optimiser has taken fewer steps, and takes one more without an overflow.
 _MOST_STEPS = 2**62
 
 
-Room = tuple[ctypes.Array[ctypes.c_char], Array]
-"""Networks as C has them, side by side, and the memory that they work in."""
+class Room(NamedTuple):
+    """Networks as C has them, side by side, the `memory` that they work in, and what their first layer reads."""
+
+    fields: ctypes.Array[ctypes.c_char]
+    memory: Array
+    description: "Description | None"
+
+
+class Description(NamedTuple):
+    """Entities as C has them: the `fields`, and the arrays whose numbers they point to."""
+
+    fields: EntitiesFields
+    token: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    absent: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, front: type[EntityAttention], width: int) -> "Description":
+        """Of tokens of this width."""
+        entities = front.entities
+        token, absent, start = [(0, len(entities.own), 0, len(entities.own), -1)], list[float](), len(entities.own)
+        columns = [*entities.own, *(column for block in entities.blocks for row in block.columns for column in row)]
+        weights, bias = start + 1, start + 1 + sum(block.features for block in entities.blocks)
+        for block in entities.blocks:
+            for _ in block.columns:
+                token.append((start, block.features, weights, bias, len(absent) if block.absent else -1))
+                start += block.features
+            absent += block.absent
+            weights, bias = weights + block.features, bias + 1
+        arrays = np.array(token), np.array(columns, np.int64), np.array(absent, np.float32)
+        places = (array.ctypes.data for array in arrays)
+        return cls(EntitiesFields(len(columns), len(token), width, bias, *places), *arrays)
 
 
 class Optimiser:
@@ -88,7 +121,7 @@ class Perceptron:
         )
         self._make_room(rows if self._trains else min(rows, ROWS_AT_ONCE))
         outputs = np.empty((rows, self._network.sizes[-1]), np.float32)
-        kernels().network_forward(self._room[0], *places, rows, start_of(outputs))
+        kernels().network_forward(self._room.fields, *places, rows, start_of(outputs))
         return outputs
 
     def backward(self, grad_output: Array, gradient: Array) -> None:
@@ -97,7 +130,7 @@ class Perceptron:
         if not self._trains or rows > self._most_rows:
             raise ValueError(f"{rows} rows are more than the latest forward pass has kept for one backwards")
         kernels().network_backward(
-            self._room[0],
+            self._room.fields,
             address(grad_output, np.float32, (rows, self._network.sizes[-1])),
             rows,
             address(gradient, np.float32, (self._perceptron_parameters,), is_written=True),
@@ -129,7 +162,7 @@ class Perceptron:
             *map(start_of, training),
         )
         policy, values = loss.fields(len(inputs), self._network.sizes[-1])
-        kernels().network_train(self._room[0], byref(optimiser.fields), byref(passes), policy, values)
+        kernels().network_train(self._room.fields, byref(optimiser.fields), byref(passes), policy, values)
         return training
 
     def _make_room(self, rows: int) -> None:
@@ -148,13 +181,15 @@ def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room
     each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
     fields = ctypes.create_string_buffer(count * each)
     places = [byref(fields, number * each) for number in range(count)]
-    shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None
+    description = Description.of(network.front, network.sizes[1] // 2) if network.front is not None else None
+    entities = description and byref(description.fields)
+    shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None, entities
     numbers = max(kernels().network_numbers(place, *shape, most_rows, trains) for place in places)
     memory = np.zeros(count * numbers + _ALIGNMENT, np.float32)
     offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
     for number, place in enumerate(places):
         kernels().network_place(place, memory[offset + number * numbers :].ctypes.data)
-    return fields, memory
+    return Room(fields, memory, description)
 
 
 def perceptron_parameters(network: Network) -> int:
@@ -175,4 +210,15 @@ def _covers(network: Network) -> bool:
         and min(network.sizes) >= 1
         and network.activation in _ACTIVATIONS
         and network.norm in (None, LayerNorm)
+        and _covers_front(network)
     )
+
+
+def _covers_front(network: Network) -> bool:
+    """Whether the first layer is linear, or attention over entities that are described without a fault."""
+    front, sizes = network.front, network.sizes
+    if front is None or not issubclass(front, EntityAttention):
+        return front is None
+    tokens = 1 + sum(len(block.columns) for block in front.entities.blocks)
+    fits = len(sizes) > 2 and sizes[1] % (2 * BLOCK) == 0 and tokens <= _MOST_TOKENS
+    return fits and not front.entities.fault(sizes[0])

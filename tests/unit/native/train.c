@@ -34,7 +34,7 @@ static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activatio
     Network net;
     for (int64_t layer = 0; layer < layers; layer++)
         size += (widths[layer] + 1 + 2 * (has_norms && layer + 1 < layers)) * widths[layer + 1];
-    if (network_numbers(&net, layers, widths, activation, has_norms, ROWS, 1) > MOST_NUMBERS) exit(2);
+    if (network_numbers(&net, layers, widths, activation, has_norms, 0, ROWS, 1) > MOST_NUMBERS) exit(2);
     memset(memory, 0, sizeof memory);
     memset(vectors, 0, sizeof vectors);
     network_place(&net, memory);
@@ -74,7 +74,7 @@ static uint64_t acted(int64_t activation, int64_t has_norms) {
     memset(memory, 0, sizeof memory);
     memset(velocity, 0, sizeof velocity);
     for (int64_t agent = 0; agent < AGENTS; agent++) {
-        if (network_numbers(nets + agent, 3, widths, activation, has_norms, 8, 0) > MOST_NUMBERS) exit(2);
+        if (network_numbers(nets + agent, 3, widths, activation, has_norms, 0, 8, 0) > MOST_NUMBERS) exit(2);
         network_place(nets + agent, memory[agent]);
         fill(flat, 2000);
         network_pack(nets + agent, flat);

@@ -1,0 +1,313 @@
+/* Attention over entities, the layer of functions/nn/entity_attention.py.
+ *
+ * The agent's own token and the mean of the present ones are all that leaves the layer. So the heads' contexts are pooled to
+ * these two rows before `out` multiplies them, as sums have no order in exact arithmetic. `rows_together` rows of a minibatch
+ * pass together, and stay in a cache. Widths of tokens are multiples of BLOCK, so nothing but keys is padded.
+ */
+#ifndef ENTITIES_H
+#define ENTITIES_H
+
+#include "elementary.h"
+#include "norms.h"
+#include "products.h"
+
+#define HEADS 2
+
+/* Where the numbers of a token begin in a row, and how many there are; the rows of its weights and bias, see `Embedding`; and
+ * where the numbers of an absent token begin, or -1. */
+typedef struct {
+    int64_t start, features, weights, bias, absent;
+} Token;
+
+/* The description of a row of inputs; Python keeps the arrays. */
+typedef struct {
+    int64_t inputs, tokens, width;
+    int64_t embedding; /* rows [width] of weights and biases: those of the agent's token, weights of blocks, biases of blocks */
+    const Token *token;
+    const int64_t *columns; /* of inputs, token after token [inputs] */
+    const float *absent;
+} Entities;
+
+typedef struct {
+    float *embedding, *gain, *shift, *qkv, *out, *out_bias;
+} Parameters;
+
+/* Of each row what a backward pass needs. */
+typedef struct {
+    float *parts;                     /* of every token in the mean [filled tokens]: 0 or 1 / present ones */
+    float *tokens, *normed, *centred; /* [tokens, width] */
+    float *inverse;                   /* [tokens] */
+    float *qkv;                       /* [tokens, 3 width] */
+    float *shares;                    /* of keys in what queries get [tokens, HEADS, filled tokens] */
+    float *pooled;                    /* contexts [2, width] */
+} Kept;
+
+typedef struct {
+    Entities entities;
+    Parameters parameters, gradients;
+    float *qkv_transposed, *out_transposed;
+    Kept kept;
+    float *turned, *contexts, *by_shares;    /* of one row [width, filled tokens], and as in `Kept` */
+    float *by_pooled, *by_qkv, *by_tokens; /* of `rows_together` */
+} Attention;
+
+INLINE int64_t rows_together(const Entities *entities) { return SPAN / entities->tokens; }
+
+/* Where parameters stand in a vector; returns how many there are. */
+static int64_t attention_parameters(const Entities *entities, float *flat, Parameters *parameters) {
+    int64_t width = entities->width, embedding = entities->embedding * width, square = width * width;
+    if (flat)
+        *parameters = (Parameters){flat,
+                                   flat + embedding,
+                                   flat + embedding + width,
+                                   flat + embedding + 2 * width,
+                                   flat + embedding + 2 * width + 3 * square,
+                                   flat + embedding + 2 * width + 4 * square};
+    return embedding + 3 * width + 4 * square;
+}
+
+/* Copies the parameters; returns how many there are. */
+static int64_t attention_pack(Attention *attention, const float *flat, int64_t trains) {
+    int64_t size = attention_parameters(&attention->entities, 0, 0), width = attention->entities.width;
+    const Parameters *of = &attention->parameters;
+    memcpy(of->embedding, flat, size * sizeof(float));
+    if (trains) transpose(of->qkv, 3 * width, width, 3 * width, attention->qkv_transposed, width);
+    if (trains) transpose(of->out, width, width, width, attention->out_transposed, width);
+    return size;
+}
+
+static int64_t attention_unpack(const Attention *attention, float *flat) {
+    int64_t size = attention_parameters(&attention->entities, 0, 0);
+    memcpy(flat, attention->gradients.embedding, size * sizeof(float));
+    return size;
+}
+
+/* The inputs of a row, token after token. */
+INLINE void tokens_of(const Entities *entities, const float *numbers, float *row) {
+    for (int64_t place = 0; place < entities->inputs; place++) row[place] = numbers[entities->columns[place]];
+}
+
+/* What is kept of the rows from the given one. */
+static Kept kept_from(const Attention *attention, int64_t row) {
+    Kept all = attention->kept;
+    int64_t count = attention->entities.tokens, token = row * count, width = attention->entities.width;
+    return (Kept){all.parts + row * filled(count),
+                  all.tokens + token * width,
+                  all.normed + token * width,
+                  all.centred + token * width,
+                  all.inverse + token,
+                  all.qkv + token * 3 * width,
+                  all.shares + token * HEADS * filled(count),
+                  all.pooled + row * 2 * width};
+}
+
+static Norm norm_of_tokens(const Attention *attention, const Kept *kept) {
+    return (Norm){attention->parameters.gain, attention->parameters.shift, attention->gradients.gain,
+                  attention->gradients.shift, kept->centred, kept->inverse};
+}
+
+INLINE float is_present(const float *numbers, const Token *token, const float *absent) {
+    if (token->absent < 0) return 1;
+    for (int64_t place = 0; place < token->features; place++)
+        if (numbers[place] != absent[token->absent + place]) return 1;
+    return 0;
+}
+
+/* Tokens of rows of inputs, and their parts in the mean. */
+static void embed(const Attention *attention, const float *inputs, int64_t rows, const Kept *kept) {
+    const Entities *entities = &attention->entities;
+    int64_t width = entities->width, count = entities->tokens, lanes = filled(count);
+    for (int64_t place = 0; place < count; place++) {
+        const Token *token = entities->token + place;
+        const float *weights = attention->parameters.embedding;
+        Left left = {inputs + token->start, entities->inputs, 1};
+        product(left, rows, weights + token->weights * width, width, token->features, width, weights + token->bias * width, 0,
+                kept->tokens + place * width, count * width);
+        for (int64_t row = 0; row < rows; row++)
+            kept->parts[row * lanes + place] =
+                is_present(inputs + row * entities->inputs + token->start, token, entities->absent);
+    }
+    for (int64_t place = 0; place < rows * count * width; place += LANES) {
+        vf unit = load(kept->tokens + place);
+        store(kept->tokens + place, where(unit < 0.0f, all(0), unit)); /* NaN stays */
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        float *parts = kept->parts + row * lanes, present = 0;
+        for (int64_t place = 0; place < count; place++) present += parts[place];
+        for (int64_t place = 0; place < count; place++) parts[place] /= present;
+    }
+}
+
+/* Scores [keys, queries] become shares; absent keys have none. */
+INLINE void softmax(float *shares, const float *parts, int64_t count, int64_t stride, float scale) {
+    for (int64_t from = 0; from < stride; from += LANES) {
+        float *plane = shares + from;
+        vf highest = load(plane), sum = all(0);
+        for (int64_t key = 1; key < count; key++)
+            if (parts[key] > 0) highest = most(load(plane + key * stride), highest);
+        for (int64_t key = 0; key < count; key++) {
+            vf share = parts[key] > 0 ? exponential((load(plane + key * stride) - highest) * scale) : all(0);
+            store(plane + key * stride, share);
+            sum += share;
+        }
+        vf inverse = 1.0f / sum;
+        for (int64_t key = 0; key < count; key++) store(plane + key * stride, load(plane + key * stride) * inverse);
+    }
+}
+
+/* d loss / d shares becomes d loss / d scores before they are scaled. */
+INLINE void softmax_back(float *slopes, const float *shares, int64_t count, int64_t stride, float scale) {
+    for (int64_t from = 0; from < stride; from += LANES) {
+        vf along = all(0);
+        for (int64_t place = from; place < count * stride; place += stride)
+            along = fused(load(slopes + place), load(shares + place), along);
+        for (int64_t place = from; place < count * stride; place += stride)
+            store(slopes + place, (load(slopes + place) - along) * load(shares + place) * scale);
+    }
+}
+
+INLINE float scale_of(int64_t width) { return 1 / __builtin_sqrtf((float)(width / HEADS)); }
+
+/* The contexts of one row's tokens, from its queries, keys and values. */
+static void attend(const Attention *attention, const Kept *kept) {
+    int64_t width = attention->entities.width, count = attention->entities.tokens, each = width / HEADS;
+    int64_t lanes = filled(count), stride = HEADS * lanes;
+    const float *qkv = kept->qkv;
+    transpose(qkv, 3 * width, count, width, attention->turned, lanes);
+    for (int64_t head = 0; head < HEADS; head++) {
+        Left keys = {qkv + width + head * each, 3 * width, 1};
+        product(keys, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0,
+                kept->shares + head * lanes, stride);
+    }
+    softmax(kept->shares, kept->parts, count, stride, scale_of(width));
+    for (int64_t head = 0; head < HEADS; head++) {
+        Left shares = {kept->shares + head * lanes, 1, stride};
+        product(shares, count, qkv + 2 * width + head * each, 3 * width, count, each, 0, 0,
+                attention->contexts + head * each, width);
+    }
+}
+
+/* The first of the tokens, and their mean. */
+INLINE void pool(const float *tokens, const float *parts, int64_t count, int64_t width, float *pooled) {
+    for (int64_t place = 0; place < width; place += LANES) {
+        vf mean = all(0);
+        for (int64_t token = 0; token < count; token++)
+            mean = fused(all(parts[token]), load(tokens + token * width + place), mean);
+        store(pooled + place, load(tokens + place));
+        store(pooled + width + place, mean);
+    }
+}
+
+/* Outputs [rows, 2 width] of rows of inputs, each token after token. */
+static void attention_forward(Attention *attention, const float *inputs, int64_t rows, int64_t trains, float *outputs) {
+    const Entities *entities = &attention->entities;
+    const Parameters *of = &attention->parameters;
+    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
+    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, outputs += few * 2 * width) {
+        int64_t some = rows - from < few ? rows - from : few;
+        Kept kept = kept_from(attention, trains ? from : 0);
+        Norm norm = norm_of_tokens(attention, &kept);
+        embed(attention, inputs, some, &kept);
+        normalise(&norm, kept.tokens, kept.normed, width, some * count);
+        product((Left){kept.normed, width, 1}, some * count, of->qkv, 3 * width, width, 3 * width, 0, 0, kept.qkv, 3 * width);
+        for (int64_t row = 0; row < some; row++) {
+            Kept one = kept_from(attention, (trains ? from : 0) + row);
+            attend(attention, &one);
+            pool(attention->contexts, one.parts, count, width, one.pooled);
+            pool(one.tokens, one.parts, count, width, outputs + row * 2 * width);
+        }
+        product((Left){kept.pooled, width, 1}, 2 * some, of->out, width, width, width, of->out_bias, 1, outputs, width);
+    }
+}
+
+/* d loss / d contexts of one row becomes d loss / d its queries, keys and values. */
+static void attend_back(const Attention *attention, const Kept *kept, const float *by_pooled, float *by_qkv) {
+    int64_t width = attention->entities.width, count = attention->entities.tokens, each = width / HEADS;
+    int64_t lanes = filled(count), stride = HEADS * lanes;
+    float *by_contexts = attention->contexts, *by_shares = attention->by_shares;
+    for (int64_t token = 0; token < count; token++)
+        for (int64_t place = 0; place < width; place += LANES) {
+            vf own = token ? all(0) : load(by_pooled + place);
+            store(by_contexts + token * width + place, fused(all(kept->parts[token]), load(by_pooled + width + place), own));
+        }
+    transpose(by_contexts, width, count, width, attention->turned, lanes);
+    for (int64_t head = 0; head < HEADS; head++) {
+        Left values = {kept->qkv + 2 * width + head * each, 3 * width, 1};
+        product(values, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0, by_shares + head * lanes,
+                stride);
+    }
+    softmax_back(by_shares, kept->shares, count, stride, scale_of(width));
+    for (int64_t head = 0; head < HEADS; head++) {
+        const float *query = kept->qkv + head * each, *by_context = by_contexts + head * each;
+        float *by_query = by_qkv + head * each;
+        Left of_queries = {by_shares + head * lanes, 1, stride}, of_keys = {by_shares + head * lanes, stride, 1};
+        Left shares = {kept->shares + head * lanes, stride, 1};
+        product(of_queries, count, query + width, 3 * width, count, each, 0, 0, by_query, 3 * width);
+        product(of_keys, count, query, 3 * width, count, each, 0, 0, by_query + width, 3 * width);
+        product(shares, count, by_context, width, count, each, 0, 0, by_query + 2 * width, 3 * width);
+    }
+}
+
+/* Adds what the outputs' slopes bring to tokens without attention, and passes by relu. */
+INLINE void pass_by(const Kept *kept, int64_t count, int64_t width, const float *slopes, float *by_tokens) {
+    for (int64_t token = 0; token < count; token++)
+        for (int64_t place = 0; place < width; place += LANES) {
+            float *by_token = by_tokens + token * width + place;
+            vf slope = fused(all(kept->parts[token]), load(slopes + width + place), load(by_token));
+            if (!token) slope += load(slopes + place);
+            vf unit = load(kept->tokens + token * width + place);
+            store(by_token, slope * where(unit > 0.0f, all(1.0f), all(0)));
+        }
+}
+
+/* Gradients of weights [in, out] and bias [out, or NULL] are summed, units transposed times slopes. */
+INLINE void sum_gradient(Left units, int64_t in, const float *slopes, int64_t apart, int64_t rows, int64_t out, int adds,
+                         float *weights, float *bias) {
+    float one = 1;
+    product(units, in, slopes, apart, rows, out, 0, adds, weights, out);
+    if (bias) product((Left){&one, 0, 0}, 1, slopes, apart, rows, out, 0, adds, bias, out);
+}
+
+static void embed_back(const Attention *attention, const float *inputs, int64_t rows, int adds) {
+    const Entities *entities = &attention->entities;
+    int64_t width = entities->width, count = entities->tokens;
+    float *gradient = attention->gradients.embedding;
+    for (int64_t place = 0; place < count; place++) {
+        const Token *token = entities->token + place;
+        int follows = place && token->bias == token[-1].bias;
+        sum_gradient((Left){inputs + token->start, 1, entities->inputs}, token->features, attention->by_tokens + place * width,
+                     count * width, rows, width, adds || follows, gradient + token->weights * width,
+                     gradient + token->bias * width);
+    }
+}
+
+/* Gradients of all parameters from d loss / d outputs [rows, 2 width]. */
+static void attention_backward(Attention *attention, const float *inputs, const float *slopes, int64_t rows) {
+    const Entities *entities = &attention->entities;
+    const Parameters *to = &attention->gradients;
+    int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
+    float *by_qkv = attention->by_qkv, *by_tokens = attention->by_tokens;
+    for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, slopes += few * 2 * width) {
+        int64_t some = rows - from < few ? rows - from : few;
+        Kept kept = kept_from(attention, from);
+        Norm norm = norm_of_tokens(attention, &kept);
+        sum_gradient((Left){kept.pooled, 1, width}, width, slopes, width, 2 * some, width, from > 0, to->out, to->out_bias);
+        product((Left){slopes, width, 1}, 2 * some, attention->out_transposed, width, width, width, 0, 0,
+                attention->by_pooled, width);
+        for (int64_t row = 0; row < some; row++) {
+            Kept one = kept_from(attention, from + row);
+            attend_back(attention, &one, attention->by_pooled + row * 2 * width, by_qkv + row * count * 3 * width);
+        }
+        sum_gradient((Left){kept.normed, 1, width}, width, by_qkv, 3 * width, some * count, 3 * width, from > 0, to->qkv, 0);
+        product((Left){by_qkv, 3 * width, 1}, some * count, attention->qkv_transposed, width, 3 * width, width, 0, 0,
+                by_tokens, width);
+        normalise_back(&norm, by_tokens, width, some * count, from > 0);
+        for (int64_t row = 0; row < some; row++) {
+            Kept one = kept_from(attention, from + row);
+            pass_by(&one, count, width, slopes + row * 2 * width, by_tokens + row * count * width);
+        }
+        embed_back(attention, inputs, some, from > 0);
+    }
+}
+
+#endif
