@@ -205,7 +205,6 @@ def covers(network: Network, parameters: Array) -> bool:
 def _covers(network: Network) -> bool:
     return (
         not network.recurrent
-        and network.front is None
         and 1 <= len(network.sizes) - 1 <= MOST_KERNEL_LAYERS
         and min(network.sizes) >= 1
         and network.activation in _ACTIVATIONS
