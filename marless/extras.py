@@ -24,7 +24,7 @@ EXTRAS = {
     "mlflow": ("logs for MLflow", ("mlflow", "alembic", "sqlalchemy", "sqlparse")),
     "export": ("policies as ONNX", ("onnx",)),
     "datasets": ("episodes as Parquet", ("pyarrow",)),
-    "networks": ("convolutions, attention, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
+    "networks": ("convolutions, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
     "ray": ("workers that Ray places on a cluster", ("ray",)),

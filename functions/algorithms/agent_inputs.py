@@ -28,7 +28,7 @@ class CriticView(NamedTuple):
 
 
 def described(config: AlgorithmConfig, kind: AgentClass) -> Entities | None:
-    """The entities that `algorithm.network=attention` sees in observations of the class; None for other networks.
+    """Return the entities that `algorithm.network=attention` sees in observations of the class, or None for others.
 
     Raises `BadRequest` for observations without a description.
     """
@@ -57,11 +57,11 @@ def described_for_critic(spec: EnvSpec, entities: Entities | None, width: int) -
 def over_entities(config: AlgorithmConfig, network: Network, entities: Entities | None) -> Network:
     """The network with attention over the entities as its first layer, if there are any.
 
-    Its first hidden width is that of tokens. Inputs behind the description are the agent's own.
+    Its first hidden width is the width of tokens. Inputs behind the description are the agent's own.
     """
     if entities is None:
         return network
-    from functions.nn.entity_attention import attention_over, width_of_tokens, with_rest
+    from functions.nn.entities.attention import attention_over, width_of_tokens, with_rest
 
     inputs, *hidden, outputs = network.sizes
     sizes = inputs, 2 * width_of_tokens(hidden[0]), *hidden[1:], outputs

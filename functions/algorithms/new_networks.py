@@ -1,4 +1,4 @@
-"""New networks of an algorithm: layers, or what the configuration's factory makes."""
+"""New networks of an algorithm: layers, or modules of the configuration's factory."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-/* Attention over entities, the layer of functions/nn/entity_attention.py.
+/* Attention over entities, the layer of functions/nn/entities/attention.py.
  *
  * The agent's own token and the mean of the present ones are all that leaves the layer. So the heads' contexts are pooled to
  * these two rows before `out` multiplies them, as sums have no order in exact arithmetic. `rows_together` rows of a minibatch

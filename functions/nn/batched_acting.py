@@ -18,7 +18,7 @@ from functions.errors import BadRequest
 from functions.keys import group_name
 from functions.messages.team import Team
 from functions.nn.discrete import Branches, OneChoice
-from functions.nn.entity_attention import ENTITIES, EntityAttention, attention_over, encode, with_rest
+from functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, encode, with_rest
 from functions.nn.heads import Head, head_of, head_of_network, outputs_of
 from functions.nn.layers import Gru, Layer, forward
 from functions.nn.normaliser import SEEN, InputStatistics
@@ -90,7 +90,7 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
 
 
 def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -> Head:
-    """The action head of agents of the class; those without networks act by chance."""
+    """Return the action head of agents of the class. Agents without networks act by chance."""
     head = head_of(kind, stochastic=False) if networks is None else networks.head(kind)
     if not team.kernels:
         return head
@@ -105,8 +105,10 @@ def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -
 def single_agent_policy(
     tensors: Mapping[str, NDArray[Any]], spec: EnvSpec, team: Team, agent: int, identity: bool
 ) -> dict[str, NDArray[Any]]:
-    """The tensors of one agent's network as a group of that agent alone, with or without inputs for the one-hot
-    `identity`; its outputs keep their bytes."""
+    """Return the tensors of one agent's network as a group of that agent alone.
+
+    It has inputs for the one-hot `identity` or not. Its outputs keep their bytes.
+    """
     old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
     policy = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
     if identity == team.identity:
@@ -124,13 +126,13 @@ def single_agent_policy(
         weight = np.concatenate([weight, np.zeros((len(spec.agents), weight.shape[1]), weight.dtype)])
     if weights.front is not None:
         entities, count = weights.front.entities, len(spec.agents)
-        own = (*entities.own, *range(entities.size, entities.size + count)) if identity else entities.own[:-count]
-        policy[new + ENTITIES] = encode(msgspec.structs.replace(entities, own=own))
+        columns = (*entities.own, *range(entities.size, entities.size + count)) if identity else entities.own[:-count]
+        policy[new + ENTITIES] = encode(msgspec.structs.replace(entities, own=columns))
     return policy | {matrix: np.ascontiguousarray(weight), offset: bias}
 
 
 def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> list[Weights]:
-    """The networks of a class's agents, of equal shapes that fit its spaces; raises `BadRequest`."""
+    """Return the networks of a class's agents. Raises `BadRequest` for unequal shapes, or if the spaces do not fit."""
     kind, of_group, before = spec.classes[index], dict[int, Weights](), None
     for agent in kind.agents:
         group, name = team.groups[agent], spec.agents[agent]
@@ -157,7 +159,7 @@ def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], in
 def _in_c(
     first: Weights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
 ) -> "NativeNetworks | None":
-    """The stacked layers of networks like `first` as the kernels compute them; None if they do not."""
+    """Return the stacked layers of networks like `first` for the kernels, or None if the kernels do not cover them."""
     from functions.nn.native.acting import native_networks
 
     return native_networks(first.network, layers, normalisers, log_std)
@@ -177,7 +179,7 @@ def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> Weig
 
 
 def _shapes(network: Weights, statistics: NDArray[Any] | None) -> tuple[object, ...]:
-    """What all networks of a class must share."""
+    """Return the shapes that all networks of a class must share."""
     shapes = [array.shape for layer in network.layers for array in layer.arrays]
     log_std = None if network.log_std is None else network.log_std.shape
     return network.kinds, network.marks, shapes, log_std, None if statistics is None else statistics.shape

@@ -68,14 +68,14 @@ class Distribution(Head, Protocol):
         """d log-probability / d outputs and / d log_std."""
 
     def entropy(self, outputs: Array, log_std: Array | None) -> Array:
-        """In nats; the differential entropy of the samples for continuous actions."""
+        """The entropy in nats. Continuous samples have a differential entropy."""
 
     def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
         """d entropy / d outputs and / d log_std."""
 
 
 def distribution(kind: AgentClass, clipped: bool = False, arithmetic: Arithmetic = NUMPY) -> Distribution:
-    """The stochastic head of this class of agents; `clipped` is for continuous actions, see `Gaussian`."""
+    """Return the stochastic head of this class of agents. `clipped` is for continuous actions, see `Gaussian`."""
     if kind.continuous:
         return Gaussian(Bounds(kind.low, kind.high), clipped, arithmetic)
     if kind.branches:
@@ -84,7 +84,7 @@ def distribution(kind: AgentClass, clipped: bool = False, arithmetic: Arithmetic
 
 
 def head_of(kind: AgentClass, stochastic: bool, clips_actions: bool = False) -> Head:
-    """The head of this class of agents; continuous actions are deterministic unless the policy is `stochastic`."""
+    """Return the head of this class of agents. Without `stochastic`, continuous actions are deterministic."""
     if kind.continuous and not stochastic:
         return Deterministic(Bounds(kind.low, kind.high))
     return distribution(kind, clips_actions)

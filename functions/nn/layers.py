@@ -90,7 +90,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Linear(Layer):
-    """x weight + bias; `weight` ``[in, out]``, `bias` ``[out]``."""
+    """x weight + bias, for a `weight` ``[in, out]`` and a `bias` ``[out]``."""
 
     kind: ClassVar[str] = "linear"
     names: ClassVar[tuple[str, ...]] = ("w", "b")
@@ -276,14 +276,14 @@ class Gru(Layer):
 ACTIVATIONS: tuple[type[Layer], ...] = (Tanh, Relu)
 NORMS: tuple[type[Layer], ...] = (LayerNorm,)
 _ALL: tuple[type[Layer], ...] = (Normalise, Linear, *NORMS, *ACTIVATIONS, Gru)
-# By what exported policies call them.
+# By the names in exported policies.
 KINDS = {layer.kind: layer for layer in _ALL}
 
 
 def forward(layers: Sequence[Layer], values: Array, state: Array | None) -> tuple[Array, Array | None]:
     """Acts: outputs ``[..., out]`` of inputs ``[..., in]``, and the hidden state ``[..., H]`` that follows `state`.
 
-    The state is None without a recurrent layer. Layers may be those of several networks, their parameters stacked.
+    The state is None if no layer is recurrent. Layers may have the stacked parameters of several networks.
     """
     for layer in layers:
         if isinstance(layer, Gru):

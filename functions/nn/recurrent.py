@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.nn import gru
-from functions.nn.entity_attention import ENTITIES, EntityAttention, attention_over, decode, encode
+from functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, decode, encode
 from functions.nn.gru import Flags, Unrolled
 from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
 from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names

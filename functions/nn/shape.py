@@ -137,7 +137,7 @@ def tensor_names(kinds: tuple[Kind, ...]) -> list[tuple[str, ...]]:
 def layer_kinds(
     hidden: int, recurrent: bool, activation: Kind, norm: Kind | None, front: Kind | None = None
 ) -> tuple[Kind, ...]:
-    """The kinds of the layers of a network with so many hidden layers, of which `front` is the first if it is given.
+    """The kinds of the layers of a network with so many hidden layers. `front` is the first of them if it is given.
 
     A norm stands before the activation, and behind a GRU, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`): it
     normalises what the next layer gets, not the hidden state.

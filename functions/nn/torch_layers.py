@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from functions.environments.entities.description import Entities
-from functions.nn.entity_attention import HEADS, EntityAttention
+from functions.nn.entities.attention import HEADS, EntityAttention
 from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 
 
@@ -25,10 +25,10 @@ def _normalise(values: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
 
 
 def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -> Tensor:
-    """See `functions.nn.entity_attention.EntityAttention`."""
-    own, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
+    """See `functions.nn.entities.attention.EntityAttention`."""
+    own_weight, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
     rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
-    tokens, present = [(rows[:, list(entities.own)] @ own + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
+    tokens, present = [(rows[:, list(entities.own)] @ own_weight + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]
     weights = torch.split(blocks, [block.features for block in entities.blocks])
     for block, weight, bias in zip(entities.blocks, weights, block_bias, strict=True):
         features = rows[:, torch.tensor(block.columns, device=rows.device)]
@@ -58,7 +58,7 @@ LAYERS: dict[type[Layer], Callable[..., Tensor]] = {
 
 
 def layer_of(kind: type[Layer]) -> Callable[..., Tensor]:
-    """What a layer of this kind computes, see `LAYERS`."""
+    """Return the function for this kind of layer, see `LAYERS`."""
     return partial(_entity_attention, kind.entities) if issubclass(kind, EntityAttention) else LAYERS[kind]
 
 

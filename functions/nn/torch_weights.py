@@ -12,7 +12,7 @@ from torch import Tensor
 
 from functions.errors import BadRequest
 from functions.nn import recurrent, torch_layers, torch_modules
-from functions.nn.entity_attention import ENTITIES
+from functions.nn.entities.attention import ENTITIES
 from functions.nn.gru import Flags
 from functions.nn.layers import Array
 from functions.nn.networks import Trace, Weights

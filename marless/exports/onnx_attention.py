@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto
 
 from functions.environments.entities.description import EntityBlock
-from functions.nn.entity_attention import HEADS, EntityAttention
+from functions.nn.entities.attention import HEADS, EntityAttention
 from functions.nn.layers import EPSILON
 from marless.exports.onnx_nodes import Nodes
 
@@ -18,17 +18,17 @@ def entity_attention(nodes: Nodes, value: str, layer: EntityAttention) -> str:
     normed = nodes.add("LayerNormalization", tokens, gain, shift, axis=-1, epsilon=EPSILON)
     context = nodes.add("MatMul", _context(nodes, normed, present, layer), nodes.constant(layer.out))
     features = nodes.add("Add", nodes.add("Add", tokens, context), nodes.constant(layer.out_bias))
-    own = nodes.add("Squeeze", nodes.add("Gather", features, nodes.integers(0), axis=1), nodes.integers(1))
+    own_features = nodes.add("Squeeze", nodes.add("Gather", features, nodes.integers(0), axis=1), nodes.integers(1))
     weights = nodes.add("Unsqueeze", present, nodes.integers(2))
     total = nodes.add("ReduceSum", nodes.add("Mul", features, weights), nodes.integers(1), keepdims=0)
     count = nodes.add("ReduceSum", present, nodes.integers(1), keepdims=1)
-    return nodes.add("Concat", own, nodes.add("Div", total, count), axis=-1)
+    return nodes.add("Concat", own_features, nodes.add("Div", total, count), axis=-1)
 
 
 def _tokens(nodes: Nodes, value: str, layer: EntityAttention) -> tuple[str, str]:
-    """The tokens ``[rows, N, w]``, and 1 for those that are present ``[rows, N]``."""
-    own = EntityBlock("own", (layer.entities.own,))
-    parts = zip((own, *layer.entities.blocks), layer.embeddings, strict=True)
+    """Return the tokens ``[rows, N, w]``, and 1 for each present token ``[rows, N]``."""
+    agent = EntityBlock("own", (layer.entities.own,))
+    parts = zip((agent, *layer.entities.blocks), layer.embeddings, strict=True)
     tokens, present = [], []
     for block, (weight, bias) in parts:
         features = nodes.add("Gather", value, nodes.constant(np.array(block.columns, np.int64)), axis=1)
@@ -42,7 +42,7 @@ def _tokens(nodes: Nodes, value: str, layer: EntityAttention) -> tuple[str, str]
 
 
 def _context(nodes: Nodes, normed: str, present: str, layer: EntityAttention) -> str:
-    """What tokens gather from present ones ``[rows, N, w]``, the heads side by side."""
+    """Return the weighted values of present tokens ``[rows, N, w]``, the heads side by side."""
     width = len(layer.out)
     products = nodes.add("MatMul", normed, nodes.constant(layer.qkv))
     by_head = nodes.add("Reshape", products, nodes.integers(0, 0, 3, HEADS, width // HEADS))

@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from functions.nn.entity_attention import EntityAttention
+from functions.nn.entities.attention import EntityAttention
 from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 from functions.nn.losses import ILLEGAL
 from marless.exports.agent_policy import (

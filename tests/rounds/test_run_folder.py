@@ -220,7 +220,7 @@ def test_an_evaluation_by_hand_may_change_the_task_as_far_as_policies_can_play_i
 
 @pytest.mark.slow
 def test_a_policy_over_entities_plays_with_more_agents(marless):
-    entities = ("task.name=mpe/simple_spread", "task.options.entities=true", "algorithm.network=attention")
+    entities = ("task.name=mpe/simple_spread", "algorithm.network=attention")
     assert marless.train("sets", *entities, "sharing.rule=all", "sharing.identity=false", "stop.rounds=1").code == 0
     found = json.loads(marless("evaluate", "sets", "--episodes", "4", "--agents", "5", "--json").out[0])
     assert list(found["agents"]) == [f"agent_{number}" for number in range(5)]

@@ -252,8 +252,8 @@ def actor_and_critic(
     clips_actions = kind.continuous and config.clipped
     actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, norm=norm)
     critic, entities = Network(valuing, config.recurrent, norm=norm), described(config, kind)
-    seen = described_for_critic(spec, entities, width(spec, agent))
-    return over_entities(config, actor, entities), over_entities(config, critic, seen)
+    critic_entities = described_for_critic(spec, entities, width(spec, agent))
+    return over_entities(config, actor, entities), over_entities(config, critic, critic_entities)
 
 
 def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from functions.native.interface import AdamFields, EntitiesFields, PassesFields
 from functions.native.kernels import BLOCK, RowIndices, address, kernels, require_indices, start_of
-from functions.nn.entity_attention import EntityAttention
+from functions.nn.entities.attention import EntityAttention
 from functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from functions.nn.native.losses import NativeLoss
 from functions.nn.shape import Network
@@ -24,14 +24,14 @@ ROWS_AT_ONCE = 96
 _ALIGNMENT = 64
 # Of rows, and of a layer's units: sums of products of two of them stay far below 2^63.
 _MOST_NUMBERS = 2**27
-# Of a row; entities.h has room for fewer than SPAN.
+# The tokens of a row. They must be fewer than SPAN of products.h.
 _MOST_TOKENS = 64
 # An optimiser has taken fewer steps, and takes one more without an overflow.
 _MOST_STEPS = 2**62
 
 
 class Room(NamedTuple):
-    """Networks as C has them, side by side, the `memory` that they work in, and what their first layer reads."""
+    """The C structures of networks side by side, their working `memory`, and the description that they read."""
 
     fields: ctypes.Array[ctypes.c_char]
     memory: Array
@@ -39,7 +39,7 @@ class Room(NamedTuple):
 
 
 class Description(NamedTuple):
-    """Entities as C has them: the `fields`, and the arrays whose numbers they point to."""
+    """The C structure of entities, and the arrays that its `fields` point to."""
 
     fields: EntitiesFields
     token: NDArray[np.int64]
@@ -48,7 +48,7 @@ class Description(NamedTuple):
 
     @classmethod
     def of(cls, front: type[EntityAttention], width: int) -> "Description":
-        """Of tokens of this width."""
+        """Return the description for tokens of this width."""
         entities = front.entities
         token, absent, start = [(0, len(entities.own), 0, len(entities.own), -1)], list[float](), len(entities.own)
         columns = [*entities.own, *(column for block in entities.blocks for row in block.columns for column in row)]
@@ -181,7 +181,7 @@ def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room
     each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
     fields = ctypes.create_string_buffer(count * each)
     places = [byref(fields, number * each) for number in range(count)]
-    description = Description.of(network.front, network.sizes[1] // 2) if network.front is not None else None
+    description = _description(network)
     entities = description and byref(description.fields)
     shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None, entities
     numbers = max(kernels().network_numbers(place, *shape, most_rows, trains) for place in places)
@@ -211,6 +211,14 @@ def _covers(network: Network) -> bool:
         and network.norm in (None, LayerNorm)
         and _covers_front(network)
     )
+
+
+def _description(network: Network) -> Description | None:
+    """Return the description that the first layer reads, None for a linear layer."""
+    front = network.front
+    if front is None or not issubclass(front, EntityAttention):
+        return None
+    return Description.of(front, network.sizes[1] // 2)
 
 
 def _covers_front(network: Network) -> bool:

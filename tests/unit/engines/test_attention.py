@@ -1,4 +1,4 @@
-"""Attention over entities: numpy against torch's derivatives, and what it makes of entities."""
+"""Attention over entities: numpy against torch's derivatives, and the symmetry between equal entities."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ from functions.errors import BadRequest
 from functions.messages.team import Team
 from functions.nn import recurrent, torch_layers
 from functions.nn.batched_acting import batch_networks, single_agent_policy
-from functions.nn.entity_attention import attention_over, decode, encode, width_of_tokens, with_rest
+from functions.nn.entities.attention import attention_over, decode, encode, width_of_tokens, with_rest
 from functions.nn.shape import Network
 from marless.testing.algorithms.conformance import check
 
-# Two own numbers, three foods of two features that can be absent, two mates of one feature; then three numbers of the
-# agent itself, which no description names.
+# Two own numbers, three foods of two features that can be absent, and two mates of one feature. Three further numbers
+# of the agent itself follow the description.
 FOOD = EntityBlock("food", columns_of(3, (2, 1), (5, 1)), absent=(0.0, 0.0))
 ENTITIES = Entities.of(10, FOOD, EntityBlock("mate", columns_of(2, (8, 1))))
 NETWORK = Network((13, 32, 8, 4), front=attention_over(with_rest(ENTITIES, 13)))
@@ -77,7 +77,7 @@ def test_a_network_comes_back_from_its_tensors():
     network, read = recurrent.from_tensors(recurrent.to_tensors(NETWORK, flat, "p"), "p")
     assert network == NETWORK and read.tobytes() == flat.tobytes()
     assert decode(encode(ENTITIES)) == ENTITIES
-    with pytest.raises(ValueError, match="own and blocks do not hold each of the columns"):
+    with pytest.raises(ValueError, match=r"column 1 is missing\."):
         decode(encode(Entities((0, 0), ())))
 
 

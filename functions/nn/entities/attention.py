@@ -26,9 +26,9 @@ WIDTH_STEP = 16
 
 
 class Attention(NamedTuple):
-    """A forward pass of R rows with N tokens: what the backward pass needs.
+    """The arrays of a forward pass of R rows with N tokens, for the backward pass.
 
-    `inputs` are those of each type of token, `present` is ``[R, N]``, `tokens`, `normed` and `context` are
+    `inputs` has an array for each type of token. `present` is ``[R, N]``, `tokens`, `normed` and `context` are
     ``[R N, w]``, `qkv` ``[3, R, heads, N, d]`` and `shares` ``[R, heads, N, N]``.
     """
 
@@ -46,24 +46,24 @@ class Attention(NamedTuple):
 class EntityAttention(Layer):
     """Attention between a token of the agent itself and one of each entity.
 
-    `own` ``[own columns, w]`` and `own_bias` ``[w]`` make the agent's token, `blocks` ``[features of all blocks, w]``
-    and `block_bias` ``[blocks, w]`` those of entities, by ReLU. A layer norm with `gain` and `shift` ``[w]`` comes
-    before queries, keys and values (`qkv` ``[w, 3 w]``). The heads' results, by `out` ``[w, w]`` and `out_bias`
-    ``[w]``, are added to the tokens. Outputs are the agent's token and the mean of all. Nobody attends to an absent
-    entity, and the mean leaves it out.
+    `agent` ``[own columns, w]`` and `agent_bias` ``[w]`` make the agent's token. `blocks` ``[features, w]``, the rows
+    of all blocks, and `block_bias` ``[blocks, w]`` make the tokens of entities. Both end with a ReLU. A layer norm with
+    `gain` and `shift` ``[w]`` comes before queries, keys and values (`qkv` ``[w, 3 w]``). The heads' results, by `out`
+    ``[w, w]`` and `out_bias` ``[w]``, are added to the tokens. Outputs are the agent's token and the mean of all.
+    Nobody attends to an absent entity, and the mean leaves it out.
     """
 
     kind: ClassVar[str] = "entity_attention"
     names: ClassVar[tuple[str, ...]] = tuple(
         f"attention_{name}"
-        for name in ("own", "own_bias", "blocks", "block_bias", "gain", "shift", "qkv", "out", "out_bias")
+        for name in ("agent", "agent_bias", "blocks", "block_bias", "gain", "shift", "qkv", "out", "out_bias")
     )
     has_number: ClassVar[bool] = False
-    entry: ClassVar[tuple[str, ...]] = ("own", "own_bias")
+    entry: ClassVar[tuple[str, ...]] = ("agent", "agent_bias")
     entities: ClassVar[Entities] = Entities((), ())
 
-    own: Array
-    own_bias: Array
+    agent: Array
+    agent_bias: Array
     blocks: Array
     block_bias: Array
     gain: Array
@@ -74,6 +74,7 @@ class EntityAttention(Layer):
 
     @classmethod
     def shapes(cls, inputs: int, outputs: int) -> tuple[Shape, ...]:
+        """Return the shapes of the parameters for `outputs` = 2 w."""
         width, blocks = outputs // 2, cls.entities.blocks
         features = sum(block.features for block in blocks)
         embedding = (len(cls.entities.own), width), (width,), (features, width), (len(blocks), width)
@@ -81,14 +82,16 @@ class EntityAttention(Layer):
 
     @property
     def inputs(self) -> int:
+        """The number of columns that the description has."""
         return self.entities.size
 
     def width(self, inputs: int) -> int:
+        """Return the number of outputs."""
         return 2 * int(self.out.shape[-1])
 
     def initialise(self, orthogonal: Orthogonal, gain: float) -> None:
         """Queries, keys and values are one matrix each of gain 1."""
-        self.own[...] = gain * orthogonal(*self.own.shape)
+        self.agent[...] = gain * orthogonal(*self.agent.shape)
         for part in self._parts:
             self.blocks[part] = gain * orthogonal(*self.blocks[part].shape)
         self.gain[...] = 1
@@ -132,7 +135,7 @@ class EntityAttention(Layer):
     def backward(
         self, cache: Attention, grad_output: Array, gradient: "EntityAttention | None", to_inputs: bool = True
     ) -> Array:
-        """d loss / d inputs ``[rows, in]``; see `Layer.backward`. Parameters are those of one network."""
+        """Return d loss / d inputs ``[rows, in]`` for the parameters of one network, see `Layer.backward`."""
         rows, count = cache.present.shape
         width, heads = len(self.out), cache.shares.shape[1]
         shares = cache.present / cache.present.sum(axis=-1, keepdims=True)
@@ -158,10 +161,10 @@ class EntityAttention(Layer):
     def _embedding_backward(self, cache: Attention, slopes: Array, gradient: "EntityAttention | None") -> Array:
         rows = len(slopes)
         by_input = np.zeros((rows, self.inputs), slopes.dtype)
-        by_input[:, list(self.entities.own)] = slopes[:, 0] @ self.own.T
+        by_input[:, list(self.entities.own)] = slopes[:, 0] @ self.agent.T
         if gradient is not None:
-            np.matmul(cache.inputs[0].T, slopes[:, 0], out=gradient.own)
-            np.add.reduce(slopes[:, 0], axis=0, out=gradient.own_bias)
+            np.matmul(cache.inputs[0].T, slopes[:, 0], out=gradient.agent)
+            np.add.reduce(slopes[:, 0], axis=0, out=gradient.agent_bias)
         first = 1
         for index, (part, block) in enumerate(zip(self._parts, self.entities.blocks, strict=True)):
             of_block = slopes[:, first : first + len(block.columns)].reshape(-1, slopes.shape[-1])
@@ -175,10 +178,10 @@ class EntityAttention(Layer):
     @property
     def embeddings(self) -> list[tuple[Array, Array]]:
         """The weights ``[..., features, w]`` and biases ``[..., 1, w]`` of tokens: the agent's own, each block's."""
-        own = self.own_bias if self.own_bias.ndim > 1 else self.own_bias[None]
+        agent_bias = self.agent_bias if self.agent_bias.ndim > 1 else self.agent_bias[None]
         biases = (self.block_bias[..., index : index + 1, :] for index in range(len(self.entities.blocks)))
         weights = (self.blocks[..., part, :] for part in self._parts)
-        return [(self.own, own), *zip(weights, biases, strict=True)]
+        return [(self.agent, agent_bias), *zip(weights, biases, strict=True)]
 
     def _inputs(self, values: Array) -> tuple[list[Array], NDArray[np.bool_]]:
         """The inputs ``[..., rows x count, features]`` of each type, and the present tokens ``[..., rows, N]``."""
@@ -209,7 +212,7 @@ def encode(entities: Entities) -> NDArray[np.uint8]:
 
 
 def decode(tensor: NDArray[Any]) -> Entities:
-    """The inverse of `encode`; raises `ValueError` for anything else."""
+    """Return the description from `encode`. Raises `ValueError` for anything else."""
     entities = from_json(np.asarray(tensor, np.uint8).tobytes(), Entities)
     if fault := entities.fault(entities.size):
         raise ValueError(fault)
@@ -217,7 +220,7 @@ def decode(tensor: NDArray[Any]) -> Entities:
 
 
 def with_rest(entities: Entities, inputs: int) -> Entities:
-    """The description of so many inputs, of which those behind the observation are the agent's own."""
+    """Return the description of so many inputs. The inputs behind the observation are the agent's own."""
     return msgspec.structs.replace(entities, own=(*entities.own, *range(entities.size, inputs)))
 
 

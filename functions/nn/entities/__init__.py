@@ -1,0 +1,1 @@
+"""Networks that see a set of entities."""
