@@ -33,6 +33,7 @@
 
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias)); /* overflows as C defines it */
 
@@ -93,11 +94,15 @@ INLINE vf most(vf a, vf b) { return where(a > b, a, b); }
 
 /* The sum of BLOCK partial sums, in halves. */
 INLINE float total(const vf *partial) {
-    float sums[BLOCK];
-    memcpy(sums, partial, sizeof sums);
-    for (int half = BLOCK / 2; half; half /= 2)
-        for (int lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
-    return sums[0];
+    eight high, low;
+    four upper, lower;
+    memcpy(&low, partial, sizeof low);
+    memcpy(&high, (const char *)partial + sizeof low, sizeof high);
+    low += high;
+    memcpy(&lower, &low, sizeof lower);
+    memcpy(&upper, (const char *)&low + sizeof lower, sizeof upper);
+    lower += upper;
+    return (lower[0] + lower[2]) + (lower[1] + lower[3]);
 }
 
 #endif
