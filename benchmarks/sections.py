@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import emulated, memory, peers, startup, summaries
+from benchmarks import emulated, memory, startup, summaries
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients, share
 from benchmarks.training import UNEVALUATED, command, trained
@@ -46,7 +46,7 @@ FULL = Effort(repetitions=5, steps=128_000, seeds=(1, 2, 3, 4), learning_steps=4
 
 def sections() -> dict[str, Callable[[Effort], list[Row]]]:
     """The measurements by name, in the order of the table."""
-    found: dict[str, Callable[[Effort], list[Row]]] = {
+    return {
         "rates": end_to_end,
         "returns": learning,
         "actors": actors,
@@ -56,7 +56,6 @@ def sections() -> dict[str, Callable[[Effort], list[Row]]]:
         "memory": peak_memory,
         "emulated": lambda effort: emulated.rounds(effort.repetitions) + emulated.rollouts(ROLLOUTS),
     }
-    return {**found, "peers": other_frameworks} if peers.wanted() else found
 
 
 def end_to_end(effort: Effort) -> list[Row]:
@@ -219,8 +218,3 @@ def peak_memory(effort: Effort) -> list[Row]:
         rows.append(Row(f"peak memory, coordinator and {_workers(workers)}", [peak], unit="MiB PSS"))
     plain = [sys.executable, "-m", "benchmarks.baseline.torch_form", "--steps", str(effort.steps)]
     return [*rows, Row("peak memory, plain loop", [memory.peak_mib(plain, ROOT)], unit="MiB PSS")]
-
-
-def other_frameworks(_: Effort) -> list[Row]:
-    """RLlib's rate, without a ratio: RLlib steps one environment per runner."""
-    return [Row("RLlib PPO, 2 runners, env steps/s", [peers.rllib_rate()])]

@@ -1,10 +1,12 @@
-"""PPO with a policy for each agent, as RLlib's new API has it: `python rllib_script.py [STEPS]`, with `ray[rllib]`.
+"""PPO with a policy for each agent, as RLlib's new API has it: `python rllib_script.py [STEPS [RETURN [SEED]]]`, with
+`ray[rllib]`. It ends after the steps, or when an iteration reaches the return.
 
 Prints after each iteration the steps so far, the return of its episodes (the sum over agents) and the seconds of
-training so far, as JSON; then stores a checkpoint. It joins the cluster at RAY_ADDRESS where there is one.
+training so far, as JSON. Then it stores a checkpoint. It joins the cluster at RAY_ADDRESS if there is one.
 """
 
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -39,8 +41,8 @@ class TeamModule(TorchRLModule, ValueFunctionAPI):
         return self.value(batch[Columns.OBS]).squeeze(-1)
 
 
-def algorithm() -> Any:
-    """PPO on two runners."""
+def algorithm(seed: int) -> Any:
+    """PPO on two runners with 32 environments each. A return is the mean of an iteration's 64 episodes."""
     register_env("spread", lambda _: ParallelPettingZooEnv(make_environment()))
     return (
         PPOConfig()
@@ -49,7 +51,7 @@ def algorithm() -> Any:
         .rl_module(
             rl_module_spec=MultiRLModuleSpec(rl_module_specs={agent: RLModuleSpec(TeamModule) for agent in AGENTS})
         )
-        .env_runners(num_env_runners=2)
+        .env_runners(num_env_runners=2, num_envs_per_env_runner=32)
         .training(
             train_batch_size_per_learner=1600,
             minibatch_size=200,
@@ -60,16 +62,17 @@ def algorithm() -> Any:
             clip_param=0.2,
             entropy_coeff=0.01,
         )
-        .debugging(seed=1)
+        .reporting(metrics_num_episodes_for_smoothing=64)
+        .debugging(seed=seed)
         .build_algo()
     )
 
 
-def main(steps: int = 48_000) -> None:
-    """Trains for so many environment steps."""
+def main(steps: float = 48_000, target: float = math.inf, seed: float = 1) -> None:
+    """Trains for so many environment steps at most, until a mean return of `target`."""
     ray.init(include_dashboard=False, log_to_driver=False)
-    ppo, began, sampled = algorithm(), time.perf_counter(), 0
-    while sampled < steps:
+    ppo, began, sampled, team = algorithm(int(seed)), time.perf_counter(), 0, None
+    while sampled < steps and (team is None or team < target):
         result = ppo.train()
         sampled = int(result["num_env_steps_sampled_lifetime"])
         seconds, team = time.perf_counter() - began, result["env_runners"].get("episode_return_mean")
@@ -79,4 +82,4 @@ def main(steps: int = 48_000) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(float, sys.argv[1:]))

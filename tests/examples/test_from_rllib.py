@@ -10,23 +10,24 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
+from benchmarks.rllib import on_one_cluster
 from coordinator.config.loading import load
 
 FOLDER = Path(__file__).parents[2] / "examples" / "from_rllib"
 EPISODE_STEPS = 25
 
 
-def rllib_settings():
-    """The keywords of `.training(...)` in the script, which is not imported: it needs RLlib."""
+def keywords(method):
+    """The keywords of a call such as `.training(...)` in the script, which is not imported: it needs RLlib."""
     calls = (
         node for node in ast.walk(ast.parse((FOLDER / "rllib_script.py").read_text())) if isinstance(node, ast.Call)
     )
-    training = next(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "training")
-    return {keyword.arg: ast.literal_eval(keyword.value) for keyword in training.keywords}
+    found = next(call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == method)
+    return {keyword.arg: ast.literal_eval(keyword.value) for keyword in found.keywords}
 
 
 def test_both_programs_have_the_same_settings():
-    ours, theirs = load(FOLDER / "spread.toml"), rllib_settings()
+    ours, theirs = load(FOLDER / "spread.toml"), keywords("training")
     steps = ours.actors.num_envs * EPISODE_STEPS
     assert theirs == {
         "train_batch_size_per_learner": steps,
@@ -38,6 +39,28 @@ def test_both_programs_have_the_same_settings():
         "clip_param": ours.algorithm.clip_coef,
         "entropy_coeff": ours.algorithm.ent_coef,
     }
+
+
+def test_both_programs_step_as_many_environments_at_once():
+    runners = keywords("env_runners")
+    assert runners["num_env_runners"] == on_one_cluster.WORKERS
+    together = runners["num_env_runners"] * runners["num_envs_per_env_runner"]
+    assert together == load(FOLDER / "spread.toml").actors.num_envs
+
+
+def test_seconds_end_with_the_first_iteration_that_reaches_the_return():
+    points = [(1.0, None), (2.0, -50.0), (3.5, -46.0), (5.0, -40.0)]
+    assert on_one_cluster.until(-46, points) == 3.5
+    assert on_one_cluster.until(-39.9, points) is None
+
+
+def test_a_seed_that_misses_the_return_counts_as_the_slowest():
+    runs = [{"program": "a", "seconds_to_target": seconds} for seconds in (20.0, None, 10.0)]
+    lines = on_one_cluster.summary_lines([*runs, {"program": "b", "seconds_to_target": None}])
+    assert lines == [
+        "a: reached in 2 of 3 seeds, in 20.0 s (10.0 … not reached (3))",
+        "b: reached in 0 of 1 seeds, in not reached (not reached … not reached (1))",
+    ]
 
 
 @pytest.mark.conformance
