@@ -1,8 +1,7 @@
 """``python -m benchmarks.records check|write [PAGE ...]``: compare pages of results with stored records.
 
 `check` prints each number without a source or with another digit than its record, and ends with 1 if there is one.
-`write` puts the digits of the records into the pages. Without names of pages it reads all pages that
-``unread.txt`` does not list. That list may only become shorter.
+`write` puts the digits of the records into the pages. Without names of pages it reads all pages.
 """
 
 import argparse
@@ -18,7 +17,6 @@ from scripts.reference.pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "pages"
-UNREAD = Path(__file__).parent / "unread.txt"
 PATTERNS = ("README.md", "docs/results/*.md", "docs/how-to/*.md")
 
 
@@ -28,9 +26,8 @@ def main() -> None:
     parser.add_argument("command", choices=("check", "write"))
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="such as docs/results/speed.md")
     options = parser.parse_args()
-    unread = {ROOT / line for line in UNREAD.read_text(encoding="utf-8").splitlines()}
     every = [path for name in PATTERNS for path in sorted(ROOT.glob(name))]
-    paths = [path.resolve() for path in options.pages] or [path for path in every if path not in unread]
+    paths = [path.resolve() for path in options.pages] or every
     if missing := [path for path in paths if not path.is_file()]:
         parser.error(f"there is no page {missing[0]}")
     records = Records(ROOT)
@@ -40,7 +37,7 @@ def main() -> None:
             page.path.write_text(page.rewritten(), encoding="utf-8")
         return
     faults = [fault for page in checked for fault in page.faults]
-    print(*faults, f"{len(paths)} pages, {len(faults)} faults, {len(unread)} pages are not read yet", sep="\n")
+    print(*faults, f"{len(paths)} pages, {len(faults)} faults", sep="\n")
     sys.exit(bool(faults))
 
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from benchmarks.records.__main__ import ROOT, UNREAD, checked_page
 from benchmarks.records.page import Page
 from benchmarks.records.queries import BadQuery, Records
 from benchmarks.records.sources import Lines, Numbers, Sources, Stated, Unrecorded
@@ -161,10 +160,3 @@ def test_the_settings_of_a_guide_are_counted(folder):
     assert faults(folder, "3 workers and 4 rounds, 5 s\n", stated=stated)[0] == (
         "page.md: 3 numbers have no source, and its sources state 2 others"
     )
-
-
-def test_a_page_that_is_not_read_yet_has_a_fault():
-    """A page with a source for each number leaves the list."""
-    unread = UNREAD.read_text(encoding="utf-8").splitlines()
-    assert len(unread) <= 1
-    assert all(checked_page(ROOT / name, Records(ROOT)).faults for name in unread)
