@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
+from functions.native.interface import (
+    AdamFields,
+    EntitiesFields,
+    PassesFields,
+    PolicyRowsFields,
+    ValueRowsFields,
+    WorldFields,
+)
 
 Array = NDArray[Any]
 Answers = list[Array]
@@ -25,19 +32,39 @@ Samples = dict[str, Array]
 
 
 class Shape(NamedTuple):
-    """A network's widths, activation (`enum Activation` of network.h), and whether hidden layers have norms."""
+    """A network's widths, activation (`enum Activation` of network.h), and whether hidden layers have norms.
+
+    If it has `tokens` (`Token` of entities.h), the first layer is attention over them. The inputs are those of the tokens
+    in turn, from the last to the first, and all numbers of an absent token are ABSENT.
+    """
 
     widths: tuple[int, ...]
     activation: int
     has_norms: bool
+    tokens: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def width(self) -> int:
+        """The width of tokens."""
+        return self.widths[1] // 2
+
+    @property
+    def embedding(self) -> int:
+        """The rows of weights and biases of tokens."""
+        return max(bias for *_, bias, _ in self.tokens) + 1
 
 
 TANH, RELU = range(2)
 ROWS = 81
 BOUNDS = np.array([0, 19, 41, 55, 70, 81])
 """Sizes of minibatches: their rows fill tiles of six, and leave one to five over."""
+WIDE_BOUNDS = np.array([0, 76, 81])
 POLICY, CRITIC = Shape((7, 72, 56, 17), TANH, True), Shape((5, 33, 1), RELU, False)
 ACTING = Shape((6, 40, 18), RELU, False)
+ABSENT = 0.25
+ATTENTIVE = Shape((7, 96, 20, 5), TANH, True, ((0, 1, 0, 1, -1), (1, 2, 2, 6, 0), (3, 2, 2, 6, 0), (5, 2, 4, 7, -1)))
+SEEING = Shape((21, 32, 1), RELU, False, ((0, 3, 0, 3, -1), *((place, 2, 4, 6, 0) for place in range(3, 21, 2))))
+"""Of four tokens and of ten, whose keys fill and leave over half a vector."""
 """Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
 AGENTS, BODIES, ENVS, STEPS = 3, 5, 21, 4
 FIRST, SECOND = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 4])
@@ -88,17 +115,23 @@ class Room:
 
     def __init__(self, library: CDLL, shape: Shape, rows: int, trains: bool) -> None:
         self.fields = create_string_buffer(library.network_bytes())
-        widths, *kind = shape
-        sizes = np.array(widths, np.int64)
-        numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, None, rows, trains)
+        widths, *kind, tokens = shape
+        sizes, columns = np.array(widths, np.int64), np.arange(widths[0])[::-1].copy()
+        self.arrays = np.array(tokens, np.int64), columns, np.full(widths[0], ABSENT, np.float32)
+        places = (array.ctypes.data for array in self.arrays)
+        entities = EntitiesFields(widths[0], len(tokens), shape.width, shape.embedding, *places) if tokens else None
+        kind.append(entities and byref(entities))
+        numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
         library.network_place(self.fields, self.memory.ctypes.data)
 
 
 def parameters(shape: Shape) -> int:
     """How many a network has."""
-    layers = itertools.pairwise(shape.widths)
-    return sum((width + 1) * out for width, out in layers) + shape.has_norms * 2 * sum(shape.widths[1:-1])
+    first = len(shape.tokens) > 0
+    layers = sum((width + 1) * out for width, out in itertools.pairwise(shape.widths[first:]))
+    attention = (shape.embedding + 3 + 4 * shape.width) * shape.width if first else 0
+    return layers + shape.has_norms * 2 * sum(shape.widths[first + 1 : -1]) + attention
 
 
 def first_parameters(shape: Shape) -> Array:
@@ -177,6 +210,29 @@ def policies(library: CDLL) -> Answers:
 def critics(library: CDLL) -> Answers:
     """Training of a critic with relu."""
     return trained(library, CRITIC, critic_samples(ROWS, 5), BOUNDS)
+
+
+def attended() -> Iterator[tuple[Shape, Samples]]:
+    """Networks with attention, and samples in which some tokens are absent, and one number is NaN."""
+    for shape, samples in (ATTENTIVE, policy_samples(ROWS, 7, 5)), (SEEING, critic_samples(ROWS, 21)):
+        inputs = samples["inputs"]
+        for place, features, *_ in shape.tokens:
+            last = inputs.shape[1] - place
+            inputs[np.arange(ROWS) * 7 % (place + 3) == 0, last - features : last] = ABSENT
+        yield shape, samples
+        inputs = inputs.copy()
+        inputs[-1, 1] = np.nan
+        yield shape, {**samples, "inputs": inputs}
+
+
+def attention(library: CDLL) -> Answers:
+    """Training of a policy and of a critic with attention, in minibatches of one part and of several, and acting."""
+    answers = [array for shape, samples in attended() for array in trained(library, shape, samples, WIDE_BOUNDS)]
+    (shape, samples), *_ = attended()
+    flat, outputs, room = first_parameters(shape), np.zeros((ROWS, 5), np.float32), Room(library, shape, ROWS, False)
+    library.network_pack(room.fields, flat.ctypes.data)
+    library.networks_forward(room.fields, 1, samples["inputs"].ctypes.data, ROWS, outputs.ctypes.data)
+    return [*answers, outputs]
 
 
 def none(library: CDLL) -> Answers:
@@ -262,6 +318,7 @@ KINDS: dict[str, tuple[Callable[[CDLL], Answers], str]] = {
     "Adam's steps": (steps, "c7ef280999b08ef1"),
     "the training of policies": (policies, "c25b357223620621"),
     "the training of critics": (critics, "e221014ed6177efb"),
+    "attention": (attention, "d5f9eb5054f8bb82"),
     "numbers that are none": (none, "1a830dd968f01c14"),
     "physics": (physics, "d5b7398bfb914127"),
 }

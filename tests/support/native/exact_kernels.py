@@ -105,12 +105,145 @@ def row_mean(first, second):
     return (sixteen_sums(first, second) / F(first.shape[-1]))[:, None]
 
 
+def normalise(x, gain, shift):
+    """The normalised rows, and what `normalise_back` needs."""
+    centred = x - row_mean(x, np.ones_like(x))
+    inverse = F(1) / np.sqrt(row_mean(centred, centred) + F(1e-5))
+    return fused(centred * inverse, gain, shift), (gain, centred * inverse, inverse)
+
+
+def normalise_back(slopes, cache):
+    """Slopes of the rows, of gains and of shifts."""
+    gains, centred, inverse = cache
+    gain = shift = np.zeros(slopes.shape[1], F)
+    for row, normed in zip(slopes, centred, strict=True):
+        gain, shift = fused(row, normed, gain), row + shift
+    slopes = slopes * gains
+    along, mean = row_mean(slopes, centred), row_mean(slopes, np.ones_like(slopes))
+    return fused(-centred, along, slopes - mean) * inverse, gain, shift
+
+
+class Attention:
+    """The first layer of a network with tokens, see functions/native/entities.h."""
+
+    def __init__(self, shape, flat):
+        self.tokens, self.width, self.count = shape.tokens, shape.width, len(shape.tokens)
+        rows = itertools.accumulate((shape.embedding, 1, 1, 3 * self.width, self.width, 1), initial=0)
+        parts = [flat[start * self.width : end * self.width] for start, end in itertools.pairwise(rows)]
+        self.embedding = parts[0].reshape(-1, self.width)
+        self.gain, self.shift, *matrices, self.out_bias = parts[1:]
+        self.qkv, self.out = (matrix.reshape(self.width, -1) for matrix in matrices)
+        self.size, self.each, self.few = sum(part.size for part in parts), self.width // 2, 256 // self.count
+        self.scale = F(1) / np.sqrt(F(self.each))
+
+    def forward(self, x):
+        """Outputs ``[rows, 2 width]``; lists hold one array for each token or row."""
+        self.x = x[:, ::-1]
+        of_tokens, present = [], []
+        for start, features, weights, bias, absent in self.tokens:
+            numbers = self.x[:, start : start + features]
+            of_tokens.append(product(numbers, self.embedding[weights : weights + features], self.embedding[bias]))
+            present.append((numbers != F(known.ABSENT)).any(axis=1) | (absent < 0))
+        self.units = np.stack(of_tokens, axis=1)
+        self.units = np.where(self.units < 0, F(0), self.units)
+        self.present = np.stack(present, axis=1)
+        self.parts = self.present.astype(F) / self.present.sum(axis=1, keepdims=True, dtype=F)
+        normed, self.norm = normalise(self.units.reshape(-1, self.width), self.gain, self.shift)
+        self.normed = normed.reshape(self.units.shape)
+        self.products = product(normed, self.qkv, F(0)).reshape(*self.units.shape[:2], 3, 2, self.each)
+        self.shares = [[self.softmax(row, head) for head in range(2)] for row in range(len(x))]
+        contexts = [
+            np.concatenate([product(shares.T, self.products[row, :, 2, head], F(0)) for head, shares in both], axis=1)
+            for row, both in enumerate(map(list, map(enumerate, self.shares)))
+        ]
+        self.pooled = self.pool(np.stack(contexts))
+        outputs = product(self.pooled, self.out, self.out_bias) + self.pool(self.units)
+        return outputs.reshape(len(x), -1)
+
+    def softmax(self, row, head):
+        """Shares ``[keys, queries]``."""
+        query, key, _ = self.products[row, :, :, head].swapaxes(0, 1)
+        scores, total = product(key, query.T, F(0)), F(0)
+        highest = scores[0]
+        for score in scores[self.present[row]]:
+            highest = np.where(score > highest, score, highest)
+        shares = np.where(self.present[row][:, None], exp((scores - highest) * self.scale), F(0))
+        for share in shares:
+            total = total + share
+        return shares * (F(1) / total)
+
+    def pool(self, tokens):
+        """The first of the tokens and their mean, in turn ``[2 rows, width]``."""
+        mean = np.zeros((len(tokens), self.width), F)
+        for place in range(self.count):
+            mean = fused(self.parts[:, place, None], tokens[:, place], mean)
+        return np.stack([tokens[:, 0], mean], axis=1).reshape(-1, self.width)
+
+    def backward(self, slopes):
+        """The gradient of all parameters from d loss / d outputs."""
+        pairs = slopes.reshape(-1, self.width)
+        by_pooled = product(pairs, self.out.T, F(0)).reshape(-1, 2, self.width)
+        by_products = np.stack([self.attend_back(row, *both) for row, both in enumerate(by_pooled)])
+        flat_products = by_products.reshape(-1, 3 * self.width)
+        through, gain, shift = normalise_back(product(flat_products, self.qkv.T, F(0)), self.norm)
+        by_tokens = fused(self.parts[..., None], slopes[:, None, self.width :], through.reshape(self.units.shape))
+        by_tokens[:, 0] = by_tokens[:, 0] + slopes[:, : self.width]
+        by_tokens = by_tokens * np.where(self.units > 0, F(1), F(0))
+        embedding = np.zeros_like(self.embedding)
+        seen = set()
+        for rows in self.spans(len(slopes), 1):
+            for place, (start, features, weights, bias, _) in enumerate(self.tokens):
+                one = product(self.x[rows, start : start + features].T, by_tokens[rows, place], F(0))
+                of_bias = product(np.ones((1, len(by_tokens[rows])), F), by_tokens[rows, place], F(0))[0]
+                at = np.s_[weights : weights + features]
+                embedding[at], embedding[bias] = (
+                    (one + embedding[at], of_bias + embedding[bias]) if bias in seen else (one, of_bias)
+                )
+                seen.add(bias)
+        normed = self.normed.reshape(-1, self.width)
+        qkv = self.summed(normed, flat_products, self.count)
+        ones = np.ones((len(pairs), 1), F)
+        out, out_bias = (self.summed(left, pairs, 2) for left in (self.pooled, ones))
+        return np.concatenate([part.ravel() for part in (embedding, gain, shift, qkv, out, out_bias)])
+
+    def spans(self, rows, times):
+        """Rows that pass together, each of which stands for so many."""
+        return [slice(times * start, times * (start + self.few)) for start in range(0, rows, self.few)]
+
+    def summed(self, left, right, times):
+        """left, transposed, times right."""
+        first, *others = (product(left[rows].T, right[rows], F(0)) for rows in self.spans(len(left) // times, times))
+        for other in others:
+            first = other + first
+        return first
+
+    def attend_back(self, row, by_own, by_mean):
+        """d loss / d queries, keys and values of a row ``[tokens, 3, heads, each]``."""
+        own = np.zeros((self.count, self.width), F)
+        own[0] = by_own
+        by_contexts = fused(self.parts[row, :, None], by_mean, own).reshape(self.count, 2, self.each)
+        result = np.empty_like(self.products[row])
+        for head, shares in enumerate(self.shares[row]):
+            query, key, value = self.products[row, :, :, head].swapaxes(0, 1)
+            by_share, along = product(value, by_contexts[:, head].T, F(0)), F(0)
+            for slope, share in zip(by_share, shares, strict=True):
+                along = fused(slope, share, along)
+            by_score = (by_share - along) * shares * self.scale
+            result[:, 0, head] = product(by_score.T, key, F(0))
+            result[:, 1, head] = product(by_score, query, F(0))
+            result[:, 2, head] = product(shares, by_contexts[:, head], F(0))
+        return result
+
+
 class Network:
     """A perceptron with parameters in one vector, as functions/nn/shape.py has them."""
 
     def __init__(self, shape, flat):
-        widths, activation, has_norms = shape
+        widths, activation, has_norms, tokens = shape
         self.is_tanh, self.layers, self.norms = activation == known.TANH, [], []
+        self.attention = Attention(shape, flat) if tokens else None
+        if self.attention:
+            widths, flat = widths[1:], flat[self.attention.size :]
         for width, out in itertools.pairwise(widths):
             weights, flat = flat[: width * out].reshape(width, out), flat[width * out :]
             self.layers.append((weights, flat[:out]))
@@ -120,19 +253,17 @@ class Network:
             flat = flat[2 * out :]
 
     def forward(self, x):
+        x = self.attention.forward(x) if self.attention else x
         self.units, self.normed = [x], []
         for place, (weights, bias) in enumerate(self.layers):
             x = product(x, weights, bias)
             if place + 1 < len(self.layers):
-                x = self.activate(self.normalise(x, place) if self.norms else x)
+                if self.norms:
+                    x, cache = normalise(x, *self.norms[place])
+                    self.normed.append(cache)
+                x = self.activate(x)
             self.units.append(x)
         return x
-
-    def normalise(self, x, place):
-        centred = x - row_mean(x, np.ones_like(x))
-        inverse = F(1) / np.sqrt(row_mean(centred, centred) + F(1e-5))
-        self.normed.append((centred * inverse, inverse))
-        return fused(centred * inverse, *self.norms[place])
 
     def activate(self, x):
         return tanh(x) if self.is_tanh else np.where(x < 0, F(0), x)
@@ -144,23 +275,17 @@ class Network:
             units = self.units[place]
             bias = product(np.ones((1, len(slopes)), F), slopes, F(0))
             parts[:0] = [product(units.T, slopes, F(0)).ravel(), bias.ravel()]
-            if place == 0:
+            if place == 0 and not self.attention:
                 break
             slopes = product(slopes, self.layers[place][0].T, F(0))
+            if place == 0:
+                parts[:0] = [self.attention.backward(slopes)]
+                break
             slopes = slopes * (fused(-units, units, F(1)) if self.is_tanh else np.where(units > 0, F(1), F(0)))
             if self.norms:
-                slopes, gain, shift = self.normalise_back(slopes, place - 1)
+                slopes, gain, shift = normalise_back(slopes, self.normed[place - 1])
                 of_norms[:0] = [gain, shift]
         return np.concatenate(parts + of_norms)
-
-    def normalise_back(self, slopes, place):
-        centred, inverse = self.normed[place]
-        gain = shift = np.zeros(slopes.shape[1], F)
-        for row, normed in zip(slopes, centred, strict=True):
-            gain, shift = fused(row, normed, gain), row + shift
-        slopes = slopes * self.norms[place][0]
-        along, mean = row_mean(slopes, centred), row_mean(slopes, np.ones_like(slopes))
-        return fused(-centred, along, slopes - mean) * inverse, gain, shift
 
 
 def power(base, exponent):
@@ -261,6 +386,12 @@ def acting():
     return [outputs, choices, log_p, outputs, gradient]
 
 
+def attention():
+    answers = [array for shape, samples in known.attended() for array in trained(shape, samples, known.WIDE_BOUNDS)]
+    (shape, samples), *_ = known.attended()
+    return [*answers, Network(shape, known.first_parameters(shape)).forward(samples["inputs"])]
+
+
 def none():
     return [array for shape, samples in known.spoilt() for array in trained(shape, samples, [0, 5])]
 
@@ -303,6 +434,7 @@ ANSWERS = {
     "Adam's steps": steps,
     "the training of policies": lambda: trained(known.POLICY, known.policy_samples(known.ROWS, 7, 17), known.BOUNDS),
     "the training of critics": lambda: trained(known.CRITIC, known.critic_samples(known.ROWS, 5), known.BOUNDS),
+    "attention": attention,
     "numbers that are none": none,
     "physics": physics,
 }

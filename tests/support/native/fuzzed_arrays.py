@@ -3,9 +3,11 @@
 import os
 
 import numpy as np
+from described_entities import described
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from functions.nn.entity_attention import attention_over
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.shape import Network
 
@@ -23,7 +25,22 @@ REFUSALS = (ValueError, TypeError, IndexError, OverflowError)
 @st.composite
 def networks(draw):
     sizes = tuple(draw(st.lists(st.integers(1, 40), min_size=2, max_size=4)))
-    return Network(sizes, activation=draw(st.sampled_from([Tanh, Relu])), norm=draw(st.sampled_from([None, LayerNorm])))
+    front = None
+    if draw(st.integers(0, 2)) == 0:
+        entities = draw(descriptions())
+        front = attention_over(entities)
+        sizes = (entities.size, draw(st.sampled_from([32, 64, 96])), *sizes[1:])
+    kind = {"activation": draw(st.sampled_from([Tanh, Relu])), "norm": draw(st.sampled_from([None, LayerNorm]))}
+    return Network(sizes, front=front, **kind)
+
+
+@st.composite
+def descriptions(draw):
+    """Up to two blocks of entities, some of which can be absent, of columns in any order."""
+    block = st.tuples(st.integers(1, 12), st.integers(1, 3), st.booleans())
+    own, blocks = draw(st.integers(1, 4)), draw(st.lists(block, max_size=2))
+    order = draw(st.permutations(range(own + sum(count * features for count, features, _ in blocks))))
+    return described(own, *blocks, order=order)
 
 
 def wrong(draw, array):

@@ -53,7 +53,22 @@ def physics(library, rng):
 
 def drawn_shape(rng):
     widths = tuple(int(width) for width in rng.choice(WIDTHS, rng.integers(2, 5)))
-    return Shape(widths, int(rng.integers(2)), bool(rng.integers(2)))
+    kind = int(rng.integers(2)), bool(rng.integers(2))
+    return attentive(rng, widths[1:], *kind) if rng.integers(3) == 0 else Shape(widths, *kind)
+
+
+def attentive(rng, widths, *kind):
+    """A network with attention over entities of two types, so that tokens fill vectors and leave some over."""
+    own, *features = (int(number) for number in rng.integers(1, 5, 3))
+    first, second = (int(number) for number in rng.integers(0, 20, 2))
+    starts = [own + features[0] * place for place in range(first)]
+    tokens = [(start, features[0], own + 1, own + 1 + sum(features), -1) for start in starts]
+    size = own + features[0] * first
+    starts = [size + features[1] * place for place in range(second)]
+    tokens += [(start, features[1], own + 1 + features[0], own + 2 + sum(features), 0) for start in starts]
+    inputs = size + features[1] * second
+    width = 2 * int(rng.choice([16, 32, 48, 64]))
+    return Shape((inputs, width, *widths), *kind, ((0, own, 0, own, -1), *tokens))
 
 
 def acting(library, rng):

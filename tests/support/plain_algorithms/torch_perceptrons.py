@@ -5,7 +5,7 @@ import torch
 
 def torch_module(network, flat):
     """The same network of torch modules, float64, and their parameters in the order of the flat vector."""
-    linears, norms, modules = [], [], []
+    linears, norms, modules, parameters = [], [], [], []
     for layer in network.layers(flat):
         match layer.kind:
             case "linear":
@@ -20,14 +20,50 @@ def torch_module(network, flat):
                 module = torch.nn.Tanh()
             case "relu":
                 module = torch.nn.ReLU()
+            case "entity_attention":
+                module = Attention(layer)
+                parameters += [module.of[name] for name in vars(layer)]
         modules.append(module)
-    return torch.nn.Sequential(*modules), [*linears, *norms]
+    linear = [part for module in linears for part in (module.weight, module.bias)]
+    return torch.nn.Sequential(*modules), [*parameters, *linear, *(part for norm in norms for part in norm.parameters())]
+
+
+class Attention(torch.nn.Module):
+    """Attention over entities, by torch's own attention."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.entities = layer.entities
+        self.of = torch.nn.ParameterDict({name: torch.tensor(array) for name, array in vars(layer).items()})
+
+    def forward(self, rows):
+        of, width = self.of, self.of["out"].shape[0]
+        tokens, absent = [rows[:, None, list(self.entities.own)] @ of["own"] + of["own_bias"]], [False]
+        start = 0
+        for index, block in enumerate(self.entities.blocks):
+            weights = of["blocks"][start : start + block.features]
+            start += block.features
+            for columns in block.columns:
+                numbers = rows[:, list(columns)]
+                tokens.append((numbers @ weights + of["block_bias"][index])[:, None])
+                gone = (numbers == torch.tensor(block.absent)).all(dim=1) if block.absent else False
+                absent.append(gone)
+        absent = torch.stack([torch.as_tensor(gone).expand(len(rows)) for gone in absent], dim=1)
+        tokens = torch.cat(tokens, dim=1).relu()
+        normed = torch.nn.functional.layer_norm(tokens, (width,), of["gain"], of["shift"])
+        changed, _ = torch.nn.functional.multi_head_attention_forward(
+            *[normed.transpose(0, 1)] * 3, width, 2, of["qkv"].T, None, None, None, False, 0.0, of["out"].T,
+            of["out_bias"], key_padding_mask=absent,
+        )  # fmt: skip
+        tokens = (tokens + changed.transpose(0, 1)) * ~absent[..., None]
+        return torch.cat([tokens[:, 0], tokens.sum(dim=1) / (~absent).sum(dim=1, keepdim=True)], dim=1)
 
 
 def expected(network, flat, inputs, grad_output):
     """Outputs and flat gradient."""
-    reference, modules = torch_module(network, flat)
+    reference, parameters = torch_module(network, flat)
     outputs = reference(torch.tensor(inputs))
     outputs.backward(torch.tensor(grad_output))
-    gradient = [part for one in modules for part in (one.weight.grad.t().reshape(-1), one.bias.grad)]
+    linears = {id(module.weight) for module in reference if isinstance(module, torch.nn.Linear)}
+    gradient = [(part.grad.t() if id(part) in linears else part.grad).reshape(-1) for part in parameters if part.numel()]
     return outputs.detach().numpy(), torch.cat(gradient).numpy()

@@ -14,14 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from built_kernels import needs_kernels
+from described_entities import described
 from fuzzed_arrays import arrays, fuzzed, is_called, networks, numbers
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_perceptrons import expected
 
+from functions.environments.entities.description import Entities, EntityBlock
 from functions.native.arithmetic import NATIVE
 from functions.native.variants import SOURCE
 from functions.nn.discrete import OneChoice
+from functions.nn.entity_attention import attention_over
 from functions.nn.layers import Gru, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, room_for
@@ -113,6 +116,18 @@ def test_elementary_functions_are_those_of_numpy_for_every_number(data, shape, n
         Network((3, 4, 2), activation=Gru),
         Network((3, 4, 2), norm=Relu),
         Network((2**40, 2**40)),
+        Network((3, 32, 2), front=Relu),
+        Network((3, 32), front=attention_over(described(3))),
+        Network((3, 16, 2), front=attention_over(described(3))),
+        Network((3, 48, 2), front=attention_over(described(3))),
+        Network((4, 32, 2), front=attention_over(described(3))),
+        Network((67, 32, 2), front=attention_over(described(3, (64, 1, False)))),
+        Network((3, 32, 2), front=attention_over(Entities((0, 1, 3), ()))),
+        Network((3, 32, 2), front=attention_over(Entities((0, -1, 2), ()))),
+        Network((3, 32, 2), front=attention_over(Entities((0,), (EntityBlock("a", ((1,), (5,))),)))),
+        Network((4, 32, 2), front=attention_over(Entities((0,), (EntityBlock("a", ((1,), (2, 3))),)))),
+        Network((3, 32, 2), front=attention_over(Entities((0,), (EntityBlock("a", ((1,), (2,)), absent=(0, 0)),)))),
+        Network((3, 2**40, 2), front=attention_over(described(3))),
     ],
 )
 def test_a_network_that_the_kernels_do_not_cover_is_refused(network):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from built_kernels import needs_kernels
+from described_entities import described, without_some
 from engine_rounds import COMPARABLE, SETTINGS, trained
 from torch_perceptrons import expected
 
@@ -11,7 +12,9 @@ from coordinator.config.loading import load
 from coordinator.config.schema import ConfigError
 from functions.errors import MissingExtra
 from functions.native.kernels import kernels
+from functions.native.variants import SOURCE
 from functions.nn.discrete import OneChoice
+from functions.nn.entity_attention import HEADS, attention_over
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, covers
@@ -47,14 +50,62 @@ def test_a_round_is_the_same_as_with_numpy(name, recurrent, layer_norm):
 )
 def test_outputs_and_gradients_are_those_of_torch(sizes, norm, activation, rows):
     network, rng = Network(sizes, activation=activation, norm=norm), np.random.default_rng(1)
+    require_torch_s(network, rng.standard_normal((rows, sizes[0])), rng)
+
+
+# Tokens of one, several and very many entities, whose vectors are whole or not.
+@pytest.mark.parametrize("rows", [1, 7, 300])
+@pytest.mark.parametrize(
+    ("entities", "sizes"),
+    [
+        (described(5, (3, 2, True), (5, 1, False)), (32, 1)),
+        (described(4, (3, 3, True), (4, 2, True)), (64, 20, 3)),
+        (described(1, (7, 3, True)), (128, 33, 5)),
+        (described(2), (64, 7, 2)),
+        (described(3, (30, 1, False), (33, 1, True)), (96, 3)),
+    ],
+)
+def test_attention_and_its_gradients_are_those_of_torch(entities, sizes, rows):
+    front, rng = attention_over(entities), np.random.default_rng(1)
+    network = Network((entities.size, *sizes), activation=Tanh, norm=LayerNorm, front=front)
+    require_torch_s(network, without_some(entities, rng.standard_normal((rows, entities.size)), rng), rng)
+
+
+def require_torch_s(network, inputs, rng):
+    rows, inputs = len(inputs), inputs.astype(np.float32)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
-    inputs, grad_output = (rng.standard_normal((rows, width)).astype(np.float32) for width in (sizes[0], sizes[-1]))
+    grad_output = rng.standard_normal((rows, network.sizes[-1])).astype(np.float32)
     perceptron, gradient = Perceptron(network), np.full(network.parameters, np.nan, np.float32)
     outputs = perceptron.forward(flat, inputs)
+    np.testing.assert_array_equal(Perceptron(network, trains=False).forward(flat, inputs), outputs)
     perceptron.backward(grad_output, gradient)
     exact_outputs, exact = expected(network, *(each.astype(np.float64) for each in (flat, inputs, grad_output)))
     np.testing.assert_allclose(outputs, exact_outputs, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(gradient, exact, rtol=1e-5, atol=1e-6 * rows)
+
+
+def test_an_observation_in_another_order_that_is_described_leaves_every_byte():
+    rng, blocks = np.random.default_rng(2), ((3, 2, True), (4, 1, False))
+    order = np.array([1, 4, 12, 3, 0, 11, 2, 9, 5, 10, 6, 8, 7])  # the own numbers are in their order
+    networks = [
+        Network((13, 32, 9, 2), front=attention_over(described(3, *blocks, order=columns))) for columns in (None, order)
+    ]
+    rows = without_some(networks[0].front.entities, rng.standard_normal((50, 13)), rng).astype(np.float32)
+    moved = np.empty_like(rows)
+    moved[:, order] = rows
+    flat = rng.standard_normal(networks[0].parameters).astype(np.float32)
+    grad_output, gradients = rng.standard_normal((50, 2)).astype(np.float32), np.zeros((2, len(flat)), np.float32)
+    outputs = []
+    for network, inputs, gradient in zip(networks, (rows, moved), gradients, strict=True):
+        perceptron = Perceptron(network)
+        outputs.append(perceptron.forward(flat, inputs))
+        perceptron.backward(grad_output, gradient)
+    assert outputs[0].tobytes() == outputs[1].tobytes() and gradients[0].tobytes() == gradients[1].tobytes()
+
+
+def test_the_kernels_have_as_many_heads():
+    header = (SOURCE.parent / "entities.h").read_text(encoding="utf-8")
+    assert f"#define HEADS {HEADS}\n" in header
 
 
 def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():

@@ -1,0 +1,31 @@
+"""Descriptions of entities, and observations without some of them."""
+
+import numpy as np
+
+from functions.environments.entities.description import Entities, EntityBlock, columns_of
+
+ABSENT = 0.5
+
+
+def described(own, *blocks, order=None):
+    """Some own numbers, and blocks of a count of entities, a number of features, and whether entities may be absent.
+
+    Columns are in the given order.
+    """
+    start, made = own, []
+    size = own + sum(count * features for count, features, _ in blocks)
+    order = np.arange(size) if order is None else np.asarray(order)
+    for name, (count, features, can_be_absent) in enumerate(blocks):
+        columns = order[np.array(columns_of(count, (start, features)))].tolist()
+        absent = (ABSENT,) * features * can_be_absent
+        made.append(EntityBlock(str(name), tuple(map(tuple, columns)), absent=absent))
+        start += count * features
+    return Entities.of(size, *made)
+
+
+def without_some(entities, rows, rng):
+    """The rows, in which a third of the entities that can be absent are."""
+    for block in entities.blocks:
+        for columns in block.columns if block.absent else ():
+            rows[np.ix_(rng.random(len(rows)) < 0.3, columns)] = ABSENT
+    return rows
