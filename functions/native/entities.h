@@ -1,8 +1,8 @@
 /* Attention over entities, the layer of functions/nn/entities/attention.py.
  *
- * The agent's own token and the mean of the present ones are all that leaves the layer. So the heads' contexts are pooled to
- * these two rows before `out` multiplies them, as sums have no order in exact arithmetic. `rows_together` rows of a minibatch
- * pass together, and stay in a cache. Widths of tokens are multiples of BLOCK, so nothing but keys is padded.
+ * Only the agent's token and the mean of the present ones leave the layer. So what the heads return is pooled to these two
+ * rows before `out` multiplies it: a product with a mean is the mean of products. `rows_together` rows of a minibatch pass
+ * together and stay in a cache. Widths of tokens are multiples of BLOCK, so queries alone are padded.
  */
 #ifndef ENTITIES_H
 #define ENTITIES_H
@@ -13,8 +13,8 @@
 
 #define HEADS 2
 
-/* Where the numbers of a token begin in a row, and how many there are; the rows of its weights and bias, see `Embedding`; and
- * where the numbers of an absent token begin, or -1. */
+/* Where the numbers of a token begin in a row, and how many there are; the rows of its weights and its bias among those of
+ * the embedding; and where the numbers of an absent token begin, or -1. */
 typedef struct {
     int64_t start, features, weights, bias, absent;
 } Token;
@@ -22,7 +22,7 @@ typedef struct {
 /* The description of a row of inputs; Python keeps the arrays. */
 typedef struct {
     int64_t inputs, tokens, width;
-    int64_t embedding; /* rows [width] of weights and biases: those of the agent's token, weights of blocks, biases of blocks */
+    int64_t embedding; /* rows [width]: weights and bias of the agent's token, weights of blocks, their biases */
     const Token *token;
     const int64_t *columns; /* of inputs, token after token [inputs] */
     const float *absent;
@@ -121,8 +121,8 @@ static void embed(const Attention *attention, const float *inputs, int64_t rows,
         const Token *token = entities->token + place;
         const float *weights = attention->parameters.embedding;
         Left left = {inputs + token->start, entities->inputs, 1};
-        product(left, rows, weights + token->weights * width, width, token->features, width, weights + token->bias * width, 0,
-                kept->tokens + place * width, count * width);
+        product(left, rows, weights + token->weights * width, width, token->features, width,
+                weights + token->bias * width, 0, kept->tokens + place * width, count * width);
         for (int64_t row = 0; row < rows; row++)
             kept->parts[row * lanes + place] =
                 is_present(inputs + row * entities->inputs + token->start, token, entities->absent);
@@ -209,7 +209,8 @@ static void attention_forward(Attention *attention, const float *inputs, int64_t
         Norm norm = norm_of_tokens(attention, &kept);
         embed(attention, inputs, some, &kept);
         normalise(&norm, kept.tokens, kept.normed, width, some * count);
-        product((Left){kept.normed, width, 1}, some * count, of->qkv, 3 * width, width, 3 * width, 0, 0, kept.qkv, 3 * width);
+        product((Left){kept.normed, width, 1}, some * count, of->qkv, 3 * width, width, 3 * width, 0, 0, kept.qkv,
+                3 * width);
         for (int64_t row = 0; row < some; row++) {
             Kept one = kept_from(attention, (trains ? from : 0) + row);
             attend(attention, &one);
@@ -228,13 +229,14 @@ static void attend_back(const Attention *attention, const Kept *kept, const floa
     for (int64_t token = 0; token < count; token++)
         for (int64_t place = 0; place < width; place += LANES) {
             vf own = token ? all(0) : load(by_pooled + place);
-            store(by_contexts + token * width + place, fused(all(kept->parts[token]), load(by_pooled + width + place), own));
+            vf slope = fused(all(kept->parts[token]), load(by_pooled + width + place), own);
+            store(by_contexts + token * width + place, slope);
         }
     transpose(by_contexts, width, count, width, attention->turned, lanes);
     for (int64_t head = 0; head < HEADS; head++) {
         Left values = {kept->qkv + 2 * width + head * each, 3 * width, 1};
-        product(values, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0, by_shares + head * lanes,
-                stride);
+        product(values, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0,
+                by_shares + head * lanes, stride);
     }
     softmax_back(by_shares, kept->shares, count, stride, scale_of(width));
     for (int64_t head = 0; head < HEADS; head++) {
@@ -260,7 +262,7 @@ INLINE void pass_by(const Kept *kept, int64_t count, int64_t width, const float 
         }
 }
 
-/* Gradients of weights [in, out] and bias [out, or NULL] are summed, units transposed times slopes. */
+/* Gradients of weights [in, out], units transposed times slopes, and of a bias [out] unless it is NULL. */
 INLINE void sum_gradient(Left units, int64_t in, const float *slopes, int64_t apart, int64_t rows, int64_t out, int adds,
                          float *weights, float *bias) {
     float one = 1;
@@ -275,9 +277,9 @@ static void embed_back(const Attention *attention, const float *inputs, int64_t 
     for (int64_t place = 0; place < count; place++) {
         const Token *token = entities->token + place;
         int follows = place && token->bias == token[-1].bias;
-        sum_gradient((Left){inputs + token->start, 1, entities->inputs}, token->features, attention->by_tokens + place * width,
-                     count * width, rows, width, adds || follows, gradient + token->weights * width,
-                     gradient + token->bias * width);
+        Left units = {inputs + token->start, 1, entities->inputs};
+        sum_gradient(units, token->features, attention->by_tokens + place * width, count * width, rows, width,
+                     adds || follows, gradient + token->weights * width, gradient + token->bias * width);
     }
 }
 
@@ -291,14 +293,15 @@ static void attention_backward(Attention *attention, const float *inputs, const 
         int64_t some = rows - from < few ? rows - from : few;
         Kept kept = kept_from(attention, from);
         Norm norm = norm_of_tokens(attention, &kept);
-        sum_gradient((Left){kept.pooled, 1, width}, width, slopes, width, 2 * some, width, from > 0, to->out, to->out_bias);
+        Left pooled = {kept.pooled, 1, width}, normed = {kept.normed, 1, width};
+        sum_gradient(pooled, width, slopes, width, 2 * some, width, from > 0, to->out, to->out_bias);
         product((Left){slopes, width, 1}, 2 * some, attention->out_transposed, width, width, width, 0, 0,
                 attention->by_pooled, width);
         for (int64_t row = 0; row < some; row++) {
             Kept one = kept_from(attention, from + row);
             attend_back(attention, &one, attention->by_pooled + row * 2 * width, by_qkv + row * count * 3 * width);
         }
-        sum_gradient((Left){kept.normed, 1, width}, width, by_qkv, 3 * width, some * count, 3 * width, from > 0, to->qkv, 0);
+        sum_gradient(normed, width, by_qkv, 3 * width, some * count, 3 * width, from > 0, to->qkv, 0);
         product((Left){by_qkv, 3 * width, 1}, some * count, attention->qkv_transposed, width, 3 * width, width, 0, 0,
                 by_tokens, width);
         normalise_back(&norm, by_tokens, width, some * count, from > 0);

@@ -34,8 +34,8 @@ Samples = dict[str, Array]
 class Shape(NamedTuple):
     """A network's widths, activation (`enum Activation` of network.h), and whether hidden layers have norms.
 
-    If it has `tokens` (`Token` of entities.h), the first layer is attention over them. The inputs are those of the tokens
-    in turn, from the last to the first, and all numbers of an absent token are ABSENT.
+    If it has `tokens` (`Token` of entities.h), the first layer is attention over them. Inputs stand in the opposite
+    order, and all numbers of an absent token are ABSENT.
     """
 
     widths: tuple[int, ...]

@@ -24,8 +24,9 @@ def torch_module(network, flat):
                 module = Attention(layer)
                 parameters += [module.of[name] for name in vars(layer)]
         modules.append(module)
-    linear = [part for module in linears for part in (module.weight, module.bias)]
-    return torch.nn.Sequential(*modules), [*parameters, *linear, *(part for norm in norms for part in norm.parameters())]
+    for module in (*linears, *norms):
+        parameters += [module.weight, module.bias]
+    return torch.nn.Sequential(*modules), parameters
 
 
 class Attention(torch.nn.Module):
@@ -64,6 +65,6 @@ def expected(network, flat, inputs, grad_output):
     reference, parameters = torch_module(network, flat)
     outputs = reference(torch.tensor(inputs))
     outputs.backward(torch.tensor(grad_output))
-    linears = {id(module.weight) for module in reference if isinstance(module, torch.nn.Linear)}
-    gradient = [(part.grad.t() if id(part) in linears else part.grad).reshape(-1) for part in parameters if part.numel()]
-    return outputs.detach().numpy(), torch.cat(gradient).numpy()
+    transposed = {id(module.weight) for module in reference if isinstance(module, torch.nn.Linear)}
+    gradients = [part.grad.t() if id(part) in transposed else part.grad for part in parameters if part.numel()]
+    return outputs.detach().numpy(), torch.cat([gradient.reshape(-1) for gradient in gradients]).numpy()

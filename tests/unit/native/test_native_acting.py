@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from built_kernels import needs_kernels
+from described_entities import described
 from native_rollouts import MPE, digest, rollout
 
 from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.discrete import OneChoice, draw
+from functions.nn.entity_attention import attention_over, with_rest
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss
 from functions.nn.native.acting import NativeChoice, NativeNetworks
@@ -20,7 +22,11 @@ from functions.policies import Policy, draws
 
 pytestmark = needs_kernels
 
-SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 6, 5)), horizon=1)
+# One own number, and entities of one and of three numbers.
+SEEN_ENTITIES = described(1, (2, 1, True), (1, 3, False))
+CLASSES = tuple(AgentClass(name, agents, 6, 5, entities=SEEN_ENTITIES) for name, agents in (("x", (0, 2)), ("y", (1,))))
+SPEC = EnvSpec(("a", "b", "c"), CLASSES, horizon=1)
+ATTENTIVE = Network((9, 32, 16, 5), front=attention_over(with_rest(SEEN_ENTITIES, 9)))
 # Of `rollout`, everywhere.
 HASHES = {
     "mpe/simple": "5156ede26760bba6",
@@ -63,6 +69,8 @@ def acting(tensors, kernels):
         (Network((9, 64, 64, 5), activation=Tanh), False),
         (Network((9, 33, 5), activation=Relu, norm=LayerNorm), True),
         (Network((9, 16, 16, 5), norm=LayerNorm), False),
+        (ATTENTIVE, False),
+        (ATTENTIVE, True),
     ],
 )
 def test_outputs_and_actions_are_those_of_numpy(network, normalises, rows):
@@ -134,8 +142,11 @@ def test_choices_of_nan_are_the_first_and_are_not_finite():
     assert not chosen.any() and np.isnan(log_p).all()
 
 
-def test_the_learner_finds_the_log_probabilities_of_the_actor_to_the_last_bit():
-    rng, network = np.random.default_rng(6), Network((6, 64, 64, 5))
+@pytest.mark.parametrize(
+    "network", [Network((6, 64, 64, 5)), Network((6, 32, 64, 5), front=attention_over(SEEN_ENTITIES))]
+)
+def test_the_learner_finds_the_log_probabilities_of_the_actor_to_the_last_bit(network):
+    rng = np.random.default_rng(6)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
     inputs = rng.standard_normal((203, 6), np.float32)
     outputs, _ = NativeNetworks(network, [flat[None]], [], None).outputs(inputs[None, None], None)

@@ -1,4 +1,4 @@
-/* Trains perceptrons on made-up rows and lets some act in a made-up world, and prints hashes of what comes of it, to
+/* Trains networks on made-up rows and lets some act in a made-up world, and prints hashes of what comes of it, to
  * compare compilers and processors. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,20 +26,24 @@ static uint64_t hashed(uint64_t hash, const float *numbers, int64_t count) { /* 
     return hash;
 }
 
-static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activation, int64_t has_norms) {
+static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activation, int64_t has_norms,
+                        const Entities *entities) {
     static float memory[MOST_NUMBERS], vectors[4][20000], inputs[ROWS * 60], rows[3][ROWS], metrics[3 * ROWS];
     int64_t size = 0, order[ROWS], actions[ROWS], bounds[3] = {0, 20, ROWS}, out = widths[layers];
     uint8_t legal[ROWS * 8];
     double losses[2], norms[2];
     Network net;
-    for (int64_t layer = 0; layer < layers; layer++)
+    for (int64_t layer = entities != 0; layer < layers; layer++)
         size += (widths[layer] + 1 + 2 * (has_norms && layer + 1 < layers)) * widths[layer + 1];
-    if (network_numbers(&net, layers, widths, activation, has_norms, 0, ROWS, 1) > MOST_NUMBERS) exit(2);
+    if (entities) size += attention_parameters(entities, 0, 0);
+    if (network_numbers(&net, layers, widths, activation, has_norms, entities, ROWS, 1) > MOST_NUMBERS) exit(2);
     memset(memory, 0, sizeof memory);
     memset(vectors, 0, sizeof vectors);
     network_place(&net, memory);
     fill(vectors[0], size);
     fill(inputs, ROWS * widths[0]);
+    for (int64_t place = 0; entities && place < ROWS * widths[0]; place++)
+        if (place / 4 % 3 == 0) inputs[place] = *entities->absent;
     for (int part = 0; part < 3; part++) fill(rows[part], ROWS);
     for (int64_t row = 0; row < ROWS; row++) {
         order[row] = (row * 11) % ROWS;
@@ -56,6 +60,19 @@ static uint64_t trained(int64_t layers, const int64_t *widths, int64_t activatio
     if (out > 1) hash = hashed(hash, metrics, 3 * ROWS);
     hash = hashed(hash, (float *)losses, 4);
     return hash;
+}
+
+/* Of a network with attention over the agent and eleven entities, the last seven of which can be absent. */
+static uint64_t attended(int64_t width, int64_t activation, int64_t has_norms) {
+    const int64_t widths[] = {34, 2 * width, 20, activation ? 5 : 1};
+    const float absent[] = {0.5f, 0.5f};
+    int64_t columns[34];
+    Token tokens[12] = {{0, 8, 0, 8, -1}};
+    for (int64_t place = 0; place < 34; place++) columns[place] = place ^ 1;
+    for (int64_t place = 1; place < 5; place++) tokens[place] = (Token){5 + 3 * place, 3, 9, 14, -1};
+    for (int64_t place = 5; place < 12; place++) tokens[place] = (Token){10 + 2 * place, 2, 12, 15, 0};
+    Entities entities = {34, 12, width, 16, tokens, columns, absent};
+    return trained(3, widths, activation, has_norms, &entities);
 }
 
 /* Agents that collide see where bodies are, and push left, right, down, up or not at all; the last two are slow. */
@@ -105,6 +122,8 @@ int main(void) {
     const int64_t layers[] = {3, 3, 2, 4, 1};
     for (int shape = 0; shape < 5; shape++)
         for (int kind = 0; kind < 4; kind++)
-            printf("%016llx\n", (unsigned long long)trained(layers[shape], shapes[shape], kind & 1, kind >> 1));
+            printf("%016llx\n", (unsigned long long)trained(layers[shape], shapes[shape], kind & 1, kind >> 1, 0));
     for (int kind = 0; kind < 4; kind++) printf("%016llx\n", (unsigned long long)acted(kind & 1, kind >> 1));
+    for (int kind = 0; kind < 4; kind++)
+        printf("%016llx\n", (unsigned long long)attended(kind < 2 ? 48 : 16, kind & 1, kind >> 1));
 }
