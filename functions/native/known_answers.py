@@ -64,7 +64,7 @@ ACTING = Shape((6, 40, 18), RELU, False)
 ABSENT = 0.25
 ATTENTIVE = Shape((7, 96, 20, 5), TANH, True, ((0, 1, 0, 1, -1), (1, 2, 2, 6, 0), (3, 2, 2, 6, 0), (5, 2, 4, 7, -1)))
 SEEING = Shape((21, 32, 1), RELU, False, ((0, 3, 0, 3, -1), *((place, 2, 4, 6, 0) for place in range(3, 21, 2))))
-"""Of four tokens and of ten, whose keys fill and leave over half a vector."""
+"""Of four tokens and of ten: their queries leave over half of eight lanes, and most of sixteen."""
 """Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
 AGENTS, BODIES, ENVS, STEPS = 3, 5, 21, 4
 FIRST, SECOND = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 4])
@@ -115,12 +115,12 @@ class Room:
 
     def __init__(self, library: CDLL, shape: Shape, rows: int, trains: bool) -> None:
         self.fields = create_string_buffer(library.network_bytes())
-        widths, *kind, tokens = shape
+        widths, activation, has_norms, tokens = shape
         sizes, columns = np.array(widths, np.int64), np.arange(widths[0])[::-1].copy()
         self.arrays = np.array(tokens, np.int64), columns, np.full(widths[0], ABSENT, np.float32)
         places = (array.ctypes.data for array in self.arrays)
         entities = EntitiesFields(widths[0], len(tokens), shape.width, shape.embedding, *places) if tokens else None
-        kind.append(entities and byref(entities))
+        kind = activation, has_norms, entities and byref(entities)
         numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
         library.network_place(self.fields, self.memory.ctypes.data)
@@ -213,7 +213,7 @@ def critics(library: CDLL) -> Answers:
 
 
 def attended() -> Iterator[tuple[Shape, Samples]]:
-    """Networks with attention, and samples in which some tokens are absent, and one number is NaN."""
+    """Networks with attention, each with samples that lack some tokens, then with a number that is NaN as well."""
     for shape, samples in (ATTENTIVE, policy_samples(ROWS, 7, 5)), (SEEING, critic_samples(ROWS, 21)):
         inputs = samples["inputs"]
         for place, features, *_ in shape.tokens:
