@@ -61,11 +61,11 @@ BOUNDS = np.array([0, 19, 41, 55, 70, 81])
 WIDE_BOUNDS = np.array([0, 76, 81])
 POLICY, CRITIC = Shape((7, 72, 56, 17), TANH, True), Shape((5, 33, 1), RELU, False)
 ACTING = Shape((6, 40, 18), RELU, False)
+"""Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
 ABSENT = 0.25
 ATTENTIVE = Shape((7, 96, 20, 5), TANH, True, ((0, 1, 0, 1, -1), (1, 2, 2, 6, 0), (3, 2, 2, 6, 0), (5, 2, 4, 7, -1)))
 SEEING = Shape((21, 32, 1), RELU, False, ((0, 3, 0, 3, -1), *((place, 2, 4, 6, 0) for place in range(3, 21, 2))))
 """Of four tokens and of ten: their queries leave over half of eight lanes, and most of sixteen."""
-"""Widths that fill vectors of every number, and leave halves over. Choices are among 17 and 18."""
 AGENTS, BODIES, ENVS, STEPS = 3, 5, 21, 4
 FIRST, SECOND = np.array([0, 0, 1, 2]), np.array([1, 2, 2, 4])
 MOST_SPEED, REACH = np.array([np.inf, 1.0, 1.3]), np.array([0.3, 0.3, 0.15, 0.25])

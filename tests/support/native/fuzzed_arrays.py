@@ -7,7 +7,7 @@ from described_entities import described
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from functions.nn.entity_attention import attention_over
+from functions.nn.entities.attention import attention_over
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.shape import Network
 

@@ -39,7 +39,7 @@ class Attention(torch.nn.Module):
 
     def forward(self, rows):
         of, width = self.of, self.of["out"].shape[0]
-        tokens, absent = [rows[:, None, list(self.entities.own)] @ of["own"] + of["own_bias"]], [False]
+        tokens, absent = [rows[:, None, list(self.entities.own)] @ of["agent"] + of["agent_bias"]], [False]
         start = 0
         for index, block in enumerate(self.entities.blocks):
             weights = of["blocks"][start : start + block.features]

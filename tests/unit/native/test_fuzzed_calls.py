@@ -24,7 +24,7 @@ from functions.environments.entities.description import Entities, EntityBlock
 from functions.native.arithmetic import NATIVE
 from functions.native.variants import SOURCE
 from functions.nn.discrete import OneChoice
-from functions.nn.entity_attention import attention_over
+from functions.nn.entities.attention import attention_over
 from functions.nn.layers import Gru, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, room_for

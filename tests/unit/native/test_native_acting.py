@@ -10,7 +10,7 @@ from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.messages.team import Team
 from functions.nn import recurrent
 from functions.nn.discrete import OneChoice, draw
-from functions.nn.entity_attention import attention_over, with_rest
+from functions.nn.entities.attention import attention_over, with_rest
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss
 from functions.nn.native.acting import NativeChoice, NativeNetworks

@@ -14,7 +14,7 @@ from functions.errors import MissingExtra
 from functions.native.kernels import kernels
 from functions.native.variants import SOURCE
 from functions.nn.discrete import OneChoice
-from functions.nn.entity_attention import HEADS, attention_over
+from functions.nn.entities.attention import HEADS, attention_over
 from functions.nn.layers import LayerNorm, Relu, Tanh
 from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from functions.nn.native.calls import Optimiser, Perceptron, covers
