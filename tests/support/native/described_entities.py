@@ -24,7 +24,7 @@ def described(own, *blocks, order=None):
 
 
 def without_some(entities, rows, rng):
-    """The rows, in which a third of the entities that can be absent are."""
+    """Return the rows without a third of the entities that can be absent."""
     for block in entities.blocks:
         for columns in block.columns if block.absent else ():
             rows[np.ix_(rng.random(len(rows)) < 0.3, columns)] = ABSENT

@@ -106,7 +106,7 @@ def row_mean(first, second):
 
 
 def normalise(x, gain, shift):
-    """The normalised rows, and what `normalise_back` needs."""
+    """Return the normalised rows and the inputs of `normalise_back`."""
     centred = x - row_mean(x, np.ones_like(x))
     inverse = F(1) / np.sqrt(row_mean(centred, centred) + F(1e-5))
     return fused(centred * inverse, gain, shift), (gain, centred * inverse, inverse)
@@ -137,7 +137,7 @@ class Attention:
         self.scale = F(1) / np.sqrt(F(self.each))
 
     def forward(self, x):
-        """Outputs ``[rows, 2 width]``; lists hold one array for each token or row."""
+        """Return outputs ``[rows, 2 width]``. Lists hold one array for each token or row."""
         self.x = x[:, ::-1]
         of_tokens, present = [], []
         for start, features, weights, bias, absent in self.tokens:
@@ -207,7 +207,7 @@ class Attention:
         return np.concatenate([part.ravel() for part in (embedding, gain, shift, qkv, out, out_bias)])
 
     def spans(self, rows, times):
-        """Rows that pass together, each of which stands for so many."""
+        """Return the number of rows that pass together."""
         return [slice(times * start, times * (start + self.few)) for start in range(0, rows, self.few)]
 
     def summed(self, left, right, times):

@@ -36,7 +36,7 @@ def networks(draw):
 
 @st.composite
 def descriptions(draw):
-    """Up to two blocks of entities, some of which can be absent, of columns in any order."""
+    """Return up to two blocks of entities with columns in any order. Some entities can be absent."""
     block = st.tuples(st.integers(1, 12), st.integers(1, 3), st.booleans())
     own, blocks = draw(st.integers(1, 4)), draw(st.lists(block, max_size=2))
     order = draw(st.permutations(range(own + sum(count * features for count, features, _ in blocks))))

@@ -53,7 +53,7 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, norm, activation, rows)
     require_torch_s(network, rng.standard_normal((rows, sizes[0])), rng)
 
 
-# Tokens of one, several and very many entities, whose vectors are whole or not.
+# Tokens of one, several and very many entities. Their vectors are whole or not.
 @pytest.mark.parametrize("rows", [1, 7, 300])
 @pytest.mark.parametrize(
     ("entities", "sizes"),
