@@ -1,4 +1,4 @@
-"""What the kernels compute, by numpy: one IEEE 754 operation after another, in the order of functions/native/*.h."""
+"""The kernels in numpy: one IEEE 754 operation after another, in the order of functions/native/*.h."""
 
 import itertools
 
