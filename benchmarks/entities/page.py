@@ -1,5 +1,7 @@
 """docs/results/entities.md, with the tables of the stored record between two markers."""
 
+from statistics import fmean
+
 from benchmarks.entities.registered import load
 from benchmarks.entities.runs import Run
 from benchmarks.entities.table import text
@@ -17,3 +19,21 @@ def page() -> str:
     runs = json_lines.read(RECORD, Run)
     tables = text(load(), runs) if runs else "The arms are registered and have not run yet."
     return f"{before}{_BEGIN}\n\n{tables}\n\n{_END}{rest.split(_END)[1]}"
+
+
+def lines() -> list[str]:
+    """Return the line about ratios over the seeds in which the baseline reaches -36."""
+    runs = json_lines.read(RECORD, Run)
+    seconds = {(run.arm, run.seed): (run.seconds_to["-36"], run.launch) for run in runs if run.study == "targets"}
+    base = {seed: value for (arm, seed), (value, _) in seconds.items() if arm == "torch, index" and value}
+    shares = []
+    for arm in ("attention, shared, index", "shared, relation, tuned"):
+        pairs = [(seconds[arm, seed], value) for seed, value in base.items()]
+        for share in (1, 0):
+            shares.append(100 * fmean(((reached or 0) + share * launch) / value for (reached, launch), value in pairs))
+    attention, attention_alone, relation, relation_alone = (f"{share:.0f} %" for share in shares)
+    return [
+        f"  over the other {len(base)} seeds, attention takes {attention} of the baseline's seconds on average"
+        f" ({attention_alone} without the start of",
+        f"  the program), and `relation` takes {relation} ({relation_alone}).",
+    ]
