@@ -1,5 +1,6 @@
 """docs/results/entities.md, with the tables of the stored record between two markers."""
 
+import math
 from statistics import fmean
 
 from benchmarks.entities.registered import load
@@ -22,7 +23,7 @@ def page() -> str:
 
 
 def lines() -> list[str]:
-    """Return the line about ratios over the seeds in which the baseline reaches -36."""
+    """Return the lines about the baseline's seeds that reach -36. An arm that misses takes infinite time."""
     runs = json_lines.read(RECORD, Run)
     seconds = {(run.arm, run.seed): (run.seconds_to["-36"], run.launch) for run in runs if run.study == "targets"}
     base = {seed: value for (arm, seed), (value, _) in seconds.items() if arm == "torch, index" and value}
@@ -30,10 +31,11 @@ def lines() -> list[str]:
     for arm in ("attention, shared, index", "shared, relation, tuned"):
         pairs = [(seconds[arm, seed], value) for seed, value in base.items()]
         for share in (1, 0):
-            shares.append(100 * fmean(((reached or 0) + share * launch) / value for (reached, launch), value in pairs))
+            times = [math.inf if reached is None else reached + share * launch for (reached, launch), _ in pairs]
+            shares.append(100 * fmean(time / value for time, (_, value) in zip(times, pairs, strict=True)))
     attention, attention_alone, relation, relation_alone = (f"{share:.0f} %" for share in shares)
     return [
-        f"  over the other {len(base)} seeds, attention takes {attention} of the baseline's seconds on average"
+        f"  Over the other {len(base)} seeds, attention takes {attention} of the baseline's seconds on average"
         f" ({attention_alone} without the start of",
-        f"  the program), and `relation` takes {relation} ({relation_alone}).",
+        f"  the program). `relation` takes {relation} ({relation_alone}).",
     ]

@@ -137,6 +137,7 @@ def summarise(
 ) -> Summary:
     """The summary of a run's current state."""
     side = evaluated_side(plan.config, state.env_spec) if state.spec else None
+    machine = this_machine(measures.wall_seconds) if plan.platform.cpu_scaling else replace(this_machine(0), load=0.0)
     return Summary(
         run=plan.run,
         commit=identity.commit,
@@ -155,9 +156,7 @@ def summarise(
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
         peak_mb={name: round(measures.peak_mb[name], 1) if name in measures.peak_mb else None for name in BILLED},
         weights_sha256=weights_sha256,
-        machine=this_machine(measures.wall_seconds)
-        if plan.platform.cpu_scaling
-        else replace(this_machine(0), load=0.0),
+        machine=machine,
         plateau=plateau,
         lost=lost_attempts(plan, state),
         side=side.name if side else "",
