@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import questioning
 from asking import collect
-from pacing import calls, most_at_once
+from pacing import calls, most_at_once, release
 from questioning import steps
 from test_processes import on_linux, pids, runs, vanish
 
@@ -56,6 +56,10 @@ def wait_judge(**settings):
     return Resource(serve="pacing:wait", **settings)
 
 
+def meet_judge(**settings):
+    return Resource(serve="pacing:meet", **settings)
+
+
 def begin(lane, id, *each, timeout_s=20.0):
     lane.invoke("actor", id, 0, steps(*each), timeout_s)
 
@@ -76,10 +80,10 @@ def asked(lane, *each, timeout_s=20.0):
     return said(collect(lane, 1)["task"])
 
 
-def begun(count, wait):
-    """The process of the last action, once so many have begun; `wait` waits for so many seconds."""
-    until = time.monotonic() + 20
-    while len(events()) < count:
+def begun(count, wait, what="begin"):
+    """Waits until `count` actions have begun or ended, and returns the process of the last one."""
+    until = time.monotonic() + 60
+    while len(events(what)) < count:
         assert time.monotonic() < until, calls()
         wait(0.01)
     return calls()[-1].pid
@@ -91,26 +95,26 @@ def events(what="begin"):
 
 
 def test_the_actions_of_a_batch_are_served_side_by_side_as_far_as_there_are_slots(lane):
-    run = lane(judge=wait_judge(slots=3))
-    (step,) = asked(run, ["ask", "judge", ["0.1"] * 6])
+    run = lane(judge=meet_judge(slots=3))
+    (step,) = asked(run, ["ask", "judge", ["0.1 3"] * 6])
     assert [error for _, error in told(step)] == [""] * 6
     assert most_at_once(calls()) == 3
     assert {slot for *_, slot in step["told"]} == {0, 1, 2}
 
 
 def test_the_slots_of_a_resource_are_those_of_all_runs_together(lane):
-    runs_ = [lane(name, judge=wait_judge(slots=2)) for name in "abc"]
+    runs_ = [lane(name, judge=meet_judge(slots=2)) for name in "abc"]
     for run in runs_:
-        begin(run, "task", ["ask", "judge", ["0.05"] * 4])
+        begin(run, "task", ["ask", "judge", ["0.05 2"] * 4])
     for run in runs_:
         said(collect(run, 1)["task"])
     assert most_at_once(calls()) == 2 and len(calls()) == 2 * 12
 
 
 def test_resources_of_one_name_with_other_settings_are_others(lane):
-    one, other = lane("a", judge=wait_judge()), lane("b", judge=wait_judge(timeout_s=9.0))
+    one, other = lane("a", judge=meet_judge()), lane("b", judge=meet_judge(timeout_s=9.0))
     for run in (one, other):
-        begin(run, "task", ["ask", "judge", ["0.5"]])
+        begin(run, "task", ["ask", "judge", ["0 2"]])
     for run in (one, other):
         said(collect(run, 1)["task"])
     assert most_at_once(calls()) == 2
@@ -127,25 +131,25 @@ def test_one_process_serves_one_run_after_the_other_whatever_code_it_has_importe
 def test_the_clock_of_a_task_stands_still_while_it_waits(lane):
     run = lane(judge=wait_judge())
     asked(run, ["pid"])  # a process has started
-    (step,) = asked(run, ["ask", "judge", ["1.0"]], timeout_s=0.7)
+    (step,) = asked(run, ["ask", "judge", ["2.2"]], timeout_s=2.0)
     assert told(step)[0][1] == ""
-    begin(run, "late", ["ask", "judge", ["0.3"]], ["sleep", 60], timeout_s=0.7)
+    begin(run, "late", ["ask", "judge", ["0.3"]], ["sleep", 60], timeout_s=2.0)
     report = collect(run, 1)["late"]
     assert report.outcome == "timeout"
-    assert report.duration_ms + report.init_ms >= 1000.0  # what it waited, and 0.7 s of its own
+    assert report.duration_ms + report.init_ms >= 2300.0  # what it waited, and 2 s of its own
 
 
 def test_a_task_that_waits_keeps_its_slot_and_frees_its_core(tmp_path):
     with Pool(Capacity(2, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"judge": wait_judge(slots=2)})
-        begin(run, "asks", ["ask", "judge", ["1.0"]])
+        begin(run, "asks", ["ask", "judge", ["held"]])
         begun(1, pool.wait)
         begin(run, "computes", ["compute", 0.1])
         begin(run, "third", ["pid"])
-        reports = collect(run, 3)
-        (waited,), (computed,) = said(reports["asks"]), said(reports["computes"])
-        assert computed["ended"] < waited["ended"]
+        assert list(collect(run, 2)) == ["computes", "third"]
+        release()
+        said(collect(run, 1)["asks"])
 
 
 def test_two_resources_asked_in_opposite_order_by_two_runs_do_not_lock(lane):
@@ -155,7 +159,7 @@ def test_two_resources_asked_in_opposite_order_by_two_runs_do_not_lock(lane):
         begin(one, f"{number}", ["ask", "first", ["0.05"]], ["ask", "second", ["0.05"]])
         begin(other, f"{number}", ["ask", "second", ["0.05"]], ["ask", "first", ["0.05"]])
     for run in (one, other):
-        for report in collect(run, 2, limit_s=20.0).values():
+        for report in collect(run, 2).values():
             assert [told(step)[0][1] for step in said(report)] == ["", ""]
 
 
@@ -164,10 +168,10 @@ def test_a_run_with_many_questions_does_not_keep_one_with_few_waiting(pool, lane
     asked(few, ["ask", "judge", ["0.05 few"]])  # how long an action takes is known
     begin(many, "task", ["ask", "judge", ["0.05 many"] * 30])
     begun(4, pool.wait)
-    asked(few, ["ask", "judge", ["0.05 few"]])
+    (step,) = asked(few, ["ask", "judge", ["0.05 few"]])
     said(collect(many, 1)["task"])
-    order = [question.split()[1] for question in events()][1:]
-    assert order.index("few") < 10
+    later = [note.question.split()[1] for note in calls() if note.what == "begin" and note.when > step["began"]]
+    assert later.index("few") < 6
 
 
 def test_actions_begin_no_faster_than_the_rate_says(lane):
@@ -186,38 +190,41 @@ def test_an_action_that_kills_its_process_is_tried_again(lane):
 def test_an_action_that_hangs_is_tried_as_often_as_the_settings_say_and_frees_its_slot(lane):
     run = lane(judge=Resource(serve="pacing:hang", timeout_s=0.3, attempts=2))
     for count in (2, 4):
-        ((answer, error),) = told(asked(run, ["ask", "judge", ["0"]])[0])
+        ((answer, error, *_, attempts, _),) = asked(run, ["ask", "judge", ["0"]])[0]["told"]
         assert answer == "" and error.startswith("no answer within 0.3 s") and "\n" not in error
-        assert len(calls()) == count
+        assert attempts == 2 and len(calls()) <= count  # a busy machine may end a process before it notes anything
 
 
 def test_a_killed_process_of_a_resource_costs_an_attempt_alone(pool, lane):
     run = lane(judge=wait_judge())
-    begin(run, "task", ["ask", "judge", ["0.5"]])
+    begin(run, "task", ["ask", "judge", ["held"]])
     os.kill(begun(1, pool.wait), signal.SIGKILL)
+    release()
     assert told(said(collect(run, 1)["task"])[0])[0][1] == ""
     assert [note.what for note in calls()] == ["begin", "begin", "end"]
 
 
 def test_an_action_whose_asker_is_killed_is_answered_to_nobody_and_no_other_of_its_begins(pool, lane, tmp_path):
     run = lane(judge=wait_judge())
-    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0.5", "0.5", "0.5"]])
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["held"] * 3])
     begun(1, pool.wait)
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
     assert collect(run, 1)["task"].outcome == "crash"
+    release()
     assert told(asked(run, ["ask", "judge", ["0"]])[0])[0][1] == ""
-    assert events("end") == ["0.5", "0"]
+    assert events("end") == ["held", "0"]
 
 
 def test_a_kept_answer_is_asked_once_though_its_asker_is_killed_and_paid_by_the_task_that_asked(pool, lane, tmp_path):
     run = lane(judge=wait_judge(keep=True))
-    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0.5"], [KEY]])
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["held"], [KEY]])
     begun(1, pool.wait)
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
     assert collect(run, 1)["task"].outcome == "crash"
-    ((answer, error, paid, *_),) = asked(run, ["ask", "judge", ["0.5"], [KEY]])[0]["told"]
+    release()
+    ((answer, error, paid, *_),) = asked(run, ["ask", "judge", ["held"], [KEY]])[0]["told"]
     assert error == "" and paid
-    begin(run, "other", ["ask", "judge", ["0.5"], [KEY]])
+    begin(run, "other", ["ask", "judge", ["held"], [KEY]])
     assert said(collect(run, 1)["other"])[0]["told"][0][:3] == [answer, "", False]
     assert len(calls()) == 2
 
@@ -226,15 +233,16 @@ def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is
     """The process at the second question is killed, and while that waits for the slot again, the task that asked."""
     keys = [f"{number:064}" for number in range(3)]
     run = lane(judge=wait_judge(keep=True))
-    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0 a", "0.5 b", "0.5 c"], keys])
+    begin(run, "task", ["mark", "pids"], ["ask", "judge", ["0 a", "held b", "held c"], keys])
     os.kill(begun(2, pool.wait), signal.SIGKILL)
     begun(3, pool.wait)
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
     assert collect(run, 1)["task"].outcome == "crash"
-    told_again = asked(run, ["ask", "judge", ["0 a", "0.5 b", "0.5 c"], keys])[0]["told"]
+    release()
+    told_again = asked(run, ["ask", "judge", ["0 a", "held b", "held c"], keys])[0]["told"]
     attempts = [attempts for *_, attempts, _ in told_again]
     # The second attempt at b may begin before or after c.
-    assert attempts == [1, 2, 1] and events()[:2] == ["0 a", "0.5 b"] and sorted(events()[2:]) == ["0.5 b", "0.5 c"]
+    assert attempts == [1, 2, 1] and events()[:2] == ["0 a", "held b"] and sorted(events()[2:]) == ["held b", "held c"]
     assert [kept_answer(FileStorage(tmp_path / "run"), key).failed for key in keys] == [0, 1, 0]
 
 
@@ -242,10 +250,11 @@ def test_an_attempt_that_failed_is_paid_with_the_kept_answer_though_its_asker_is
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
     run, other = lane("run", judge=wait_judge(keep=keep)), lane("other", judge=wait_judge(keep=keep))
-    begin(run, "task", ["ask", "judge", ["0.5"], [KEY]])
+    begin(run, "task", ["ask", "judge", ["held"], [KEY]])
     process = begun(1, pool.wait)
     run.close()
     assert runs(process) == keep
+    release()
     assert told(asked(other, ["ask", "judge", ["0"]])[0])[0][1] == ""
     assert (kept_answer(FileStorage(tmp_path / "run"), KEY) is not None) == keep
     assert most_at_once(calls()) == (1 if keep else 2)
@@ -255,10 +264,11 @@ def test_a_run_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_pool_that_ends_in_the_middle_of_an_action_lets_it_end_if_its_answer_is_kept(pool, lane, tmp_path, keep):
     run = lane(judge=wait_judge(keep=keep))
-    begin(run, "task", ["ask", "judge", ["0.5"], [KEY]])
+    begin(run, "task", ["ask", "judge", ["held"], [KEY]])
     process = begun(1, pool.wait)
     pool.close()
     assert runs(process) == keep
+    release()
     assert vanish([process])
     assert (kept_answer(FileStorage(tmp_path / "run"), KEY) is not None) == keep
 
@@ -306,26 +316,28 @@ def test_a_resource_ends_its_action_though_its_driver_is_ended_and_is_not_asked_
 @on_linux
 def test_a_resource_that_hangs_outlives_its_killed_driver_for_its_time_out_and_no_longer(tmp_path):
     began = time.monotonic()
-    process = killed_driver(tmp_path, "60", 1.5)
+    process = killed_driver(tmp_path, "60", 3.0)
     assert runs(process)
-    assert vanish([process], limit_s=10.0)
-    assert time.monotonic() - began > 1.0
+    assert vanish([process])
+    assert time.monotonic() - began > 2.0
 
 
 @on_linux
 def test_a_question_that_another_process_is_at_does_not_use_up_the_time_of_an_action(lane, tmp_path):
-    killed_driver(tmp_path, "60 first", 1.0)  # it ends without an answer, 1 s later
-    run = lane(judge=wait_judge(keep=True, timeout_s=1.0, attempts=1))
-    ((_, error),) = told(asked(run, ["ask", "judge", ["0.7"], [KEY]])[0])
+    killed_driver(tmp_path, "60 first", 3.0)  # it ends without an answer, 3 s later
+    run = lane(judge=wait_judge(keep=True, timeout_s=3.0, attempts=1))
+    ((_, error),) = told(asked(run, ["ask", "judge", ["1.0"], [KEY]])[0])
     assert error == ""
 
 
-def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(lane):
+def test_a_question_that_an_exception_has_interrupted_is_answered_to_nobody(pool, lane):
     run = lane(judge=wait_judge(slots=2))
-    said_ = asked(run, ["give up", "judge", "0.5 first", 0.2], ["ask", "judge", ["0.6 second", "0 third"]])
+    said_ = asked(run, ["give up", "judge", "held first", 0.2], ["ask", "judge", ["0.1 second", "0 third"]])
     assert said_[0] == "given up"
     assert [error for _, error in told(said_[1])] == ["", ""]
-    assert sorted(events("end")) == ["0 third", "0.5 first", "0.6 second"]
+    release()
+    begun(3, pool.wait, "end")
+    assert sorted(events("end")) == ["0 third", "0.1 second", "held first"]
 
 
 def test_what_a_task_has_started_cannot_ask_and_says_so(lane):
@@ -336,8 +348,8 @@ def test_what_a_task_has_started_cannot_ask_and_says_so(lane):
 
 def test_a_thread_that_outlives_its_task_cannot_ask_and_says_so(lane, tmp_path):
     run, storage = lane(judge=wait_judge()), FileStorage(tmp_path / "run")
-    asked(run, ["ask later", "judge", 0.2])
-    until = time.monotonic() + 20
+    asked(run, ["ask later", "judge", 1.0])
+    until = time.monotonic() + 60
     while not storage.list("later"):
         assert time.monotonic() < until
         run.wait(0.01)
@@ -362,8 +374,11 @@ def test_a_task_that_writes_questions_by_itself_harms_itself_alone(lane, what):
 
 def test_a_task_that_ends_before_its_answer_does_not_disturb_the_next(lane):
     run = lane(judge=wait_judge())
-    asked(run, ["give up", "judge", "0.3", 0.1])
-    assert told(asked(run, ["ask", "judge", ["0 next"]])[0])[0][1] == ""
+    asked(run, ["give up", "judge", "held", 0.1])
+    begin(run, "task", ["ask", "judge", ["0 next"]])
+    assert run.wait(0.2) == []
+    release()
+    assert told(said(collect(run, 1)["task"])[0])[0][1] == ""
 
 
 def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_path):
@@ -372,7 +387,7 @@ def test_processes_of_their_own_for_each_run_share_the_slots_of_resources(tmp_pa
         for run in runs_:
             run.serve({"judge": wait_judge()})
             begin(run, "task", ["ask", "judge", ["0.1"] * 3])
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not all(run.reports for run in runs_):
             assert time.monotonic() < until
             pools.wait(1.0)
@@ -386,7 +401,7 @@ def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_p
         run = pools.lane("a", tmp_path / "a" / "objects")
         run.serve({"judge": wait_judge(slots=3, rate="4/s")})
         begin(run, "task", ["ask", "judge", ["0"] * 3])
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not run.reports:
             assert time.monotonic() < until
             pools.wait(1.0)
@@ -397,16 +412,16 @@ def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_p
 def test_a_batch_that_sleeps_has_all_slots_on_one_core_once_an_action_has_ended(tmp_path):
     with Pool(Capacity(1, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
-        run.serve({"judge": wait_judge(slots=4)})
-        asked(run, ["ask", "judge", ["0.2"] * 9])
+        run.serve({"judge": meet_judge(slots=4)})
+        asked(run, ["ask", "judge", ["0.2 1", *["0.2 4"] * 8]])
     assert most_at_once(calls()) == 4
 
 
 def test_a_lane_that_is_served_again_has_its_new_resources(lane):
     run = lane(judge=wait_judge())
     asked(run, ["ask", "judge", ["0"]])
-    run.serve({"judge": wait_judge(slots=3)})
-    asked(run, ["ask", "judge", ["0.3"] * 3])
+    run.serve({"judge": meet_judge(slots=3)})
+    asked(run, ["ask", "judge", ["0 3"] * 3])
     assert most_at_once(calls()) == 3
 
 
@@ -432,7 +447,7 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
         ["mark", "pids"],
         ["ask", "keeper", ["0 kept"], [KEY]],
         ["ask", "judge", ["0.1 first"]],
-        ["ask", "judge", ["2 second"] * 3],
+        ["ask", "judge", ["held second"] * 3],
     )
     begun(4, pool.wait)  # the last one waits for a slot
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
@@ -463,7 +478,7 @@ def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
     with Pool(Capacity(4, 2.0), MODULES, tmp_path / "workers") as pool:
         run, other = pool.lane("run", tmp_path / "run"), pool.lane("other", tmp_path / "other")
         run.serve({"solver": solver})
-        for number in range(30):
+        for number in range(100):
             begin(other, f"{number}", ["compute", 0.1])
         begin(run, "asks", ["ask", "solver", ["0.1"]])
         (step,) = said(collect(run, 1)["asks"])

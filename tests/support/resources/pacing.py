@@ -20,12 +20,26 @@ class Note(NamedTuple):
 
 
 def wait(question):
-    """Answers after as many seconds as the question says in its first word."""
+    """Answers after as many seconds as the question says in its first word, or if that is `held`, after `release`."""
     _note("begin", question)
-    time.sleep(float(question.split()[0]))
+    what = question.split()[0].decode()
+    if what == "held":
+        _await(_released().exists)
+    else:
+        time.sleep(float(what))
     print("whoever reads this may be gone", flush=True)
     _note("end", question)
     return b"%d" % os.getpid()
+
+
+def meet(question):
+    """Answers once as many actions as the question says in its second word have run at once, and its seconds later."""
+    _note("begin", question)
+    seconds, count = question.split()
+    _await(lambda: most_at_once(calls()) >= int(count))
+    time.sleep(float(seconds))
+    _note("end", question)
+    return b"met"
 
 
 def compute(question, *, cores):
@@ -64,6 +78,11 @@ def hang(question):
     time.sleep(3600)
 
 
+def release():
+    """Ends all held actions, now and later."""
+    _released().touch()
+
+
 def calls():
     """What was noted so far."""
     path = Path(os.environ["CALLS"])
@@ -79,6 +98,17 @@ def most_at_once(noted, cores=False):
         running += (1 if note.what == "begin" else -1) * (note.cores if cores else 1)
         most = max(most, running)
     return most
+
+
+def _released():
+    return Path(f"{os.environ['CALLS']}.released")
+
+
+def _await(is_so):
+    """Waits until it is so, for a minute at most."""
+    until = time.monotonic() + 60
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def _note(what, question, cores=1):
