@@ -1,16 +1,19 @@
 """A registry of things by name: built-in ones, and plug-ins that other packages offer by entry points."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
 from functions.errors import BadRequest, MissingExtra
 
 T = TypeVar("T")
+
+_EXACT = re.compile(r"marless(?:\[[^]]*\])? *== *([^\s;,]+)")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -47,6 +50,8 @@ class Registry(Mapping[str, T], Generic[T]):
             values = ", ".join(offer.value for offer in offers)
             raise self.error(f"several packages offer the {self.label(name)}: {values}; uninstall all but one")
         if offers[0] not in self._loaded:
+            if fault := version_fault(offers[0]):
+                raise self.error(f"{self.label(name)}: {fault}")
             self._loaded[offers[0]] = self.load(name, offers[0])
         return self._loaded[offers[0]]
 
@@ -92,6 +97,19 @@ class Registry(Mapping[str, T], Generic[T]):
     def _plug_ins(self) -> set[str]:
         names = plug_ins(self.group)
         return {name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)}
+
+
+def version_fault(offer: EntryPoint) -> str:
+    """Name the versions if the offer's package requires another version of marless exactly, otherwise ''."""
+    try:
+        ours = version("marless")
+    except PackageNotFoundError:
+        return ""
+    required = [match[1] for line in (offer.dist and offer.dist.requires) or () if (match := _EXACT.match(line))]
+    if offer.dist is None or required in ([], [ours]):
+        return ""
+    name = offer.dist.name
+    return f"{name} {offer.dist.version} is for marless {required[0]}, and this is {ours}: pip install {name}=={ours}"
 
 
 def load_error(where: str, module: str, error: Exception, kind: type[Exception] = BadRequest) -> Exception:

@@ -1,8 +1,9 @@
 """What an environment of yours may use: the vectorised protocol, its errors, and the check.
 
 A package offers an environment by an entry point of the group ``marless.environments`` whose value is a factory
-``make(task, num_envs) -> VectorEnvironment``. Any PettingZoo `ParallelEnv` factory needs none of this. Either may take
-a parameter `resources`, by which environments ask the run's resources.
+``make(task, num_envs) -> VectorEnvironment``, and a family of environments by one of the group
+``marless.task_families`` whose value is a `TaskFamily`. Any PettingZoo `ParallelEnv` factory needs none of this. Either
+may take a parameter `resources`, by which environments ask the run's resources.
 
 Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
@@ -28,6 +29,7 @@ from functions.environments.entities.ordered import INDEX
 from functions.environments.registry import make, remark_of, spec
 from functions.environments.resumable import Resumable
 from functions.environments.roles.partition import roles_of
+from functions.environments.task_names import TaskFamily
 from functions.errors import MissingExtra
 from marless.output import note
 
@@ -45,6 +47,7 @@ __all__ = [
     "Observation",
     "Resumable",
     "Step",
+    "TaskFamily",
     "Unsupported",
     "VectorEnvironment",
     "as_pettingzoo",

@@ -12,7 +12,7 @@ import msgspec
 
 from coordinator.config.nested_tables import nest
 from coordinator.config.schema import Evaluation, RunConfig, algorithm_name
-from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM, FEW, PPO_TASKS, family
+from coordinator.config.task_defaults import FEW, PPO_TASKS, family, family_defaults
 from coordinator.placement.placement_rules import fused
 from functions.algorithms import registry as algorithms
 from functions.algorithms.specification import AlgorithmConfig, NetworkConfig
@@ -53,8 +53,8 @@ def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
     algorithm = algorithm_name(document)
     prefix = family(task)
     origin = f"family {prefix or 'of other tasks'}"
-    of_algorithm = FAMILY_AND_ALGORITHM.get((prefix, algorithm), {})
-    return Layer(f"{origin} with {algorithm}", of_algorithm), Layer(origin, FAMILIES[prefix])
+    of_algorithm, of_all = family_defaults(prefix, algorithm)
+    return Layer(f"{origin} with {algorithm}", of_algorithm), Layer(origin, of_all)
 
 
 def _set_default(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> bool:

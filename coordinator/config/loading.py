@@ -89,10 +89,12 @@ def _complete(document: Mapping[str, Any], where: str) -> tuple[RunConfig, dict[
         raise ConfigError(f"{where}: algorithm.name: {error}") from error
     if problem := unknown_key(document, name):
         raise ConfigError(f"{where}: {problem}")
-    document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), valid_keys(name))
     try:
+        document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), valid_keys(name))
         config = msgspec.convert(_add_default_names(document), RunConfig)
         config, derivations = defaults.derive(config, flatten(document).keys())
+    except BadRequest as error:
+        raise ConfigError(f"{where}: task.name: {error}") from error
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {readable(error, name, document, where == _TYPED)}") from error
     if problem := fault(config):

@@ -7,7 +7,8 @@ the reasons.
 
 from collections.abc import Mapping
 
-Settings = Mapping[str, float | str | bool]
+from functions.environments import task_names
+from functions.environments.task_names import Settings
 
 # Our engines step all environments at once. Others are stepped one after another: 3,200 episodes of level-based
 # foraging took longer than the evaluator's 60 s, and a run must not fail at its end.
@@ -121,5 +122,17 @@ PPO_TASKS: Mapping[str, Settings] = {
 
 
 def family(task: str) -> str:
-    """The prefix in `FAMILIES` of the task's family; '' for all other tasks."""
-    return next(prefix for prefix in FAMILIES if task.startswith(prefix))
+    """Return the prefix of the task's family in `FAMILIES` or in another package, '' for all other tasks."""
+    prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix)) or task_names.prefix_of(task)
+    return prefix if prefix in FAMILIES or prefix not in task_names.FAMILIES.built_in else ""
+
+
+def family_defaults(prefix: str, algorithm: str) -> tuple[Settings, Settings]:
+    """Return the defaults of a family with an algorithm, and with all algorithms.
+
+    Raises `BadRequest` if the package of the family cannot be loaded.
+    """
+    if prefix in FAMILIES:
+        return FAMILY_AND_ALGORITHM.get((prefix, algorithm), {}), FAMILIES[prefix]
+    other = task_names.FAMILIES[prefix]
+    return other.defaults_with.get(algorithm, {}), other.defaults

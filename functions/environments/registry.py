@@ -12,7 +12,7 @@ from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
 from functions.environments.entities.ordered import INDEX, Ordered
 from functions.environments.judged import Judged
 from functions.environments.last_action import LastAction
-from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make
+from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, prefix_of
 from functions.errors import BadRequest
 from functions.isolation.process_guard import settling
 from functions.resources.factories import resources_for
@@ -100,10 +100,9 @@ def _judged(environment: VectorEnvironment, task: EnvTask) -> VectorEnvironment:
 def _maker(name: str) -> Make:
     if name in ENVIRONMENTS.built_in:
         return ENVIRONMENTS[name]
-    for start, family in FAMILIES.items():
-        if name.startswith(start):
-            of_family: Make = import_module(family.module).make
-            return of_family
+    if prefix := prefix_of(name):
+        of_family: Make = import_module(FAMILIES[prefix].module).make
+        return of_family
     if name not in ENVIRONMENTS:
         raise ValueError(ENVIRONMENTS.unknown(name))
     return ENVIRONMENTS[name]

@@ -3,15 +3,19 @@
 A built-in environment is one module with a function `make`, and one line here. Its module is imported when one of its
 env tasks is made. A plug-in is an entry point of the group `marless.environments`: its name is the task's name, its
 value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``, which may take `resources` too: what it
-may ask. A plug-in cannot take a built-in name.
+may ask. A plug-in for a family of tasks is an entry point of the group `marless.task_families`: its name is the prefix
+of the tasks' names, its value a `TaskFamily`. A plug-in cannot take a built-in name or prefix.
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment
+from functions.errors import BadRequest
 from functions.plug_in_registry import Registry, load_error
 
 # The option of `mpe/` tasks by which their physics has the same bytes on every machine, to the last bits that of mpe2.
@@ -40,45 +44,71 @@ BUILT_IN: dict[str, Make | str] = {
 }
 
 
-class _Family(NamedTuple):
-    """Env tasks that are too many to list: the module that makes them, one of their names, and what they are."""
+Settings = Mapping[str, float | str | bool]
+"""Settings of a run by dotted key."""
+
+
+class TaskFamily(NamedTuple):
+    """A family of env tasks. Their names have the same prefix."""
 
     module: str
+    """The module with `make`, which is imported when a task is made."""
     example: str
+    """The name of one task."""
     tasks: str
-    # Whether observations are vectors; else they are what the task's own package shows.
+    """A few words about the tasks."""
     vectors: bool = False
+    """Whether observations are vectors. The form of other observations is the package's own."""
+    defaults: Settings = MappingProxyType({})
+    """Default settings of runs, for a family of another package."""
+    defaults_with: Mapping[str, Settings] = MappingProxyType({})
+    """Stronger default settings, by algorithm."""
 
 
-# By the prefix of their names.
-FAMILIES = {
-    "hanabi/": _Family("functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
-    "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
-    "magent2/": _Family("functions.environments.magent2", "magent2/battle", "many agents on a grid"),
-    "mamujoco/": _Family("functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"),
-    "overcooked/": _Family(
+_FAMILIES: dict[str, TaskFamily | str] = {
+    "hanabi/": TaskFamily("functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
+    "lbf/": TaskFamily("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
+    "magent2/": TaskFamily("functions.environments.magent2", "magent2/battle", "many agents on a grid"),
+    "mamujoco/": TaskFamily(
+        "functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"
+    ),
+    "overcooked/": TaskFamily(
         "functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
     ),
-    "meltingpot/": _Family("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
-    "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
-    "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
-    "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True),
-    "smax/": _Family(
+    "meltingpot/": TaskFamily("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
+    "rware/": TaskFamily("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
+    "smac/": TaskFamily("functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
+    "smacv2/": TaskFamily("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True),
+    "smax/": TaskFamily(
         "functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
     ),
-    "vmas/": _Family("functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True),
-    "pettingzoo:": _Family(
+    "vmas/": TaskFamily(
+        "functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True
+    ),
+    "pettingzoo:": TaskFamily(
         "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
     ),
 }
+FAMILIES = Registry(
+    "marless.task_families",
+    _FAMILIES,
+    lambda prefix: f"family of environments {prefix!r}",
+    lambda value: "" if isinstance(value, TaskFamily) else "is no TaskFamily",
+)
+"""Families by the prefix of their tasks' names."""
+
+# Families of other packages, by prefix, and the extra that installs each.
+GUESTS: Mapping[str, str] = {}
 
 
 class _Environments(Registry[Make]):
     """Those that can be listed."""
 
     def unknown(self, name: str) -> str:
-        """The nearest name, or else all."""
-        examples = {family.example: f"{family.example} ({family.tasks})" for family in FAMILIES.values()}
+        """The command that installs the task's package, the nearest name, or all names."""
+        if command := install_command(name):
+            return f"{name} is in a package that is not installed: {command}"
+        examples = {example: f"{example} ({tasks})" for example, tasks in family_examples().items()}
         if nearest := difflib.get_close_matches(name, [*sorted(self), *examples], n=1, cutoff=0.5):
             return f"no environment is called {name}; did you mean {nearest[0]}?"
         *most, last = *sorted(self), *examples.values()
@@ -97,11 +127,31 @@ ENVIRONMENTS = _Environments(
 )
 
 
+def install_command(name: str, guests: Mapping[str, str] = GUESTS) -> str:
+    """Return the command that installs the package of a task, '' for a task in none of the `guests`."""
+    return next((f"pip install 'marless[{extra}]'" for prefix, extra in guests.items() if name.startswith(prefix)), "")
+
+
+def family_examples() -> dict[str, str]:
+    """Return a few words about each family that can be loaded, by the name of one task."""
+    examples = {}
+    for prefix in FAMILIES:
+        with suppress(BadRequest):
+            examples[FAMILIES[prefix].example] = FAMILIES[prefix].tasks
+    return examples
+
+
+def prefix_of(name: str) -> str:
+    """Return the longest prefix of a family that begins the name, or ''."""
+    return max((prefix for prefix in FAMILIES if name.startswith(prefix)), key=len, default="")
+
+
 def is_known(name: str) -> bool:
     """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
-    return name in ENVIRONMENTS or name.startswith(tuple(FAMILIES))
+    return name in ENVIRONMENTS or bool(prefix_of(name))
 
 
 def is_adapted(name: str) -> bool:
     """Whether agents of this env task observe what the task's own package shows, which need not be vectors."""
-    return name.startswith(tuple(start for start, family in FAMILIES.items() if not family.vectors))
+    prefix = prefix_of(name)
+    return bool(prefix) and not FAMILIES[prefix].vectors

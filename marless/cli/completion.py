@@ -55,14 +55,14 @@ def _values(key: str, algorithm: str) -> list[str]:
     from coordinator.config.config_keys import RULES
     from coordinator.config.value_faults import choices, example_setting
     from functions.algorithms import registry
-    from functions.environments.task_names import ENVIRONMENTS, FAMILIES
+    from functions.environments.task_names import ENVIRONMENTS, family_examples
     from marless.loggers.registry import LOGGERS
 
     listed: Mapping[str, Callable[[], list[str]]] = {
         "algorithm.name": lambda: [*registry.names()],
         "algorithm.network": lambda: [*NETWORKS],
         "log.to": lambda: [*LOGGERS],
-        "task.name": lambda: [*ENVIRONMENTS, *(family.example for family in FAMILIES.values())],
+        "task.name": lambda: [*ENVIRONMENTS, *family_examples()],
     }
     if key in RULES:
         return [*RULES[key]]

@@ -137,6 +137,6 @@ def _algorithms() -> tuple[str, ...]:
 
 def _environments() -> list[str]:
     """Those that are listed, and an example of every family."""
-    from functions.environments.task_names import ENVIRONMENTS, FAMILIES
+    from functions.environments.task_names import ENVIRONMENTS, family_examples
 
-    return [*ENVIRONMENTS, *(family.example for family in FAMILIES.values())]
+    return [*ENVIRONMENTS, *family_examples()]

@@ -19,7 +19,7 @@ from coordinator.config.schema import RunConfig
 from functions import kernel_variables
 from functions.algorithms.registry import ALGORITHMS
 from functions.environments.base import EnvTask
-from functions.environments.task_names import ENVIRONMENTS
+from functions.environments.task_names import ENVIRONMENTS, FAMILIES, prefix_of
 from functions.plug_in_registry import plug_ins
 from functions.resources.settings import Resource
 from functions.text import source_code
@@ -234,7 +234,9 @@ def machine() -> str:
 def _environment(task: EnvTask) -> str:
     """The module of a task's environment, '' for an environment of ours."""
     kind, _, module = task.name.partition(":")
-    return module if kind in _KINDS_OF_MODULES else _plug_in(ENVIRONMENTS.group, task.name)
+    if kind in _KINDS_OF_MODULES:
+        return module
+    return _plug_in(ENVIRONMENTS.group, task.name) or _plug_in(FAMILIES.group, prefix_of(task.name))
 
 
 def _algorithm(name: str) -> str:

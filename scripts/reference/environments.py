@@ -11,7 +11,7 @@ from functions.algorithms.registry import ALGORITHMS
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.starcraft.smac_scenarios import PACKAGES
-from functions.environments.task_names import BUILT_IN, FAMILIES
+from functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
 
@@ -77,7 +77,7 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _families(text: Mapping[str, Sequence[Any]]) -> str:
-    known = {*FAMILIES, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
+    known = {*FAMILIES.built_in, *GUESTS, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
     if text.keys() != known:
         raise KeyError(f"docs/data/environments.toml: families are {', '.join(sorted(known))}")
     header = (

@@ -29,7 +29,7 @@ PUBLIC = {
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
     "marless.environments": "AgentClass Entities EntityBlock EnvSpec EnvTask EnvironmentFault MissingExtra Observation"
-    " Resumable Step Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
+    " Resumable Step TaskFamily Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
     "marless.resources": "ResourceFault Resources local",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",

@@ -59,7 +59,7 @@ SETTINGS = {
 }
 OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
-ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.values())}
+ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.ours())}
 # What a task's resources bring, where its run has some.
 ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
 # What actors of native runs, and environments of theirs, compute by.

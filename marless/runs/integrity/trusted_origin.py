@@ -18,7 +18,7 @@ from coordinator.config.nested_tables import flatten
 from coordinator.config.schema import RunConfig
 from coordinator.errors import UserError
 from functions.algorithms.registry import ALGORITHMS
-from functions.environments.task_names import BUILT_IN, FAMILIES
+from functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from functions.resources.settings import Resource
 from marless.runs.folder import CONFIG, RunFolder
 
@@ -61,7 +61,7 @@ def named_code(config: RunConfig) -> list[str]:
         if isinstance(value, str) and _REFERENCE.fullmatch(value) and not is_option(key)
     ]
     code += [f"resources.{name}.{each}" for name, one in config.resources.items() for each in _outside(one)]
-    families = tuple(start for start in FAMILIES if start.endswith("/"))
+    families = tuple(start for start in (*FAMILIES.built_in, *GUESTS) if start.endswith("/"))
     task, algorithm = config.task.name, config.algorithm.name
     if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
         code.append(f"task.name={task}")
