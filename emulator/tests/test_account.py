@@ -19,7 +19,7 @@ from emulated_service import CODE
 from aws_emulator import account as accounts
 from aws_emulator.account import AccountFault
 
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 TEMPLATE = """
 Transform: AWS::Serverless-2016-10-31
 Resources:

@@ -154,7 +154,7 @@ def test_a_deletion_of_many_keys_waits_for_a_write_of_one():
     def slow(environ, start):
         if environ["REQUEST_METHOD"] == "PUT":
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
         elif environ["REQUEST_METHOD"] == "POST":
             deleted.set()
         return []
@@ -166,7 +166,7 @@ def test_a_deletion_of_many_keys_waits_for_a_write_of_one():
     get = {**signed, "REQUEST_METHOD": "GET", "PATH_INFO": "/bucket/key"}
     with ThreadPoolExecutor(2) as pool:
         writing = pool.submit(app, put, None)
-        assert begun.wait(10)
+        assert begun.wait(60)
         deleting = pool.submit(app, delete, None)
         assert app(get, None) == []  # reads take no lock
         assert not deleted.wait(0.2)

@@ -199,4 +199,4 @@ lambdas.invoke("deeds", None, b'{{"do": "hang", "file": {json.dumps(str(tmp_path
         emulator.send_signal(signal.SIGKILL)
         emulator.communicate()
     for pid in started:
-        wait_for_end(pid, limit_s=5.0)
+        wait_for_end(pid)

@@ -50,7 +50,7 @@ def test_a_free_environment_goes_to_its_own_version_unless_another_call_has_wait
 
 def test_a_time_out_kills_the_environment_and_all_it_started(tmp_path):
     with serving() as service:
-        service.lambdas.publish(replace(DEEDS, timeout_s=1.0))
+        service.lambdas.publish(replace(DEEDS, timeout_s=2.0))
         answer = service.invoke(do="hang", file=str(tmp_path / "pids"))
         for pid in (tmp_path / "pids").read_text().split():
             wait_for_end(int(pid))
@@ -59,23 +59,23 @@ def test_a_time_out_kills_the_environment_and_all_it_started(tmp_path):
     assert answer["FunctionError"] == "Unhandled"
     assert answer["Payload"] == {
         "errorType": "Sandbox.Timedout",
-        "errorMessage": f"RequestId: {request} Error: Task timed out after 1.00 seconds",
+        "errorMessage": f"RequestId: {request} Error: Task timed out after 2.00 seconds",
     }
     assert re.search(
-        rf"\n\d{{4}}-\d\d-\d\dT[\d:.]{{12}}Z {request} Task timed out after 1\.00 seconds\n", answer["Log"]
+        rf"\n\d{{4}}-\d\d-\d\dT[\d:.]{{12}}Z {request} Task timed out after 2\.00 seconds\n", answer["Log"]
     )
-    assert "\tDuration: 1000.00 ms\t" in answer["Log"]
+    assert "\tDuration: 2000.00 ms\t" in answer["Log"]
     assert answer["Log"].endswith("\tStatus: timeout\n")
 
 
 def test_an_init_that_takes_too_long_is_repeated_within_the_invocation(monkeypatch, tmp_path):
-    monkeypatch.setattr(environments, "INIT_LIMIT_S", 1.0)
+    monkeypatch.setattr(environments, "INIT_LIMIT_S", 3.0)
     mark = {"SLOW_MARK": str(tmp_path / "mark")}
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, handler="start_deeds.handler", environment=mark))
         answer = service.invoke()
     assert answer["Payload"] == "awake"
-    assert answer["Log"].startswith("slow\nINIT_REPORT Init Duration: 1")
+    assert answer["Log"].startswith("slow\nINIT_REPORT Init Duration: 3")
     assert " ms\tPhase: init\tStatus: timeout\nSTART RequestId" in answer["Log"]
     assert "\tInit Duration" not in answer["Log"]
 
@@ -98,8 +98,8 @@ def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
         service.lambdas.reserve("deeds", 0)
         began = time.monotonic()
         request = service.submit(do="describe")["ResponseMetadata"]["RequestId"]
-        assert service.letter.wait(10)
-        assert 0.5 <= time.monotonic() - began < 5
+        assert service.letter.wait(60)
+        assert 0.5 <= time.monotonic() - began < 30
     (letter,) = service.buried
     assert (letter.arn, letter.request_id) == ("arn:aws:sqs:us-east-1:123456789012:dead", request)
     assert json.loads(letter.body) == {"do": "describe"}
@@ -112,7 +112,7 @@ def test_an_event_that_fails_is_tried_again_as_often_as_allowed(monkeypatch, ret
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, max_retries=retries))
         request = service.submit(do="fail", text="y" * 2000)["ResponseMetadata"]["RequestId"]
-        assert service.letter.wait(10)
+        assert service.letter.wait(60)
         starts = [entry for entry in service.logs if f"START RequestId: {request} Version: 1" in entry[2]]
         assert len(starts) == 1 + retries
     (letter,) = service.buried

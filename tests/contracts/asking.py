@@ -4,12 +4,12 @@ import json
 import time
 
 
-def task(deed, argument=None, timeout_s=10.0):
+def task(deed, argument=None, timeout_s=30.0):
     """A request for an action."""
     return json.dumps({"deed": deed, "argument": argument, "timeout_s": timeout_s}).encode()
 
 
-def begin(invoker, id, deed, argument=None, timeout_s=10.0, function="actor", attempt=0):
+def begin(invoker, id, deed, argument=None, timeout_s=30.0, function="actor", attempt=0):
     """Starts an attempt."""
     invoker.invoke(function, id, attempt, task(deed, argument, timeout_s), timeout_s)
 
@@ -26,7 +26,7 @@ def collect(invoker, count, limit_s=60.0):
     return reports
 
 
-def ask(invoker, deed, argument=None, function="actor", timeout_s=10.0):
+def ask(invoker, deed, argument=None, function="actor", timeout_s=30.0):
     """The report on one task."""
     begin(invoker, "task", deed, argument, timeout_s, function)
     return collect(invoker, 1)["task"]

@@ -204,7 +204,7 @@ def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(
 
     def slow(call, body):
         if body == b"another task":
-            other.wait(20)
+            other.wait(60)
             return [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), b"its answer")]
         return honest(call, body)
 

@@ -139,7 +139,7 @@ def test_of_two_processes_writing_one_key_exactly_one_wins(storage, blobs, pytho
         writer.stdin.flush()
     winner = {}
     for name, writer in writers.items():
-        for number in writer.communicate(timeout=30)[0].split():
+        for number in writer.communicate(timeout=120)[0].split():
             assert number not in winner, "both writers won one key"
             winner[number] = name
     assert len(winner) == 50
@@ -198,7 +198,7 @@ except StorageFault as fault:
     print(fault)
 blobs.put("rounds/b", b"x" * 1000)
 """
-        said, _ = python(source).communicate(timeout=30)
+        said, _ = python(source).communicate(timeout=120)
         assert said.startswith(f"cannot store {tmp_path}/rounds/a: File too large; raise the file size limit")
         assert said.count("\n") == 1
         assert [path.name for path in (tmp_path / "rounds").iterdir()] == ["b"]

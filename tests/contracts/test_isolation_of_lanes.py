@@ -131,7 +131,7 @@ def test_pipes_in_the_place_of_logs_hold_nobody_up(lanes, tmp_path):
 def test_a_task_whose_worker_others_may_have_killed_is_tried_again_alone(lanes, tmp_path):
     one, other = lanes
     said(ask(other, "import", "somebodys_simulator"))
-    begin(one, "task", "sleep", 0.5, timeout_s=2.0)
+    begin(one, "task", "sleep", 1.5, timeout_s=30.0)
     os.kill(pids(FileStorage(tmp_path / "one"), 1)[0], signal.SIGKILL)
     report = collect(one, 1)["task"]
     assert said(report) == "slept" and "tried again alone" in report.remarks[0]
@@ -161,7 +161,8 @@ def test_a_task_whose_worker_is_killed_with_nobody_beside_it_has_crashed(lanes, 
     (first,) = pids(storage, 1)
     os.kill(first, signal.SIGKILL)
     begin(other, "later", "echo", "x")
-    lanes[0].wait(0.5)
+    while len(storage.list("pids/")) < 2:
+        lanes[0].wait(0.1)
     (second,) = set(pids(storage, 2)) - {first}
     assert not runs(theirs) and not other.running
     os.kill(second, signal.SIGKILL)

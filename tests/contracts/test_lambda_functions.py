@@ -47,9 +47,9 @@ def test_as_many_functions_as_are_asked_for_run_at_once(account):
     collect(invoker, 4)
     start = time.monotonic()
     for number in range(4):
-        begin(invoker, f"{number}", "sleep", 1.5)
+        begin(invoker, f"{number}", "sleep", 3.0)
     assert {said(report) for report in collect(invoker, 4).values()} == {"slept"}
-    assert time.monotonic() - start < 5  # sequentially they take 6 s
+    assert time.monotonic() - start < 11  # sequentially they take 12 s
     invoker.close()
 
 
@@ -66,12 +66,12 @@ def test_events_run_without_anybody_waiting(account, tmp_path):
     events = EventInvoker(account.cloud, {"actor": actor}, 4)
     for number in range(3):
         events.invoke("actor", f"{number}", 0, task("leave a note", str(tmp_path / f"{number}")), 10.0)
-    assert events.flush(5.0) == []
+    assert events.flush(30.0) == []
     for number in range(3):
         await_file(tmp_path / f"{number}")
 
 
-def await_file(path, limit_s=10.0):
+def await_file(path, limit_s=60.0):
     until = time.monotonic() + limit_s
     while not path.exists():
         assert time.monotonic() < until, f"nobody wrote {path.name}"

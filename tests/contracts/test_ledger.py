@@ -129,7 +129,7 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
     for writer in writers:
         writer.stdin.write("\n")
         writer.stdin.flush()
-    assert [writer.communicate(timeout=30)[0].strip() for writer in writers] == ["100", "100"]
+    assert [writer.communicate(timeout=120)[0].strip() for writer in writers] == ["100", "100"]
     assert contents(ledger) == (201, b"200")
 
 
@@ -144,7 +144,7 @@ def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
     for opener in openers:
         opener.stdin.write("\n")
         opener.stdin.flush()
-    assert [opener.communicate(timeout=30)[0].strip() for opener in openers] == ["open"] * 4
+    assert [opener.communicate(timeout=120)[0].strip() for opener in openers] == ["open"] * 4
 
 
 def test_a_commit_survives_kill_9(ledgers, python):
@@ -221,7 +221,7 @@ except StorageFault as fault:
 resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
 print(ledger.load("run").body, ledger.commit("run", b"second", 1))
 """
-        said = python(source).communicate(timeout=30)[0].splitlines()
+        said = python(source).communicate(timeout=120)[0].splitlines()
         assert said[0].startswith(f"cannot write {tmp_path}/ledger.sqlite: ")
         assert said[1:] == ["b'first' 2"]
 

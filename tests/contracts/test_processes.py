@@ -38,15 +38,15 @@ def runs(pid):
 
 def pids(storage, count):
     """The process ids in storage, once there are `count` of them."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while len(keys := storage.list("pids/")) < count:
         assert time.monotonic() < until, f"only {keys} have started"
         time.sleep(0.01)
     return [int(key.rpartition("/")[2]) for key in keys]
 
 
-def vanish(numbers, limit_s=5.0):
-    until = time.monotonic() + limit_s
+def vanish(numbers):
+    until = time.monotonic() + 30
     while any(runs(number) for number in numbers) and time.monotonic() < until:
         time.sleep(0.01)
     return not any(runs(number) for number in numbers)
@@ -126,11 +126,11 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
 
 def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):
     def body(name):
-        reads = (Ref(key=name, sha256=name, size=400_000),)
+        reads = (Ref(key=name, sha256=name, size=900_000),)
         return to_json(
             make_task(
                 EvaluateTask, id="a", run="a", round=0, output="a", seed=0, environment=EnvTask(name="toy/signal"),
-                team=Team(groups=(0,)), policies=reads, stream=task("sleep", 0.5).decode(), part=0, episodes=1,
+                team=Team(groups=(0,)), policies=reads, stream=task("sleep", 1.0).decode(), part=0, episodes=1,
             )
         )  # fmt: skip
 
@@ -138,12 +138,12 @@ def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_
         lane = pool.lane("a", tmp_path / "a")
         ask(lane, "echo", "x")
         for name in "xy":
-            lane.invoke("actor", f"a/000000/learn/{name}", 0, body(name), 9.0)
+            lane.invoke("actor", f"a/000000/learn/{name}", 0, body(name), 60.0)
         collect(lane, 2)
         for number in (1, 2):
-            lane.invoke("actor", f"a/{number:06}/learn/x", 0, body("x"), 9.0)
+            lane.invoke("actor", f"a/{number:06}/learn/x", 0, body("x"), 60.0)
         [waiting] = lane.waiting.first()
-        assert waiting.expected_s < 0.5  # it slept for half a second, of which it may have loaded for 0.4
+        assert waiting.expected_s < 0.7  # it slept for a second, of which it may have loaded for 0.9
 
 
 def test_workers_have_nothing_of_the_coordinator_s_memory(pool):
@@ -165,7 +165,7 @@ def test_forks_draw_different_random_numbers(pool):
 def test_workers_go_on_without_their_zygote_and_the_next_one_has_another(pool, tmp_path):
     zygote = said(ask(pool, "parent"))
     assert zygote != os.getpid()
-    begin(pool, "a", "sleep", 0.5)
+    begin(pool, "a", "sleep", 2.0)
     pids(FileStorage(tmp_path / "blobs"), 1)
     os.kill(zygote, signal.SIGKILL)
     assert vanish([zygote])
@@ -193,10 +193,12 @@ def test_a_zygote_ends_with_its_pool_and_with_a_killed_coordinator(pool, local_i
     zygote = said(ask(pool, "parent"))
     pool.close()
     assert vanish([zygote])
-    source = (
-        f"client.invoke('actor', 'a', 0, {task('parent')!r}, 9.0)\nprint(client.wait(9.0)[0].body.decode(), flush=True)"
-    )
-    driver = python(f"{local_invokers.source}{source}\nclient.wait(600.0)")
+    source = f"""
+client.invoke("actor", "a", 0, {task("parent")!r}, 60.0)
+print(client.wait(60.0)[0].body.decode(), flush=True)
+client.wait(600.0)
+"""
+    driver = python(local_invokers.source + source)
     number = int(driver.stdout.readline())
     assert runs(number) and number != driver.pid
     driver.kill()
@@ -233,8 +235,10 @@ def test_a_task_right_behind_its_prewarming_is_answered_once(tmp_path, local_inv
 
 
 def test_an_idle_worker_that_was_killed_costs_no_task(pool):
-    os.kill(said(ask(pool, "pid")), signal.SIGKILL)
-    time.sleep(0.05)
+    idle = said(ask(pool, "pid"))
+    os.kill(idle, signal.SIGKILL)
+    assert vanish([idle])
+    time.sleep(0.2)  # its threads end a moment later
     assert said(ask(pool, "echo", "on")) == "on"
 
 
@@ -265,12 +269,12 @@ def test_an_error_that_names_a_file_whose_name_is_no_text_arrives(pool):
     assert ask(pool, "misname", b"b\xff".hex()).detail == "FileNotFoundError: no file b\\udcff"
 
 
-def test_a_worker_that_reads_nothing_holds_nobody_up(pool):
+def test_a_worker_that_reads_nothing_holds_nobody_up(pool, tmp_path):
     said(ask(pool, "freeze"))
-    time.sleep(0.3)
+    pids(FileStorage(tmp_path / "blobs"), 1)
     start = time.monotonic()
     begin(pool, "large", "echo", "x" * 3_000_000, timeout_s=0.3)
-    assert time.monotonic() - start < 1.2  # it reads nothing for two seconds
+    assert time.monotonic() - start < 30  # it reads nothing for a minute
     assert collect(pool, 1)["large"].outcome == "timeout"
     assert said(ask(pool, "echo", "on")) == "on"
 
@@ -296,7 +300,7 @@ def test_a_log_does_not_grow_without_end(pool, tmp_path):
 
 
 def test_a_program_that_a_task_started_ends_with_the_task_s_worker(pool, tmp_path):
-    begin(pool, "task", "start", timeout_s=1.0)
+    begin(pool, "task", "start", timeout_s=3.0)
     program = pids(FileStorage(tmp_path / "blobs"), 1)
     assert runs(program[0])
     assert collect(pool, 1)["task"].outcome == "timeout"
@@ -331,10 +335,12 @@ def test_workers_and_their_programs_end_with_a_killed_coordinator(local_invokers
 
 
 def test_idle_workers_end_when_their_coordinator_is_killed(local_invokers, python):
-    source = (
-        f"client.invoke('actor', 'a', 0, {task('pid')!r}, 9.0)\nprint(client.wait(9.0)[0].body.decode(), flush=True)\n"
-    )
-    driver = python(local_invokers.source + source + "client.wait(600.0)")
+    source = f"""
+client.invoke("actor", "a", 0, {task("pid")!r}, 60.0)
+print(client.wait(60.0)[0].body.decode(), flush=True)
+client.wait(600.0)
+"""
+    driver = python(local_invokers.source + source)
     number = int(driver.stdout.readline())
     assert runs(number)
     driver.kill()
@@ -345,11 +351,11 @@ def test_idle_workers_end_when_their_coordinator_is_killed(local_invokers, pytho
 @pytest.mark.parametrize("size", [10, 10_000_000])
 def test_a_coordinator_stopped_beyond_the_time_out_loses_no_finished_answer(local_invokers, python, size):
     source = f"""
-client.invoke("actor", "warm", 0, {task("echo")!r}, 9.0)
-client.wait(9.0)
-client.invoke("actor", "task", 0, {task("fill", size)!r}, 0.8)
+client.invoke("actor", "warm", 0, {task("echo")!r}, 60.0)
+client.wait(60.0)
+client.invoke("actor", "task", 0, {task("fill", size)!r}, 2.0)
 print(flush=True)
-report = client.wait(9.0)[0]
+report = client.wait(60.0)[0]
 print(report.outcome, len(report.body))
 client.close()
 """
@@ -357,9 +363,9 @@ client.close()
     driver.stdout.readline()
     time.sleep(0.1)  # it is waiting by now
     driver.send_signal(signal.SIGSTOP)
-    time.sleep(1.2)
+    time.sleep(3.0)
     driver.send_signal(signal.SIGCONT)
-    assert driver.communicate(timeout=20)[0] == f"answered {size + 2}\n"  # its JSON contains quotes
+    assert driver.communicate(timeout=60)[0] == f"answered {size + 2}\n"  # its JSON contains quotes
 
 
 def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_invokers, tmp_path):
@@ -367,9 +373,9 @@ def test_each_lane_of_separate_pools_has_one_process_which_ends_with_it(local_in
     with pools.lane("a", tmp_path / "a/objects") as one, pools.lane("b", tmp_path / "b/objects") as other:
         for number in range(3):
             begin(one, f"{number}", "pid", timeout_s=20.0)
-        begin(other, "late", "sleep", 60, timeout_s=0.5)
+        begin(other, "late", "sleep", 60, timeout_s=3.0)
         worker = pids(FileStorage(tmp_path / "b/objects"), 1)[0]
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while len(one.reports) < 3 or not other.reports:
             assert time.monotonic() < until
             pools.wait(0.1)

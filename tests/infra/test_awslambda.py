@@ -113,7 +113,7 @@ def test_without_a_report_line_the_time_on_this_machine_counts(service, invoker)
         return app(environ, start)
 
     service.do("POST", throttle(), slow)
-    assert 200 <= ask(invoker).duration_ms < 1000
+    assert 200 <= ask(invoker).duration_ms < 10_000
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_a_call_that_is_turned_away_is_repeated_until_it_runs(service, invoker):
 def test_a_call_that_is_turned_away_all_its_time_is_throttled(service, invoker):
     service.do("POST", *[throttle()] * 1000)
     start = time.monotonic()
-    report = ask(invoker, timeout_s=0.5)
-    assert time.monotonic() - start < 10
+    report = ask(invoker, timeout_s=2.0)
+    assert time.monotonic() - start < 30
     assert (report.outcome, report.duration_ms) == ("throttled", 0.0)
     assert "Rate Exceeded." in report.detail
     assert len(service.seen) > 2
@@ -215,7 +215,7 @@ def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(se
     done = threading.Event()
 
     def stall(environ, start, app):
-        done.wait(5.0)
+        done.wait(30.0)
         return app(environ, start)
 
     service.do("POST", stall if deed == "stall" else deed)
@@ -267,7 +267,7 @@ def test_an_endpoint_that_comes_up_in_time_is_used():
         with connection:
             connection.recv(65536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1")
-            assert [report.outcome for report in invoker.wait(5.0)] == ["answered"]
+            assert [report.outcome for report in invoker.wait(30.0)] == ["answered"]
     invoker.close()
 
 
@@ -279,7 +279,7 @@ def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
-        meeting.wait(5.0)
+        meeting.wait(30.0)
         with lock:
             under_way[0] -= 1
         return app(environ, start)
@@ -289,7 +289,7 @@ def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
         invoker.invoke("actor", f"{number}", 0, b"{}", 10.0)
     reports = []
     while len(reports) < 12:
-        new = invoker.wait(5.0)
+        new = invoker.wait(30.0)
         assert new, f"only {len(reports)} reports came"
         reports += new
     assert {report.id for report in reports} == {f"{number}" for number in range(12)}
@@ -302,13 +302,13 @@ def test_the_clock_of_a_call_that_waits_for_its_turn_has_not_begun(service):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
 
     def slow(environ, start, app):
-        time.sleep(0.6)
+        time.sleep(2.2)
         return app(environ, start)
 
     service.do("POST", slow, throttle(), throttle())
-    invoker.invoke("actor", "first", 0, b"{}", 0.5)
-    invoker.invoke("actor", "second", 0, b"{}", 0.5)
-    reports = [*invoker.wait(5.0), *invoker.wait(5.0)]
+    invoker.invoke("actor", "first", 0, b"{}", 2.0)
+    invoker.invoke("actor", "second", 0, b"{}", 2.0)
+    reports = [*invoker.wait(30.0), *invoker.wait(30.0)]
     assert [(report.id, report.outcome) for report in reports] == [("first", "answered"), ("second", "answered")]
     invoker.close()
 
@@ -325,7 +325,7 @@ def test_threads_start_as_they_are_needed_and_end_at_the_close(service, invoker)
     mine = invoker_threads()
     invoker.close()
     for thread in mine:
-        thread.join(5.0)
+        thread.join(30.0)
     assert not any(thread.is_alive() for thread in mine)
 
 
@@ -334,20 +334,20 @@ def test_closing_waits_for_nobody_and_twice_is_harmless(service):
 
     def hold(environ, start, app):
         held.set()
-        done.wait(10.0)
+        done.wait(90.0)
         return app(environ, start)
 
     service.do("POST", hold)
     for number in range(3):
         invoker.invoke("actor", f"{number}", 0, b"{}", 10.0)
-    assert held.wait(5.0)
+    assert held.wait(30.0)
     mine, start = invoker_threads(), time.monotonic()
     invoker.close()
     invoker.close()
-    assert time.monotonic() - start < 5  # they are held for ten
+    assert time.monotonic() - start < 30  # they are held for a minute and a half
     done.set()
     for thread in mine:
-        thread.join(5.0)
+        thread.join(30.0)
     assert service.seen == ["POST"], "what was queued must not be sent any more"
 
 
@@ -361,7 +361,7 @@ def test_closing_ends_the_repetition_of_calls_that_are_turned_away(service):
     invoker.close()
     sent = len(service.seen)
     for thread in mine:
-        thread.join(5.0)
+        thread.join(30.0)
     assert not any(thread.is_alive() for thread in mine)
     assert len(service.seen) <= sent + 1
 
@@ -391,30 +391,30 @@ def test_events_are_sent_when_they_are_flushed_and_nobody_waits_for_them(service
     for number in range(3):
         events.invoke("learner", f"{number}", 0, f"{number}".encode(), 10.0)
     assert (events.wait(10.0), service.seen) == ([], [])
-    assert events.flush(5.0) == []
+    assert events.flush(30.0) == []
     path = "/2015-03-31/functions/marless-one-Learner/invocations"
     assert sorted(service._app.requests) == [(path, "Event", f"{number}".encode()) for number in range(3)]
-    assert (events.flush(5.0), len(service.seen)) == ([], 3)
+    assert (events.flush(30.0), len(service.seen)) == ([], 3)
 
 
 def test_events_are_sent_side_by_side(service, events):
     meeting = threading.Barrier(4)
 
     def meet(environ, start, app):
-        meeting.wait(5.0)
+        meeting.wait(30.0)
         return app(environ, start)
 
     service.do("POST", *[meet] * 8)
     for number in range(8):
         events.invoke("actor", f"{number}", 0, b"{}", 10.0)
-    assert events.flush(5.0) == []
+    assert events.flush(30.0) == []
 
 
 @pytest.mark.parametrize("deed", [throttle(), unheard, answer("500 Internal Server Error")])
 def test_an_event_is_sent_again_until_it_is_known_to_be_taken(service, events, deed):
     service.do("POST", deed, deed)
     events.invoke("actor", "task", 0, b"{}", 10.0)
-    assert events.flush(5.0) == []
+    assert events.flush(30.0) == []
     assert len(service.seen) == 3
 
 
@@ -423,7 +423,7 @@ def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, e
     events.invoke("actor", "task", 3, b"{}", 10.0)
     start = time.monotonic()
     ((id, attempt, why, unclear),) = events.flush(0.4)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert (id, attempt, unclear) == ("task", 3, False)
     assert "Rate Exceeded." in why
 
@@ -439,7 +439,7 @@ def test_a_refused_event_does_not_hold_up_the_others(service, events):
     service.do("POST", json_error("403 Forbidden", "AccessDeniedException"))
     for number in range(5):
         events.invoke("actor", f"{number}", 0, b"{}", 10.0)
-    ((_, _, why, _),) = events.flush(5.0)
+    ((_, _, why, _),) = events.flush(30.0)
     assert "lack the permission lambda:InvokeFunction" in why
     assert len(service.seen) == 5
 
@@ -447,7 +447,7 @@ def test_a_refused_event_does_not_hold_up_the_others(service, events):
 def test_an_event_of_exactly_one_megabyte_is_sent_and_a_larger_one_is_not(service, events):
     events.invoke("actor", "largest", 0, b'"' + b"x" * (1_048_576 - 2) + b'"', 10.0)
     events.invoke("actor", "too large", 0, b'"' + b"x" * (1_048_576 - 1) + b'"', 10.0)
-    ((id, _, why, _),) = events.flush(5.0)
+    ((id, _, why, _),) = events.flush(30.0)
     assert (id, len(service.seen)) == ("too large", 1)
     assert "1,048,577 bytes" in why
 

@@ -195,7 +195,7 @@ def test_a_connection_that_is_silent_for_long_is_kept_by_probes(service, app):
 def test_without_probes_in_time_a_silent_connection_is_forgotten(service, app, monkeypatch):
     monkeypatch.setattr(clients, "_KEEPALIVE", [])
     service.network.conditions = Conditions(forget_after_s=0.05)
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, answer_s=0.3)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, answer_s=2.0)
     ends = []
     while not service.network.happened["forgotten"] and len(ends) < 100:
         ends.append(billed_at_the_time_out(ask(invoker, b"{}")))

@@ -100,7 +100,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     command = [sys.executable, "-m", "marless.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         journal = Path("runs/long/metrics.jsonl")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not (journal.is_file() and journal.stat().st_size) and time.monotonic() < until:
             time.sleep(0.05)
         process.send_signal(2)
@@ -121,7 +121,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
 def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert marless("train", *SMALL, *ON, "stop.rounds=100000", "--run", "far", "--detach").code == 0
     assert account.find(account_folder()) is not None
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while marless("status", "far", "--json").code and time.monotonic() < until:  # until it has started
         time.sleep(0.2)
     kept = marless("teardown", *ON, "--yes")

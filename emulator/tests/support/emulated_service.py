@@ -111,7 +111,7 @@ class Meeting:
         self.go.write_text("go")
 
 
-def wait_for_end(pid, limit_s=10.0):
+def wait_for_end(pid, limit_s=60.0):
     """Returns when the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -123,7 +123,7 @@ def wait_for_end(pid, limit_s=10.0):
         os.close(descriptor)
 
 
-def wait_until(true, limit_s=10.0):
+def wait_until(true, limit_s=60.0):
     until = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < until, "it did not come to that"

@@ -58,7 +58,7 @@ class Impostor:
         self._thread.start()
 
     def join(self):
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     async def _serve(self):

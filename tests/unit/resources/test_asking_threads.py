@@ -33,15 +33,15 @@ def test_each_thread_asks_what_it_has_bound():
     def ask(answer):
         with resources.bind(Judge(answer)):
             for _ in range(20):
-                barrier.wait(20)
+                barrier.wait(60)
                 heard.setdefault(answer, set()).update(resources.call("judge", [b"q"]))
-            barrier.wait(20)
+            barrier.wait(60)
 
     threads = [Thread(target=ask, args=(b"%d" % number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert heard == {b"%d" % number: {b"%d" % number} for number in range(8)}
 
 
@@ -57,21 +57,21 @@ def test_a_helper_thread_is_refused_where_two_threads_have_bound_something():
 
     def other():
         with resources.bind(Judge(b"other")):
-            is_bound.wait(20)
-            is_over.wait(20)
+            is_bound.wait(60)
+            is_over.wait(60)
 
     with resources.bind(Judge(b"own")):
         thread = Thread(target=other)
         thread.start()
-        is_bound.wait(20)
+        is_bound.wait(60)
         assert resources.call("judge", [b"q"]) == [b"own"]
         with pytest.raises(
             ResourceFault, match=r"^resource 'judge': 2 threads have resources, and this thread has none"
         ):
             in_a_thread(lambda: resources.call("judge", [b"q"]))
         assert in_a_thread(lambda: resources.kept_as("judge", b"q")) == ""
-        is_over.wait(20)
-        thread.join(20)
+        is_over.wait(60)
+        thread.join(60)
         assert in_a_thread(lambda: resources.call("judge", [b"q"])) == [b"own"]
 
 

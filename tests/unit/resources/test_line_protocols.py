@@ -139,14 +139,14 @@ def test_a_program_that_reads_only_a_part_of_its_question_is_a_fault():
 
 
 def test_a_program_that_goes_on_without_input_is_a_fault():
-    with closing(begin("judge", Resource(command="sh -c 'read l; echo $l; exec sleep 60'", timeout_s=1.0))) as program:
+    with closing(begin("judge", Resource(command="sh -c 'read l; echo $l; exec sleep 60'", timeout_s=2.0))) as program:
         assert faults(heard(program, [b"q0"])) == ["it goes on after the end of its input"]
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({}, "it goes on after the end of its input"),
+        ({"timeout_s": 2.0}, "it goes on after the end of its input"),
         ({"until": "end"}, "no answer within 0.3 s"),
         ({"ready": "ready"}, "it has printed no line that starts with 'ready' (ready)"),
         ({"tagged": True}, "no answer within 0.3 s"),
@@ -154,7 +154,7 @@ def test_a_program_that_goes_on_without_input_is_a_fault():
 )
 def test_a_program_that_prints_for_ever_is_a_fault_at_its_time_out(settings, says):
     """It prints 16 MiB of lines long before they could all be looked at."""
-    with closing(begin("judge", Resource(command="yes", timeout_s=0.3, **settings))) as program:
+    with closing(begin("judge", Resource(command="yes", **{"timeout_s": 0.3} | settings))) as program:
         assert faults(heard(program, [b"q0"])) == [says]
 
 

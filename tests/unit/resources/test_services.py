@@ -166,7 +166,7 @@ def test_a_service_that_is_being_restarted_is_waited_for():
     asker.start()
     time.sleep(0.2)
     with serving(Scripted(port=port)):
-        asker.join(20)
+        asker.join(60)
     kind.close()
     assert heard == [b"ok"]
 
@@ -294,18 +294,18 @@ def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
 
 def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
     """Once it answers again, a question has all its attempts."""
-    down, settings = [(503, {"Retry-After": "0.3"})], {"attempts": 2, "timeout_s": 0.4}
+    down, settings = [(503, {"Retry-After": "1"})], {"attempts": 2, "timeout_s": 1.5}
     questions = [Action(b"q", asked_by="task")] * 5
     with serving(Scripted(*down * 50)) as service:
         resource = Resource(http=service.address, **settings)
         with in_processes({"judge": resource}, tmp_path / "objects") as served:
             served.ask("judge", questions)
             before = len(service.times)
-            time.sleep(0.4)  # the pause is over
+            time.sleep(1.2)  # the pause is over
             assert all(each.error for each in served.ask("judge", questions))
             assert all(each.error for each in served.ask("judge", questions))
             assert len(service.times) == before + 1
-            time.sleep(0.4)
+            time.sleep(1.2)
             service.steps[:] = []
             assert not any(each.error for each in served.ask("judge", questions))
             service.steps[:] = down
