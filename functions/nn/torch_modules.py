@@ -99,6 +99,11 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
     built_in = BUILT_IN if isinstance(shape, NetworkShape) else {}
     if shape.factory in built_in:
         return built_in[shape.factory]
+    if shape.factory == "attention":
+        raise BadRequest(
+            f"{shape.setting} is built in now. Networks of the earlier torch module cannot be"
+            " trained further. Start a new run with the config.toml of this run"
+        )
     module, _, attribute = shape.factory.partition(":")
     try:
         refuse_standard(module)

@@ -23,7 +23,7 @@ from functions.isolation.process_guard import ProcessGuard
 from functions.messages.team import Team
 from functions.nn import onnx_acting
 from functions.nn.shape import GRAPH, Network, NetworkShape
-from functions.nn.torch_modules import BUILT_IN
+from functions.nn.torch_modules import BUILT_IN, build
 from functions.policies import Policy
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import RandomTask
@@ -198,6 +198,12 @@ def test_a_policy_over_entities_acts_with_more_of_them():
 def test_a_factory_that_will_not_do_is_named(network, message):
     with pytest.raises(BadRequest, match=message):
         initial(network, APART, ENTITIES)
+
+
+def test_networks_of_the_earlier_torch_module_for_attention_are_named():
+    shape = NetworkShape(factory="attention", observation=(4, 3), rest=0, outputs=2, hidden=(8,), output_gain=1.0)
+    with pytest.raises(BadRequest, match=r"attention is built in now.*Start a new run"):
+        build(shape)
 
 
 def test_a_module_of_another_width_is_named():
