@@ -25,7 +25,7 @@ from functions.randomness import generator
 
 
 class KernelForm:
-    """Policies and learner state of a run with these settings. Without compiled kernels numpy computes."""
+    """Policies and learner state of a run with these settings."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config

@@ -15,6 +15,8 @@ NUM_ENVS = 64
 STEPS = 400_000
 EVALUATION_EPISODES = 320
 TARGETS = (-46.0, -36.0)
+# A run without current kernels fails. By default it would measure numpy.
+NATIVE = "algorithm.engine=native"
 
 
 class Form(Protocol):
@@ -65,6 +67,7 @@ def settings(seed: int, steps: int, num_envs: int = NUM_ENVS, others: Sequence[s
             f"stop.env_steps={steps}",
             f"actors.num_envs={num_envs}",
             f"algorithm.num_minibatches={minibatches}",
+            NATIVE,
             *others,
         ],
     )

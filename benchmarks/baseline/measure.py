@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.baseline.loop import STEPS, TARGETS
+from benchmarks.baseline.loop import NATIVE, STEPS, TARGETS
 from benchmarks.launch import measured
 from benchmarks.records import json_lines
 from benchmarks.table import Row, markdown, quotients
@@ -174,7 +174,7 @@ def _form(module: str, *options: object) -> Measure:
 
 
 def _system(workers: int, *settings: str) -> Measure:
-    return lambda seed: {"steps_per_second": trained(workers, f"seed={seed}", *settings).env_steps_per_second}
+    return lambda seed: {"steps_per_second": trained(workers, f"seed={seed}", NATIVE, *settings).env_steps_per_second}
 
 
 def share_of_passes(seed: int) -> dict[str, float | None]:
