@@ -198,7 +198,7 @@ def _axes(frame: Frame, axis: str, counts: bool) -> Html:
     return join(
         [
             _grid_lines(up, axis_numbers.labels(up), frame),
-            _along(along, axis_numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
+            marks_along(along, axis_numbers.labels(along, dollars=axis == "dollars"), frame.across, frame.bottom),
         ]
     )
 
@@ -213,7 +213,8 @@ def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Htm
     )
 
 
-def _along(at: Sequence[float], labels: Sequence[str], across: Callable[[float], float], bottom: float) -> Html:
+def marks_along(at: Sequence[float], labels: Sequence[str], across: Callable[[float], float], bottom: float) -> Html:
+    """The labels of a horizontal axis, centred at their places."""
     return join(
         Html(f'<text class="middle" x="{across(value):.1f}" y="{bottom + 17:g}">{html(label)}</text>')
         for value, label in zip(at, labels, strict=True)

@@ -21,7 +21,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 def run_page(facts: Facts, written_by: str) -> str:
     """The page of one run."""
     head = join([element("h1", facts.name), element("p", f"{headline(facts)}; {status(facts.summary)}", class_="lead")])
-    return _document(facts.name, join([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
+    return _report(facts.name, join([head, section(facts, "run", 2, _MOST_POINTS)]), written_by)
 
 
 def comparison_page(compared_runs: Compared, written_by: str) -> str:
@@ -31,7 +31,7 @@ def comparison_page(compared_runs: Compared, written_by: str) -> str:
     sections, anchors = run_sections(compared_runs, points_of(len(compared_runs.facts)), BUDGET)
     lead = element("p", f"{tables.headline(compared_runs.comparison)}.", class_="lead")
     body = [element("h1", title), lead, overview(compared_runs), runs_table(compared_runs, anchors), sections]
-    return _document(title, join(body), written_by)
+    return _report(title, join(body), written_by)
 
 
 def points_of(runs: int) -> int:
@@ -39,7 +39,8 @@ def points_of(runs: int) -> int:
     return max(_FEWEST_POINTS, min(_MOST_POINTS, _POINTS_OF_ALL // runs))
 
 
-def _document(title: str, body: Html, written_by: str) -> str:
+def document(title: str, body: Html, end: str = "") -> str:
+    """A whole page: head, style sheet, `body`, and `end` below it."""
     head: Sequence[str] = (
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
@@ -47,11 +48,15 @@ def _document(title: str, body: Html, written_by: str) -> str:
         f"<title>{html(title)} - MARLess</title>",
         f"<style>\n{_beside('page.css')}</style>",
     )
-    foot = element("footer", f"marless report. {written_by}")
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n{"".join(head)}\n</head>\n'
-        f"<body>\n<main>{body}</main>\n{foot}\n<script>\n{_beside('page.js')}</script>\n</body>\n</html>\n"
+        f"<body>\n<main>{body}</main>\n{end}</body>\n</html>\n"
     )
+
+
+def _report(title: str, body: Html, written_by: str) -> str:
+    foot = element("footer", f"marless report. {written_by}")
+    return document(title, body, f"{foot}\n<script>\n{_beside('page.js')}</script>\n")
 
 
 def _beside(name: str) -> str:

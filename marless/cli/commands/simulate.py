@@ -11,9 +11,9 @@ from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
+from marless.page import timeline_page
 from marless.reports.atomic_files import write_for_user
 from marless.runs.folder import LATEST
-from marless.views import timeline
 from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
@@ -105,7 +105,7 @@ def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:
     last = simulation.lines[-1].round
     recent = [record for record in simulation.records if last - 3 <= record.round < last]
     title = f"simulated, {setting.rollouts:,} rollouts a round"
-    write_for_user(path, timeline.page("Timeline", {title: recent}).encode())
+    write_for_user(path, timeline_page.page("Timeline", {title: recent}).encode())
     say(str(path))
 
 

@@ -11,10 +11,11 @@ from coordinator.core.state import RoundActions, RoundLine
 from coordinator.drive.attempt_record import AttemptRecord
 from functions.messages.usage import ActionTime
 from marless.loggers.scalars import points
+from marless.page.timeline_page import MOST_LANES, page
 from marless.reports.action_table import ActionTotals, mean_ms, rows
 from marless.reports.attempts import AttemptLog, read
 from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
-from marless.views.timeline import MOST_LANES, chrome_trace, page
+from marless.views.timeline import chrome_trace
 from marless.views.timeline_strips import strips
 
 

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from coordinator.drive.attempt_record import AttemptRecord
+from marless.page.timeline_page import MOST_LANES, page
 from marless.reports import attempts
 from marless.reports.attempts import AttemptLog
-from marless.views.timeline import MOST_LANES, bars, chrome_trace, coordinator_spans, page
+from marless.views.timeline import bars, chrome_trace, coordinator_spans
 from marless.views.timeline_strips import strips
 
 
@@ -45,7 +46,7 @@ def test_between_the_last_end_and_the_next_task_the_coordinator_is_alone():
 
 def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
     text = page("Timeline", {"a <run>": RECORDS})
-    assert "<h2>a &lt;run&gt;</h2>" in text and "<script" not in text and "http" not in text
+    assert "<h2>a &lt;run&gt;</h2>" in text and "<script" not in text and "://" not in text
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", text, re.DOTALL).group(0))
     titles = [title.text for title in svg.iter("title")]
     assert "round 1 sample/2, waited 1.00 s, worked 1.50 s, answered" in titles
@@ -60,7 +61,7 @@ def test_the_page_says_what_every_attempt_was_and_what_the_seconds_were():
 def test_the_label_of_the_last_tick_lies_within_the_picture():
     """A label of five letters of 11 px is at most 60 px wide; the picture is 1,200 px wide."""
     svg = ElementTree.fromstring(re.search(r"<svg.*</svg>", page("Timeline", {"a": RECORDS}), re.DOTALL).group(0))
-    ticks = [float(text.get("x")) for text in svg.iter("text") if text.get("text-anchor") == "middle"]
+    ticks = [float(text.get("x")) for text in svg.iter("text") if text.get("class") == "middle"]
     assert ticks[0] >= 110 and ticks[-1] + 30 <= 1200
 
 

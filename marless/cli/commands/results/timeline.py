@@ -7,6 +7,7 @@ from coordinator.drive.attempt_record import AttemptRecord
 from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.output import note, say
+from marless.page import timeline_page
 from marless.reports.atomic_files import write_for_user
 from marless.reports.attempts import read
 from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
@@ -45,7 +46,8 @@ def run(options: Namespace) -> int:
     note(*(line for heading, records in drawn.items() for line in strips(heading, records, longest_s)))
     path = options.trace or options.out or folders[0].path / TIMELINE
     write_for_user(
-        path, timeline.chrome_trace(*drawn.values()) if options.trace else timeline.page("Timeline", drawn).encode()
+        path,
+        timeline.chrome_trace(*drawn.values()) if options.trace else timeline_page.page("Timeline", drawn).encode(),
     )
     say(str(path))
     return FINISHED
