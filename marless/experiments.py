@@ -2,30 +2,26 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator.config.loading import overrides
 from coordinator.errors import UserError
-from coordinator.file_reading import read_json
 from infra.local.available_cores import cores
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
-from marless.ablation.ablate import demand as demand_of_ablations
 from marless.ablation.arms import ARMS, choose_arms
 from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once
-from marless.runs.folder import RunFolder, require_name
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study
 from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
-from marless.studies.study import FILE
-from marless.studies.study_file import StudyFile, load, parse
-from marless.studies.train_study import ROOT, StudyResult, begun_study, demand, open_study, train_study, with_pool
+from marless.studies.study_file import parse
+from marless.studies.train_study import StudyResult, named_study, train_study, with_pool
 from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
@@ -66,20 +62,21 @@ def study(
         >>> [(run.setting, run.seed, run.score) for run in rates.runs][0]
         ('lr-0.0003', 1, -51.2)
     """
-    folder, settings = _study_file(file, out)
+    if isinstance(file, Mapping):
+        if out is None:
+            raise UserError("a study that is no file needs its folder, such as out='studies/rates'")
+        folder, settings = Path(out), parse(file, "the study", Path())
+    else:
+        folder, settings = named_study(os.fspath(file), None if out is None else Path(out))
     settings = with_pool(folder, settings, slots, backend)
     if cloud_study.place_of(folder):
         raise UserError(f"{folder} holds a study in the cloud, which the command marless study goes on with")
-    folder.mkdir(parents=True, exist_ok=True)
     from marless.views.study_views import choose_study_view
 
     view = CampaignView() if quiet else choose_study_view(json=False)
-    with ends_at_once(lambda: _AGAIN), ExitStack() as stack:
-        signals = stack.enter_context(Signals())
-        stack.enter_context(RunFolder(folder).driving())
-        campaign = open_study(folder, settings)
-        listener = stack.enter_context(registry.listening(settings.pool.backend, address, demand(campaign)))
-        result = train_study(campaign, signals, view, listener)
+    with ends_at_once(lambda: _AGAIN), Signals() as signals:
+        listen = partial(registry.listening, settings.pool.backend, address)
+        result = train_study(folder, settings, signals, view, listen)
     return _unless_stopped(result, signals)
 
 
@@ -129,14 +126,9 @@ def ablate(
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
     from marless.views.ablation_views import AblationLines
 
-    at_once = jobs or cores()
-    with (
-        ends_at_once(lambda: _AGAIN),
-        registry.listening(backend, address, demand_of_ablations([ablation], at_once)) as listener,
-        Signals() as signals,
-    ):
+    with ends_at_once(lambda: _AGAIN), Signals() as signals:
         view = AblationView() if quiet else AblationLines(signals)
-        result = run_ablation(ablation, at_once, signals, view, listener)
+        result = run_ablation(ablation, jobs or cores(), signals, view, partial(registry.listening, backend, address))
     return _unless_stopped(result, signals)
 
 
@@ -177,19 +169,3 @@ def _unless_stopped(result: R, signals: Signals) -> R:
     if signals.received:
         raise TrainingInterrupted(f"stopped after the tasks in flight; {_AGAIN}", result)
     return result
-
-
-def _study_file(
-    file: str | os.PathLike[str] | Mapping[str, Any], out: str | os.PathLike[str] | None
-) -> tuple[Path, StudyFile]:
-    """The study's folder, and its file: that of the study as it was begun where the study itself is named."""
-    if isinstance(file, Mapping):
-        if out is None:
-            raise UserError("a study that is no file needs its folder, such as out='studies/rates'")
-        return Path(out), parse(file, "the study", Path())
-    path = Path(file)
-    if path.suffix != ".toml":
-        folder = begun_study(os.fspath(file))
-        return folder, read_json(folder / FILE, StudyFile)
-    require_name(path.stem, "the name of the file")
-    return ROOT / path.stem if out is None else Path(out), load(path)

@@ -8,6 +8,7 @@ A run's seconds grow with its environment steps, apart from start-up and the eva
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from coordinator.file_reading import read_json
@@ -16,6 +17,7 @@ from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, plan_suite
 from marless.ablation.ablation_campaign import Ablation
 from marless.ablation.arms import arms_by_name
+from marless.backends import registry
 from marless.comparison.finished_run import FinishedRun
 from marless.machine import this_machine
 from marless.reports.text import markdown_table
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     rows, all_hours, all_runs = [], 0.0, 0
     for task, ablation in zip(file.tasks, ablations, strict=True):
         with Signals() as signals:
-            result = ablate(ablation, jobs, signals, AblationView())
+            result = ablate(ablation, jobs, signals, AblationView(), partial(registry.listening, None, None))
         env_steps = suite_file.configuration(file, task, ()).stop.env_steps
         assert env_steps is not None
         seconds = [run_seconds(ablation, run, env_steps) for runs in result.runs.values() for run in runs.values()]

@@ -25,7 +25,7 @@ from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign,
 from marless.ablation.arms import configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
-from marless.backends.base import WorkerDemand
+from marless.backends.base import Listen, WorkerDemand
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
 from marless.reports import TeamPolicy, crossplay, load_policy
@@ -159,14 +159,19 @@ def demand(ablations: Sequence[Ablation], jobs: int) -> WorkerDemand:
     return WorkerDemand(runs, jobs)
 
 
-def ablate(
-    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: "Listener | None" = None
-) -> AblationResult:
-    """Runs what is missing, `jobs` runs at once, with a `listener` on workers that dial in, and writes the comparison
-    into the ablation's folder.
+def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listen: Listen) -> AblationResult:
+    """Run what is missing, `jobs` runs at once, and write the comparison into the ablation's folder. `listen` lets
+    workers dial in.
 
     Raises `UserError` for a folder that holds something else and for learners on GPUs elsewhere, and `StorageFault`.
     """
+    with listen(demand([ablation], jobs)) as listener:
+        return _ablate(ablation, jobs, stopping, view, listener)
+
+
+def _ablate(
+    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: "Listener | None"
+) -> AblationResult:
     if listener is not None:
         refuse_gpu_elsewhere(ablation.base.algorithm.device)
     _open(ablation.folder)
@@ -186,22 +191,23 @@ def ablate_suite(
     jobs: int,
     stopping: Stopping,
     view: AblationView,
-    listener: "Listener | None" = None,
+    listen: Listen,
     share: float = suite_costs.SHARE,
 ) -> tuple[Ending, str]:
     """Compares the arms on one task after the other, then over all tasks; returns the table of all tasks too, '' when
     it was stopped before. The target is a `share` of the way to the best static arm. Raises as `ablate`."""
     last_failure, costs = Ending(FINISHED, ""), list[TaskCosts]()
-    for ablation in ablations:
-        result = ablate(ablation, jobs, stopping, view, listener)
-        if stopping.received:
-            return result.ending, ""
-        last_failure = result.ending if result.ending.code != FINISHED else last_failure
-        assert ablation.random is not None
-        task = ablation.folder.name
-        details = (ablation.random, _roles(ablation.base), share, result.failures)
-        costs.append(suite_costs.costs(task, ablation.arms, result.runs, *details))
-    return last_failure, _write_suite(title, costs, ablations, share)
+    with listen(demand(ablations, jobs)) as listener:
+        for ablation in ablations:
+            result = _ablate(ablation, jobs, stopping, view, listener)
+            if stopping.received:
+                return result.ending, ""
+            last_failure = result.ending if result.ending.code != FINISHED else last_failure
+            assert ablation.random is not None
+            task = ablation.folder.name
+            details = (ablation.random, _roles(ablation.base), share, result.failures)
+            costs.append(suite_costs.costs(task, ablation.arms, result.runs, *details))
+        return last_failure, _write_suite(title, costs, ablations, share)
 
 
 def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablation], share: float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
@@ -116,6 +116,10 @@ class WorkerDemand:
     cores: float = 1.0
     memory_mb: float = 0.0
     more_follow: bool = False
+
+
+Listen: TypeAlias = "Callable[[WorkerDemand], AbstractContextManager[Listener | None]]"
+"""Opens a connection for workers that dial in, as many as are demanded; it has no listener without such workers."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

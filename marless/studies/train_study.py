@@ -15,12 +15,13 @@ from infra.local.available_cores import cores
 from infra.local.dispatch import GPUS, Capacity
 from infra.local.pool import Pool
 from infra.local.processes.process_starters import local_starter, worker_environment
-from marless.backends.base import FUNCTION_MODULES, WorkerDemand
+from marless.backends.base import FUNCTION_MODULES, Listen, WorkerDemand
 from marless.reports import gpus
 from marless.reports.digits import figure
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import NONE, Section
 from marless.reports.text import money
+from marless.runs.folder import RunFolder, require_name
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.session import Stopping
 from marless.studies import decisions
@@ -29,7 +30,7 @@ from marless.studies.owners import jain, served_shares
 from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import SideBySide
 from marless.studies.study import FILE, Study
-from marless.studies.study_file import StudyFile, require_same
+from marless.studies.study_file import StudyFile, load, require_same
 from marless.studies.study_run import StudyRun, summary
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _LEAST_CORES = 1e-4
 class StudyResult(ShownResult):
     """What a study came to: its `runs` with their status, last return (`score`) and bill; the `dollars` of all; the
     share of time in which the pool's slots were `busy` in this command; and Jain's index of the `fairness` among
-    `owners`, by weight."""
+    `owners`, by weight. `registration` is the hash of the study's file."""
 
     folder: Path
     runs: Sequence[StudyRun]
@@ -52,6 +53,7 @@ class StudyResult(ShownResult):
     busy: float
     fairness: float
     owners: int
+    registration: str = ""
 
     @property
     def headline(self) -> str:
@@ -81,12 +83,17 @@ def _setting_cells(runs: Sequence[StudyRun]) -> tuple[str, ...]:
     return str(len(runs)), str(finished), score, money(sum(run.dollars for run in runs))
 
 
-def begun_study(name: str) -> Path:
-    """The folder of a study by its name under ``studies/`` or its path; raises `UserError` when there is none."""
-    folder = next((path for path in (ROOT / name, Path(name)) if (path / FILE).is_file()), None)
+def named_study(name: str, out: Path | None) -> tuple[Path, StudyFile]:
+    """A study's folder and file: by the path of its file, or by its name under ``studies/`` or its folder if it was
+    begun; raises `ConfigError`, and `UserError` if there is none."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        require_name(path.stem, "the name of the file")
+        return out or ROOT / path.stem, load(path)
+    folder = next((path for path in (ROOT / name, path) if (path / FILE).is_file()), None)
     if folder is None:
         raise UserError(f"there is no study {name}; give its file, such as {name}.toml")
-    return folder
+    return folder, read_json(folder / FILE, StudyFile)
 
 
 def with_pool(folder: Path, file: StudyFile, slots: int | None, backend: str | None) -> StudyFile:
@@ -149,11 +156,19 @@ def _dial_in_pool(study: Study, listener: "Listener") -> Pool:
     return DialInPool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
 
 
-def train_study(
-    study: Study, stopping: Stopping, view: CampaignView, listener: "Listener | None" = None
-) -> StudyResult:
-    """Trains the study's runs until all are over or `stopping`, with a `listener` on workers that dial in; raises
-    `StorageFault`, and `UserError` without the packages that they need."""
+def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: CampaignView, listen: Listen) -> StudyResult:
+    """Train the study in the folder until all runs are over or `stopping`. `listen` lets workers dial in.
+
+    Raises `StorageFault`, and `UserError` if the folder holds another study or a package is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with RunFolder(folder).driving():
+        study = open_study(folder, file)
+        with listen(demand(study)) as listener:
+            return _train(study, stopping, view, listener)
+
+
+def _train(study: Study, stopping: Stopping, view: CampaignView, listener: "Listener | None") -> StudyResult:
     for run in study.runs:
         require_packages(run.config)
     with _dial_in_pool(study, listener) if listener else _pool(study) as pool:
@@ -175,4 +190,5 @@ def train_study(
         busy=pool.busy_share(),
         fairness=jain(shares_by_owner.values()),
         owners=len(shares_by_owner),
+        registration=study.registration,
     )

@@ -3,7 +3,8 @@
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 from rich.console import Group
@@ -199,10 +200,10 @@ def unlogged_line(run: StudyRun, logger: str, problem: str) -> str:
     return f"{run.name} has no log in {logger} any more, other runs may follow: {problem}; training goes on"
 
 
-def unlogged_runs(campaign: Campaign) -> Iterator[str]:
+def unlogged_runs(folder: Path, runs: Sequence[StudyRun]) -> Iterator[str]:
     """For each logger that failed: the runs without a whole log, and what makes up for it."""
-    for logger in dict.fromkeys(name for run in campaign.runs for name in run.unlogged):
-        names = [run.name for run in campaign.runs if logger in run.unlogged]
+    for logger in dict.fromkeys(name for run in runs for name in run.unlogged):
+        names = [run.name for run in runs if logger in run.unlogged]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        again = f"{program_name()} log {shlex.quote(str(campaign.folder / 'runs' / names[0]))} --to {logger}"
+        again = f"{program_name()} log {shlex.quote(str(folder / 'runs' / names[0]))} --to {logger}"
         yield f"not logged to the end in {logger}: {', '.join(names[:_NAMED])}{more}; for each of them: {again}"

@@ -13,7 +13,7 @@ from coordinator.placement.placement_rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
 from infra.local.available_cores import cores
 from marless.ablation import suite_file
-from marless.ablation.ablate import AblationView, ablate, ablate_suite, demand, plan, plan_suite
+from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms
 from marless.backends import registry
 from marless.cli import arguments as common
@@ -95,8 +95,9 @@ def run(options: Namespace) -> int:
     seeds = options.seeds or list(range(1, 11))
     ablation = plan(base, arms, seeds, options.out, options.random, options.headline, overrides, options.reference)
     options.folder = ablation.folder
-    with dial_in.serving(options, demand([ablation], options.jobs)) as listener, Signals() as signals:
-        return report_ending(ablate(ablation, options.jobs, signals, _view(options, signals), listener).ending)
+    with Signals() as signals:
+        view, listen = _view(options, signals), partial(dial_in.serving, options)
+        return report_ending(ablate(ablation, options.jobs, signals, view, listen).ending)
 
 
 def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Callable[[list[str]], list[Arm]]) -> int:
@@ -106,9 +107,9 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
     share = options.target or suite_file.load(path).target
     ablations = plan_suite(path, arms_of, options.seeds, options.out, options.headline, overrides)
     options.folder = ablations[0].folder.parent
-    with dial_in.serving(options, demand(ablations, options.jobs)) as listener, Signals() as signals:
-        view = _view(options, signals)
-        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, view, listener, share)
+    with Signals() as signals:
+        view, listen = _view(options, signals), partial(dial_in.serving, options)
+        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, view, listen, share)
     if table and not options.json:
         say("")
         say_text(table)

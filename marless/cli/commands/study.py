@@ -2,13 +2,13 @@
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from coordinator.drive import study_governor
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
-from coordinator.file_reading import read_json
 from functions.encoding import to_json
 from marless.backends import registry
 from marless.cli import arguments as common
@@ -23,9 +23,9 @@ from marless.studies import cloud_study
 from marless.studies.cloud_study import StudyPlace
 from marless.studies.registration import count, remark
 from marless.studies.study import FILE, Study
-from marless.studies.study_file import StudyFile, load
+from marless.studies.study_file import StudyFile
 from marless.studies.study_run import StudyRun, summary
-from marless.studies.train_study import ROOT, StudyResult, begun_study, demand, open_study, train_study, with_pool
+from marless.studies.train_study import ROOT, StudyResult, named_study, open_study, train_study, with_pool
 from marless.views.study_views import choose_study_view, unlogged_runs
 
 EXAMPLES = """examples:
@@ -67,50 +67,39 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Trains all runs; the exit code says whether all ended as they should."""
     folder, file = _folder_and_file(options)
-    folder.mkdir(parents=True, exist_ok=True)
     options.folder = folder
     if options.stop:
         return _stop(folder)
     if _names_cloud(options) or cloud_study.place_of(folder):
         if options.listen or options.address or options.backend in registry.placed_here():
             raise UserError("workers that dial in are for studies on this machine's disk; this one is in the cloud")
+        folder.mkdir(parents=True, exist_ok=True)
         with RunFolder(folder).driving():
             return _in_cloud(options, folder, file)
     assert file is not None
     options.backend = file.pool.backend
-    with Signals() as signals, RunFolder(folder).driving():
-        study = open_study(folder, file)
-        with dial_in.serving(options, demand(study)) as listener:
-            result = train_study(study, signals, choose_study_view(options.json), listener)
-        return _report(options, study, result, signals)
+    with Signals() as signals:
+        view = choose_study_view(options.json)
+        return _report(options, train_study(folder, file, signals, view, partial(dial_in.serving, options)), signals)
 
 
 def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
     """The study's folder, and its file, which a study in the cloud that was begun elsewhere has not here; raises
     `UserError`."""
     path = Path(options.study)
-    if path.suffix != ".toml":
-        try:
-            folder = begun_study(options.study)
-        except UserError:
-            if not _names_cloud(options):
-                raise
-            require_name(path.name, "the study")
-            return options.out or ROOT / path.name, None
-        return folder, _with_options(options, folder, read_json(folder / FILE, StudyFile))
-    file = load(path)
-    require_name(path.stem, "the name of the file")
-    folder = options.out or ROOT / path.stem
-    return folder, _with_options(options, folder, file)
-
-
-def _with_options(options: Namespace, folder: Path, file: StudyFile) -> StudyFile:
+    try:
+        folder, file = named_study(options.study, options.out)
+    except UserError:
+        if path.suffix == ".toml" or not _names_cloud(options):
+            raise
+        require_name(path.name, "the study")
+        return options.out or ROOT / path.name, None
     backend = options.backend if options.backend in registry.placed_here() else None
     if options.listen and options.backend is None:
         # Workers that somebody starts are none of the cluster that the study may have been on.
         backend = registry.DEFAULT
     file = with_pool(folder, file, options.slots, backend)
-    return msgspec.structs.replace(file, owner=options.owner or file.owner)
+    return folder, msgspec.structs.replace(file, owner=options.owner or file.owner)
 
 
 def _names_cloud(options: Namespace) -> bool:
@@ -190,25 +179,25 @@ def _show(options: Namespace, study: Study) -> int:
     return report_ending(_ending(runs, [run for run in runs if run.status in ("failed", "interrupted")]))
 
 
-def _report(options: Namespace, study: Study, result: StudyResult, signals: Signals) -> int:
+def _report(options: Namespace, result: StudyResult, signals: Signals) -> int:
     """Says what came out, and the exit code."""
     runs = list(result.runs)
     if options.json:
         totals = {name: getattr(result, name) for name in ("dollars", "fairness", "busy")}
-        say_json({"event": "finished", "folder": str(study.folder), **totals})
+        say_json({"event": "finished", "folder": str(result.folder), **totals})
     else:
         say(f"{summary(runs)}   {money(result.dollars)}")
         if result.owners > 1:
             say(f"fairness among owners, by weight: {result.fairness:.2f} (Jain's index; 1 is best)")
-        if registered := remark(count(run.registration for run in runs), study.registration):
+        if registered := remark(count(run.registration for run in runs), result.registration):
             say(registered)
         say(f"the pool's slots were busy {result.busy:.0%} of the time")
-        for line in unlogged_runs(study):
+        for line in unlogged_runs(result.folder, runs):
             say(line)
-        say(f"compare the runs: {program_name()} compare {shlex.quote(str(study.folder))}")
+        say(f"compare the runs: {program_name()} compare {shlex.quote(str(result.folder))}")
     if signals.received:
         return report_ending(
-            Ending(signals.code, f"stopped; go on with: {program_name()} study {shlex.quote(str(study.folder))}")
+            Ending(signals.code, f"stopped; go on with: {program_name()} study {shlex.quote(str(result.folder))}")
         )
     return report_ending(_ending(runs, [run for run in runs if run.status not in ("finished", "stopped")]))
 
