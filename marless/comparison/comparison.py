@@ -28,7 +28,7 @@ _POINTS, _THRESHOLDS = 30, 101
 Verdict = Literal["higher", "lower", "cannot tell"]
 
 
-class Against(msgspec.Struct, frozen=True, kw_only=True):
+class ArmContrast(msgspec.Struct, frozen=True, kw_only=True):
     """An arm against the first one: difference of interquartile means, and probabilities of improvement.
 
     `by_seed` is over pairs of the same seed, None unless both have the `same_seeds`; then the difference is paired too.
@@ -53,10 +53,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     mean: Estimate
     median: Estimate
     optimality_gap: Estimate | None
-    against: Against | None
+    against: ArmContrast | None
 
 
-class Lines(msgspec.Struct, frozen=True, kw_only=True):
+class CurveBands(msgspec.Struct, frozen=True, kw_only=True):
     """One line per arm over the same `x`, with the 95 % interval at each point; `low` is `y` for a single seed."""
 
     x: tuple[float, ...]
@@ -100,8 +100,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     absolute: tuple[Row, ...] | None
     without_absolute: tuple[str, ...]
     costs: tuple[Cost, ...]
-    profile: Lines
-    curve: Lines
+    profile: CurveBands
+    curve: CurveBands
     metric: str = METRIC
     metrics: tuple[str, ...] = ()
     settings: dict[str, dict[str, str]] = {}
@@ -193,7 +193,7 @@ def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measu
     )
 
 
-def profile(scores: dict[str, FloatArray]) -> Lines:
+def profile(scores: dict[str, FloatArray]) -> CurveBands:
     """Performance profiles: the share of all runs that score more than each threshold (Agarwal et al. 2021)."""
     low, high = min(matrix.min() for matrix in scores.values()), max(matrix.max() for matrix in scores.values())
     # From a step below the lowest score, above which all runs are.
@@ -203,7 +203,7 @@ def profile(scores: dict[str, FloatArray]) -> Lines:
     return _lines(thresholds, {name: _points(bootstrap.mean, each, "profile", name) for name, each in above.items()})
 
 
-def curves(arms: Sequence[ComparedArm], axis: Axis) -> dict[str, Lines]:
+def curves(arms: Sequence[ComparedArm], axis: Axis) -> dict[str, CurveBands]:
     """By arm its curve as in a comparison, as far as all runs of the arm came, which may be further than all arms did.
 
     Arms are left out whose runs have no place on the axis in common.
@@ -215,7 +215,7 @@ def curves(arms: Sequence[ComparedArm], axis: Axis) -> dict[str, Lines]:
     return lines
 
 
-def _curve(arms: Sequence[ComparedArm], axis: Axis, first: float, last: float, normalisation: Scale) -> Lines:
+def _curve(arms: Sequence[ComparedArm], axis: Axis, first: float, last: float, normalisation: Scale) -> CurveBands:
     grid = np.linspace(first, last, _POINTS if last > first else 1)
     scores = {arm.name: list(normalisation.scores(returns_at(arm, axis, grid))) for arm in arms}
     return _lines(grid, {name: _points(bootstrap.iqm, each, "curve", name) for name, each in scores.items()})
@@ -243,9 +243,9 @@ def _cost(arm: ComparedArm) -> Cost | None:
     )
 
 
-def _lines(x: FloatArray, lines: dict[str, list[Estimate]]) -> Lines:
+def _lines(x: FloatArray, lines: dict[str, list[Estimate]]) -> CurveBands:
     intervals = {name: [point.ci95 or (point.value, point.value) for point in line] for name, line in lines.items()}
-    return Lines(
+    return CurveBands(
         x=tuple(x.tolist()),
         y={name: tuple(point.value for point in line) for name, line in lines.items()},
         low={name: tuple(low for low, _ in bands) for name, bands in intervals.items()},
@@ -253,7 +253,7 @@ def _lines(x: FloatArray, lines: dict[str, list[Estimate]]) -> Lines:
     )
 
 
-def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[str, ...]) -> Against:
+def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[str, ...]) -> ArmContrast:
     seeds = min(len(scores), len(base))
 
     def estimate(statistic: Statistic, arms: Sequence[Scores], together: bool) -> Estimate:
@@ -263,7 +263,7 @@ def _against(scores: FloatArray, base: FloatArray, same: bool, address: tuple[st
     difference = estimate(bootstrap.iqm_difference, (scores, base), same)
     improvement = estimate(bootstrap.improvement, bootstrap.ranks(scores, base), False)
     by_seed = estimate(bootstrap.improvement_by_seed, (scores, base), True) if same else None
-    return Against(
+    return ArmContrast(
         difference=difference,
         improvement=improvement,
         by_seed=by_seed,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marless.comparison.comparison import Comparison, Lines, Row
+from marless.comparison.comparison import Comparison, CurveBands, Row
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.score_tables import amount, measured
 from marless.comparison.tournament import Tournament
@@ -139,7 +139,7 @@ def _profile(comparison: Comparison, path: Path) -> None:
     save(figure, path)
 
 
-def _plot_lines(lines: Lines) -> dict[str, Line]:
+def _plot_lines(lines: CurveBands) -> dict[str, Line]:
     x = np.array(lines.x)
     return {
         name: Line(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name])) for name, y in lines.y.items()

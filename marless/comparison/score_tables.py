@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from marless.comparison.comparison import FEWEST, Against, Comparison, Lines, Row
+from marless.comparison.comparison import FEWEST, ArmContrast, Comparison, CurveBands, Row
 from marless.comparison.run_evaluations import Axis
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
@@ -224,7 +224,7 @@ def _costs(comparison: Comparison) -> Section:
     return Section("Cost of a whole run, mean", ("arm", "runs", "steps", "seconds", "bill"), rows)
 
 
-def _verdict(against: Against | None, start: str = "") -> str:
+def _verdict(against: ArmContrast | None, start: str = "") -> str:
     assert against is not None
     if against.verdict == "cannot tell":
         return f"cannot tell with {counted(against.seeds, 'seed')}"
@@ -278,7 +278,7 @@ def _cells(table: str, row: tuple[str, str, Estimate], at: float | None) -> tupl
     return table, arm, statistic, "" if at is None else at, estimate.value, low, high, estimate.runs
 
 
-def _points(table: str, statistic: str, lines: Lines, seeds: Mapping[str, int]) -> Iterable[tuple[object, ...]]:
+def _points(table: str, statistic: str, lines: CurveBands, seeds: Mapping[str, int]) -> Iterable[tuple[object, ...]]:
     for arm, line in lines.y.items():
         for x, y, low, high in zip(lines.x, line, lines.low[arm], lines.high[arm], strict=True):
             yield table, arm, statistic, x, y, low, high, seeds[arm]

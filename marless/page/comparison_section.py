@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from marless.comparison import score_tables as tables
 from marless.comparison.arms_of_runs import ComparedArm
-from marless.comparison.comparison import Comparison, Lines
+from marless.comparison.comparison import Comparison, CurveBands
 from marless.comparison.run_evaluations import Axis, ComparedRun
 from marless.page import axis_numbers
 from marless.page.chart import COLOURS, Line, Size, figure, frame_of, points
@@ -28,7 +28,7 @@ class Compared:
 
     comparison: Comparison
     arms: Sequence[ComparedArm]
-    curves: Mapping[Axis, Mapping[str, Lines]]
+    curves: Mapping[Axis, Mapping[str, CurveBands]]
     facts: Sequence[Facts]
     left_out: Mapping[str, str]
 
