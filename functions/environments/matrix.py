@@ -74,11 +74,6 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     return Matrix(_game(task), num_envs)
 
 
-def optimal_return(task: EnvTask) -> float:
-    """The best return of an episode, summed over agents: the greatest entry of the tables, which is reachable."""
-    return float(_game(task).pays.max())
-
-
 def _game(task: EnvTask) -> Game:
     if task.agents not in (None, _AGENTS):
         raise ValueError(f"{task.name}: task.agents is {task.agents}; the game is for {_AGENTS}")

@@ -53,11 +53,6 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     return Signal(_agents(task), options_of(task, SignalOptions), num_envs)
 
 
-def optimal_return(task: EnvTask) -> float:
-    """The best undiscounted return of an episode, summed over agents, which the module derives."""
-    return float(_agents(task) * options_of(task, SignalOptions).horizon)
-
-
 def _agents(task: EnvTask) -> int:
     agents = 2 if task.agents is None else task.agents
     if agents < 2:

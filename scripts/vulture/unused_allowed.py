@@ -74,7 +74,6 @@ StartResponse
 WSGIApplication
 
 # Members of environments for direct use.
-_.optimal_return
 _.snapshot
 _.restore
 

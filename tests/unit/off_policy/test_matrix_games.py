@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functions.algorithms.off_policy import td
-from functions.environments import matrix, registry
+from functions.environments import registry
 from functions.environments.base import EnvTask
 from marless.testing.environments import check
 
@@ -36,7 +36,6 @@ def test_a_pair_of_actions_earns_what_the_table_says_half_each_and_ends_the_game
     step = environment.step((all_pairs(3),))
     np.testing.assert_array_equal(step.rewards, np.repeat(np.ravel(table)[:, None] / 2, 2, axis=1))
     assert step.terminated.all() and step.ended.all() and not step.truncated.any()
-    assert matrix.optimal_return(task) == np.max(table)
 
 
 def test_a_penalty_is_a_hundred_unless_another_is_asked_for():
@@ -60,7 +59,7 @@ def test_the_two_steps_pay_what_the_paper_says():
     paid = np.where(plans[:, 0] == 0, 7, np.where(one & two, 8, one + two))
     np.testing.assert_array_equal(step.rewards.sum(axis=1), paid)
     assert step.terminated.all() and step.ended.all()
-    assert matrix.optimal_return(GAMES[2]) == paid.max() == 8
+    assert paid.max() == 8
     np.testing.assert_array_equal(step.observation.state, np.tile([1, 0, 0], (16, 1)))
 
 

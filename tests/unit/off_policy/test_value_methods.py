@@ -16,7 +16,6 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.value.mixer import mixer_of
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
-from functions.environments.matrix import optimal_return
 from functions.evaluator.handler import play
 from functions.learner.handler import handle as learn
 from functions.messages.exchange import Answer, Failed
@@ -102,7 +101,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
     both settle on the same corner: of ten seeds 4, 6 and 8 do."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
     returns = [returned(task, trained_policy(task, name, settings, 6, num_envs=64, seed=seed)) for seed in range(20)]
-    assert max(returns) == optimal_return(task) == 10
+    assert max(returns) == 10
 
 
 @pytest.mark.slow
@@ -114,7 +113,7 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
     task = EnvTask(name="matrix/penalty", options={"k": -3})
     settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
     found = returned(task, trained_policy(task, name, settings, rounds=20, num_envs=64, seed=seed))
-    assert found == optimal_return(task) == 10
+    assert found == 10
 
 
 @pytest.mark.slow
@@ -153,7 +152,7 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
     """No monotonic value can have a best pair whose neighbours are worse than their own other neighbours."""
     task = EnvTask(name=f"matrix/{game}")
-    assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < optimal_return(task)
+    assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < {"climbing": 11, "penalty": 10}[game]
 
 
 @each_seed
