@@ -71,7 +71,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 check: $(STAMPS)/develop ## style, names, prose, numbers of pages, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict functions coordinator infra emulator/aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict emulator/aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
 	@$(BIN)/python -m benchmarks.records check

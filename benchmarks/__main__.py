@@ -24,7 +24,7 @@ from benchmarks.resources import measure as resources
 from benchmarks.sections import FULL, QUICK, Effort, sections
 from benchmarks.table import Row, markdown
 from benchmarks.tenants import measure as tenants
-from functions.errors import BadRequest
+from marless.functions.errors import BadRequest
 from marless.reports.provenance import written_by
 
 SIZES = "sizes"

@@ -10,13 +10,13 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.environments import registry as environments
-from functions.environments.base import EnvTask
-from functions.environments.task_names import EXACT_PHYSICS
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.task_names import EXACT_PHYSICS
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 ENGINE = EnvTask(name="mpe/simple_spread")
 EXACT = EnvTask(name="mpe/simple_spread", options={EXACT_PHYSICS: True})

@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from functions.algorithms.engine import Descent, OptimiserSettings, engine_of
-from functions.algorithms.minibatches import Independent, Minibatches, Order
-from functions.algorithms.ppo import ippo
-from functions.algorithms.ppo.specs import IppoConfig
-from functions.environments.base import AgentClass, EnvSpec
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.batched_acting import batch_networks
-from functions.nn.discrete import OneChoice
-from functions.nn.layers import Array
-from functions.nn.losses import ClippedPolicyLoss
-from functions.nn.shape import Network, NetworkShape
+from marless.functions.algorithms.engine import Descent, OptimiserSettings, engine_of
+from marless.functions.algorithms.minibatches import Independent, Minibatches, Order
+from marless.functions.algorithms.ppo import ippo
+from marless.functions.algorithms.ppo.specs import IppoConfig
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.batched_acting import batch_networks
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import ClippedPolicyLoss
+from marless.functions.nn.shape import Network, NetworkShape
 
 ROWS = (200, 1600, 12_800, 64_000)
 WIDTHS = (32, 64, 128, 256, 512, 1024)
@@ -83,7 +83,7 @@ class Perceptron(torch.nn.Module):
         self.layers = torch.nn.ModuleList(itertools.starmap(torch.nn.Linear, itertools.pairwise(widths)))
 
     def forward(self, observation: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-        """See `functions.nn.shape`."""
+        """See `marless.functions.nn.shape`."""
         values = torch.cat([observation, rest], dim=1)
         for layer in self.layers[:-1]:
             values = torch.tanh(layer(values))

@@ -12,19 +12,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.specs import MappoConfig, PpoConfig
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.environments import registry as environments
-from functions.environments.base import EnvTask
-from functions.learner import stages
-from functions.messages.learner import SummaryName
-from functions.messages.team import Team
-from functions.nn.shape import Network
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ppo.specs import MappoConfig, PpoConfig
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import EnvTask
+from marless.functions.learner import stages
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.team import Team
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy
 
 TASK = EnvTask(name="mpe/simple_spread")
 NUM_ENVS, HIDDEN = 64, 64

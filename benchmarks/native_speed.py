@@ -14,7 +14,7 @@ import time
 
 from benchmarks.launch import ROOT, environment
 from benchmarks.learner import Round, products_alone, round_products
-from functions.native.variants import VARIANTS
+from marless.functions.native.variants import VARIANTS
 from marless.reports import provenance
 
 # What keeps numpy, OpenBLAS and the kernels from AVX-512.

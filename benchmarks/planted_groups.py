@@ -21,16 +21,16 @@ from safetensors.numpy import load_file
 
 from benchmarks.launch import environment
 from benchmarks.training import NAME, UNEVALUATED, command
-from coordinator.rules.grouping import agglomerate, kmeans
-from coordinator.rules.similarity import DISTANCES, matrix
-from functions.actor.rollout import collect
-from functions.data.trajectory import rollout_prefix
-from functions.environments import registry as environments
-from functions.environments.base import EnvTask, Observation
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.coordinator.rules.grouping import agglomerate, kmeans
+from marless.coordinator.rules.similarity import DISTANCES, matrix
+from marless.functions.actor.rollout import collect
+from marless.functions.data.trajectory import rollout_prefix
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 from marless.reports.policy import FILE
 from marless.reports.statistics import adjusted_rand
 from marless.reports.text import markdown_table

@@ -13,13 +13,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.table import Row
-from coordinator.config.loading import load
-from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
+from marless.coordinator.config.loading import load
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import Recording, record
 from marless.estimation.service_times import fit
 from marless.estimation.simulation import Setting, drive
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
+from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
 ROLLOUTS = (50, 500, 1850, 10_000)
 # Rollouts of all rounds of a repetition together.

@@ -12,9 +12,9 @@ from benchmarks import emulated, memory, startup, summaries
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients, share
 from benchmarks.training import UNEVALUATED, command, trained
-from coordinator.pricing.prices import load_prices
-from functions.errors import MissingExtra
-from functions.native.kernels import kernels
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.errors import MissingExtra
+from marless.functions.native.kernels import kernels
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
 INSTANCE = "c6a.large"  # the instance type whose price the plain loop is charged

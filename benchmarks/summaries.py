@@ -8,10 +8,10 @@ from dataclasses import replace
 from benchmarks.launch import measured
 from benchmarks.learner import TASK, Array, Round
 from benchmarks.table import Row, quotients
-from functions.algorithms.ppo import mappo
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.environments.base import EnvTask
+from marless.functions.algorithms.ppo import mappo
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.environments.base import EnvTask
 
 # Task, environments, rollouts: the default round, two of its rollouts, and six agents with 5,000 steps each.
 SCENES = {

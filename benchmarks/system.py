@@ -7,15 +7,15 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.training import UNEVALUATED
-from coordinator.config.loading import load
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Invoker, Ports
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.messages.report import Report
 from marless.backends import local
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Invoker, Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.messages.report import Report
 from marless.reports.journal import JsonLines, read
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.launch import environment
-from coordinator.core.state import RoundLine
+from marless.coordinator.core.state import RoundLine
 from marless.reports.journal import read
 
 NAME = "benchmark"

@@ -11,8 +11,8 @@ from math import ceil, log
 
 import msgspec
 
-from functions.messages.message import Message
-from functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.message import Message
+from marless.functions.messages.usage import ActionTime, ActionUse
 
 # The relative error of a quantile, and with it the ratio of a bucket's bounds.
 ERROR = 0.01

@@ -5,8 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from functions.system_errors import ADVICE, explain
-from functions.text.redaction import redact
+from marless.functions.system_errors import ADVICE, explain
+from marless.functions.text.redaction import redact
 
 # A command that a signal ended exits with 128 plus the signal's number, as in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from coordinator.errors import UserError
-from functions.encoding import Undecodable, from_json
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import Undecodable, from_json
 
 _T = TypeVar("_T")
 

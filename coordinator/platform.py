@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from functions.messages.message import Message
+from marless.functions.messages.message import Message
 
 LatencyName = Literal["", "aws", "emulated"]
 """Whose latencies pass between coordinator and functions; '' on one machine."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from functions.plug_in_registry import Registry
+from marless.functions.plug_in_registry import Registry
 
 T = TypeVar("T")
 

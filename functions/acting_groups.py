@@ -9,14 +9,14 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
-from functions.environments.scripted.players import choose
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.nn import heads
-from functions.nn.batched_acting import ActingNetworks, acting_head, batch_networks
-from functions.nn.heads import Head
-from functions.nn.losses import mask_logits
+from marless.functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation
+from marless.functions.environments.scripted.players import choose
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.nn import heads
+from marless.functions.nn.batched_acting import ActingNetworks, acting_head, batch_networks
+from marless.functions.nn.heads import Head
+from marless.functions.nn.losses import mask_logits
 
 Acting = Literal["learning", "drawn", "greedy", "random", "scripted"]
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
-from functions.errors import CorruptObject, ForeignObject
-from functions.messages.headers import SCHEMA, ActionsHeader, TaskHeader
-from functions.messages.message import Ref, Table
-from functions.storage_port import Blobs
+from marless.functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
+from marless.functions.errors import CorruptObject, ForeignObject
+from marless.functions.messages.headers import SCHEMA, ActionsHeader, TaskHeader
+from marless.functions.messages.message import Ref, Table
+from marless.functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 _Header = TypeVar("_Header", TaskHeader, ActionsHeader)

@@ -15,11 +15,11 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from functions.messages.exchange import Answer, Failed, FailureKind
-from functions.messages.order import ReportTo
-from functions.messages.usage import Usage
-from functions.storage_port import Completions
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.messages.exchange import Answer, Failed, FailureKind
+from marless.functions.messages.order import ReportTo
+from marless.functions.messages.usage import Usage
+from marless.functions.storage_port import Completions
 
 # A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
 FAN = 64

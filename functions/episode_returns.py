@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import BoolArray, EnvironmentFault, Step
+from marless.functions.environments.base import BoolArray, EnvironmentFault, Step
 
 
 class Episodes:

@@ -1,8 +1,8 @@
 """The kinds of functions that serve tasks, one row each.
 
 The configuration's table `functions`, the meter, the bill, summaries, packages, the deployment's roles and the tables
-of costs are made of these rows. A new kind is a row, the module `functions.<name>.handler` with its `handle`, and its
-entry on Lambda, `infra.entry.<name>`; CONTRIBUTING says what invoking and deploying it take.
+of costs are made of these rows. A new kind is a row, the module `marless.functions.<name>.handler` with its `handle`,
+and its entry on Lambda, `marless.infra.entry.<name>`; CONTRIBUTING says what invoking and deploying it take.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,13 @@ class FunctionSpec:
     @property
     def module(self) -> str:
         """What serves its tasks."""
-        return ".".join(("functions", self.name, "handler"))  # packages hold what whole strings name; not this
+        # Packages hold the modules that whole strings name, and not this one.
+        return ".".join(("marless", "functions", self.name, "handler"))
 
     @property
     def entry(self) -> str:
         """The module of its handler on Lambda."""
-        return ".".join(("infra", "entry", self.name))
+        return ".".join(("marless", "infra", "entry", self.name))
 
 
 FUNCTIONS = (

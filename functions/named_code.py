@@ -9,7 +9,6 @@ importable; it is no sandbox for a module that somebody else wrote.
 import dis
 import importlib.util
 import inspect
-import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +25,6 @@ _CALLS = 4
 _LAYERS = 100
 
 _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
-# The program's packages have common names, which files of a user may have, too.
-_ROOT = Path(__file__).resolve().parents[1]
-# One text: a text that is a module's name would count as an import of it (`infra.packaging.package_sources`).
-_OWN = re.compile("coordinator|functions|infra")
 _SITES = {"site-packages", "dist-packages"}
 
 Wanted = Callable[[type], bool]
@@ -39,22 +34,6 @@ def refuse_standard(path: str) -> None:
     """Raises `ValueError` for a module of Python's own library, before it is imported: some act when they are."""
     if _standard(path):
         raise ValueError(f"'{path}' belongs to Python's own library; name a module of yours or of a package")
-
-
-def clash(error: BaseException) -> str:
-    """Say what to do if an import failed because a file of the user has the name of our package. Return '' for other
-    errors."""
-    name, path = getattr(error, "name", None), getattr(error, "path", None)
-    package = _package(name)
-    ours = _OWN.fullmatch(package) and (path is None or Path(path).is_relative_to(_ROOT))
-    return f"; {package} is a package of marless, so a module of yours needs another name" if ours else ""
-
-
-def hides_own(folder: str) -> bool:
-    """Whether a folder other than the program's own has a module or a package with the name of one of ours."""
-    if Path(folder).resolve() == _ROOT:
-        return False
-    return any(Path(folder, name).is_dir() or Path(folder, f"{name}.py").is_file() for name in _OWN.pattern.split("|"))
 
 
 def require_maker(factory: object, predicate: Wanted, names: Sequence[str], product: str) -> None:

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, en
 from types import ModuleType
 from typing import Generic, TypeVar, cast
 
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest, MissingExtra
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and keeps the hidden
 states of recurrent networks. The actions of an agent, and of a block of environments, are bit for bit independent of
-other agents and blocks; see `functions.nn.batched_acting`.
+other agents and blocks; see `marless.functions.nn.batched_acting`.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.acting_groups import acting_groups
-from functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.nn import heads
+from marless.functions.acting_groups import acting_groups
+from marless.functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.nn import heads
 
 SAMPLE = Behaviour()
 
@@ -30,7 +30,7 @@ class Choice:
     """The actions of one step, per class."""
 
     # For the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` continuous actions in the units
-    # of the policy; see `functions.nn.heads`.
+    # of the policy; see `marless.functions.nn.heads`.
     actions: tuple[ActionArray, ...]
     # ``[n, E]`` under the policy; None unless agents that learn sampled from their distributions.
     log_probability: tuple[FloatArray, ...] | None

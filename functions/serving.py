@@ -2,13 +2,13 @@
 
 A task's objects are written in a fixed order, and the header of the last holds the whole answer. An attempt that finds
 that object answers with it, and one that finds an earlier object of its own task continues after it. What a task asked
-of resources is an object of its own before the last (`functions.resources.action_meter`).
+of resources is an object of its own before the last (`marless.functions.resources.action_meter`).
 
 Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
 `inline_objects` those of the answer have the same bytes and are not stored.
 
 A process may keep the encoded bytes of objects that it has read from storage, which it has checked against their hash,
-or written (`functions.warm_cache`). They are found by hash and size, and never by key.
+or written (`marless.functions.warm_cache`). They are found by hash and size, and never by key.
 """
 
 import math
@@ -21,11 +21,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions import codec, keys
-from functions.codec import unpack_table
-from functions.encoding import JsonDecoder, to_json
-from functions.environments.base import EnvironmentFault, Unsupported
-from functions.errors import (
+from marless.functions import codec, keys
+from marless.functions.codec import unpack_table
+from marless.functions.encoding import JsonDecoder, to_json
+from marless.functions.environments.base import EnvironmentFault, Unsupported
+from marless.functions.errors import (
     BadRequest,
     CorruptObject,
     ForeignObject,
@@ -35,24 +35,24 @@ from functions.errors import (
     NotFinite,
     StorageFault,
 )
-from functions.isolation import process_guard
-from functions.isolation.arithmetic import standard_arithmetic
-from functions.isolation.process_guard import ProcessChanged, ProcessGuard
-from functions.messages.actor import DescribeTask, SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Answer, Done, Failed, FailureKind, Reply, Request
-from functions.messages.headers import Origin, TaskHeader
-from functions.messages.learner import RegroupTask, WholeTask
-from functions.messages.message import Ref, Table
-from functions.messages.usage import Usage
-from functions.storage_port import Blobs, Files
-from functions.stored_answers import REPLY, last_object, require_task, stored_answer
-from functions.text.redaction import redact
-from functions.text.tracebacks import show_traceback
-from functions.warm_cache import WARM
+from marless.functions.isolation import process_guard
+from marless.functions.isolation.arithmetic import standard_arithmetic
+from marless.functions.isolation.process_guard import ProcessChanged, ProcessGuard
+from marless.functions.messages.actor import DescribeTask, SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Answer, Done, Failed, FailureKind, Reply, Request
+from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.learner import RegroupTask, WholeTask
+from marless.functions.messages.message import Ref, Table
+from marless.functions.messages.usage import Usage
+from marless.functions.storage_port import Blobs, Files
+from marless.functions.stored_answers import REPLY, last_object, require_task, stored_answer
+from marless.functions.text.redaction import redact
+from marless.functions.text.tracebacks import show_traceback
+from marless.functions.warm_cache import WARM
 
 if TYPE_CHECKING:
-    from functions.resources.action_meter import ActionMeter
+    from marless.functions.resources.action_meter import ActionMeter
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -233,9 +233,9 @@ def _resources(request: Request, meter: Counted) -> Iterator[None]:
     if not request.resources:
         yield
         return
-    from functions.resources.action_meter import ActionMeter
-    from functions.resources.asking import Asking
-    from functions.resources.port import RESOURCES
+    from marless.functions.resources.action_meter import ActionMeter
+    from marless.functions.resources.asking import Asking
+    from marless.functions.resources.port import RESOURCES
 
     meter.actions = ActionMeter()
     with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id, meter.actions)):

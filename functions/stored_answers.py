@@ -5,13 +5,13 @@ The coordinator reads it there when nobody waits for the task, and a repeated at
 
 from collections.abc import Mapping
 
-from functions import keys
-from functions.errors import CorruptObject, ForeignObject
-from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.exchange import Done, Reply, Request
-from functions.messages.headers import TaskHeader
-from functions.messages.learner import (
+from marless.functions import keys
+from marless.functions.errors import CorruptObject, ForeignObject
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.exchange import Done, Reply, Request
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -21,8 +21,8 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.message import Ref
-from functions.messages.usage import Usage
+from marless.functions.messages.message import Ref
+from marless.functions.messages.usage import Usage
 
 # An object without arrays, which holds the answer of such a task when no caller waits for it.
 REPLY = "reply"

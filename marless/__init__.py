@@ -12,23 +12,20 @@ Examples:
     >>> actions = run.policy().act(observations)
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from marless.own_packages import import_own_packages
-
-import_own_packages()
-
-from marless.run import Run, open_run  # noqa: E402 (it imports them)
-
 if TYPE_CHECKING:
-    from coordinator.config.schema import ConfigError
-    from coordinator.errors import UserError
+    from marless.coordinator.config.schema import ConfigError
+    from marless.coordinator.errors import UserError
     from marless.costs import estimate, simulate
     from marless.driving import RunFailed, TrainingInterrupted, resume, train
     from marless.experiments import ablate, compare, study
     from marless.reports.policy import load_policy
     from marless.results import crossplay, evaluate, export, replay, report
+    from marless.run import Run, open_run
 
 __all__ = [
     "ConfigError",
@@ -55,13 +52,14 @@ __all__ = [
 
 # Where what is not loaded with the package is defined.
 _MODULES = {
-    "coordinator.config.schema": ("ConfigError",),
-    "coordinator.errors": ("UserError",),
+    "marless.coordinator.config.schema": ("ConfigError",),
+    "marless.coordinator.errors": ("UserError",),
     "marless.costs": ("estimate", "simulate"),
     "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
     "marless.experiments": ("ablate", "compare", "study"),
     "marless.reports.policy": ("load_policy",),
     "marless.results": ("crossplay", "evaluate", "export", "replay", "report"),
+    "marless.run": ("Run", "open_run"),
 }
 
 
@@ -70,7 +68,7 @@ _PUBLIC = ("algorithms", "backends", "environments", "loggers", "resources", "ru
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is first asked for, as notebooks and plug-ins seldom need all."""
+    """What is loaded when it is first asked for: functions need nothing of it, notebooks and plug-ins seldom all."""
     if name == "__version__":
         return import_module("importlib.metadata").version("marless")
     if name in _PUBLIC:
@@ -78,7 +76,12 @@ def __getattr__(name: str) -> Any:
     module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    # A file of the user beside a script, such as a random.py, stands in for no module of Python's own library.
+    sys.path.insert(0, library := os.__file__.rpartition(os.sep)[0])
+    try:
+        return getattr(import_module(module), name)
+    finally:
+        sys.path.remove(library)
 
 
 def __dir__() -> list[str]:

@@ -9,33 +9,33 @@ Examples:
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from functions.algorithms.advantages import gae
-from functions.algorithms.agent_inputs import CriticView
-from functions.algorithms.group_inputs import observations, pooling
-from functions.algorithms.groups import members
-from functions.algorithms.input_statistics import updated_statistics
-from functions.algorithms.minibatches import training_samples
-from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
-from functions.algorithms.ppo.ppo import Ppo
-from functions.algorithms.ppo.specs import PPO_PARTS, PPO_STAGES, PpoConfig
-from functions.algorithms.registry import names
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, NetworkConfig, StageSpec
-from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult, as_base
-from functions.algorithms.trainable import Trainable, minibatches, moments
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.heads import distribution
-from functions.nn.layers import LayerNorm, Relu
-from functions.nn.losses import mask_logits
-from functions.nn.shape import Network
-from functions.randomness import generator
+from marless.functions.algorithms.advantages import gae
+from marless.functions.algorithms.agent_inputs import CriticView
+from marless.functions.algorithms.group_inputs import observations, pooling
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.input_statistics import updated_statistics
+from marless.functions.algorithms.minibatches import training_samples
+from marless.functions.algorithms.ppo.merge import Merging
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
+from marless.functions.algorithms.ppo.ppo import Ppo
+from marless.functions.algorithms.ppo.specs import PPO_PARTS, PPO_STAGES, PpoConfig
+from marless.functions.algorithms.registry import names
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, NetworkConfig, StageSpec
+from marless.functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult, as_base
+from marless.functions.algorithms.trainable import Trainable, minibatches, moments
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.heads import distribution
+from marless.functions.nn.layers import LayerNorm, Relu
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.shape import Network
+from marless.functions.randomness import generator
 
 if TYPE_CHECKING:
-    from functions.algorithms.engine import LossOf
-    from functions.algorithms.torch_loss import TorchLoss, TorchLossOf
+    from marless.functions.algorithms.engine import LossOf
+    from marless.functions.algorithms.torch_loss import TorchLoss, TorchLossOf
 
 __all__ = [
     "PPO_PARTS",
@@ -89,7 +89,7 @@ def torch_loss(of: "TorchLossOf") -> "LossOf[TorchLoss]":
     Examples:
         >>> network.learn(batches, torch_loss(lambda outputs, log_std, rows: ((outputs - aims[rows]) ** 2).mean()))
     """
-    from functions.algorithms.torch_loss import torch_loss as differentiated
+    from marless.functions.algorithms.torch_loss import torch_loss as differentiated
 
     return differentiated(of)
 

@@ -4,10 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.config.loading import overrides
-from coordinator.errors import UserError
-from infra.local.available_cores import cores
 from marless.backends import registry
+from marless.coordinator.config.loading import overrides
+from marless.coordinator.errors import UserError
 from marless.driving import Config, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.recording import recording_of
@@ -15,6 +14,7 @@ from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
+from marless.infra.local.available_cores import cores
 from marless.user_errors import short_errors
 
 __all__ = ["estimate", "simulate"]

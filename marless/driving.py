@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coordinator.config.loading import convert, overrides, read_toml
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.errors import USER_ERROR, Ending, UserError
-from infra.local.available_cores import cores
 from marless import existing_run
 from marless.backends import registry
+from marless.coordinator.config.loading import convert, overrides, read_toml
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
+from marless.infra.local.available_cores import cores
 from marless.reports.text import counted
 from marless.run import Run
 from marless.runs import train_and_resume

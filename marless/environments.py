@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     AgentClass,
     EnvironmentFault,
     EnvSpec,
@@ -24,13 +24,13 @@ from functions.environments.base import (
     Unsupported,
     VectorEnvironment,
 )
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.environments.entities.ordered import INDEX
-from functions.environments.registry import make, remark_of, spec
-from functions.environments.resumable import Resumable
-from functions.environments.roles.partition import roles_of
-from functions.environments.task_names import TaskFamily
-from functions.errors import MissingExtra
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.environments.entities.ordered import INDEX
+from marless.functions.environments.registry import make, remark_of, spec
+from marless.functions.environments.resumable import Resumable
+from marless.functions.environments.roles.partition import roles_of
+from marless.functions.environments.task_names import TaskFamily
+from marless.functions.errors import MissingExtra
 from marless.output import note
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
         >>> observations, infos = environment.reset(seed=7)
     """
     try:
-        from functions.environments.pettingzoo.parallel_view import ParallelView
+        from marless.functions.environments.pettingzoo.parallel_view import ParallelView
     except ModuleNotFoundError as error:
         from marless.extras import install
 

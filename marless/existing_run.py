@@ -9,11 +9,11 @@ from typing import Literal, get_args
 
 import msgspec
 
-from coordinator.config.defaults import SIZED_BY_LIMITS
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
-from functions.encoding import to_json_text
+from marless.coordinator.config.defaults import SIZED_BY_LIMITS
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import to_json_text
 from marless.output import note
 from marless.runs import summary
 from marless.runs.folder import ROOT, RunFolder, require_name

@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coordinator.config.loading import overrides
-from coordinator.errors import UserError
-from infra.local.available_cores import cores
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
+from marless.coordinator.config.loading import overrides
+from marless.coordinator.errors import UserError
 from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once
+from marless.infra.local.available_cores import cores
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study

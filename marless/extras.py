@@ -4,9 +4,9 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.errors import UserError
-from functions.environments.pettingzoo.factory import TASK_PACKAGES
-from functions.environments.starcraft.smac_scenarios import PACKAGES
+from marless.coordinator.errors import UserError
+from marless.functions.environments.pettingzoo.factory import TASK_PACKAGES
+from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
 from marless.program import pip_name
 
 # What each is for, and a module of everything that it brings; one of several does where there is a bar between them.

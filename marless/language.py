@@ -10,10 +10,10 @@ Examples:
 
 from typing import Any
 
-from functions.language.protocol import LanguageTask, Lesson, Outcome, Tokenizer, Turn
-from functions.language.registry import make
-from functions.language.symbols import Symbols
-from functions.language.tasks.prompts import beside, numbers_of, same_length, single_tokens
+from marless.functions.language.protocol import LanguageTask, Lesson, Outcome, Tokenizer, Turn
+from marless.functions.language.registry import make
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.prompts import beside, numbers_of, same_length, single_tokens
 
 __all__ = [
     "LanguageTask",

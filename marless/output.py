@@ -21,9 +21,9 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import msgspec
 
-from functions.encoding import to_json_text
-from functions.text.redaction import redact, redactor
-from functions.text.terminal_text import visible, visible_text
+from marless.functions.encoding import to_json_text
+from marless.functions.text.redaction import redact, redactor
+from marless.functions.text.terminal_text import visible, visible_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from functions.resources.port import ResourceFault, Resources
+from marless.functions.resources.port import ResourceFault, Resources
 from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def local(folder: str | os.PathLike[str] | None = None, /, **resources: dict[str
         ConfigError: for a key that does not exist, or a value that cannot be.
         UserError: for a function's module or a program that this machine does not have.
     """
-    from coordinator.config.loading import convert
+    from marless.coordinator.config.loading import convert
     from marless.runs.inputs.required_packages import require_resources
     from marless.runs.resources.local_resources import LocalResources
 

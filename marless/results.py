@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.local.available_cores import cores
+from marless.infra.local.available_cores import cores
 from marless.run import Run
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import playable

@@ -13,11 +13,11 @@ def exact_arithmetic() -> Iterator[bool]:
     Yield whether other settings were there. Raises `UserError` if numbers are not rounded to nearest, because constants
     of modules that were imported before may differ.
     """
-    from functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
+    from marless.functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
 
     registers = ARITHMETIC.read()
     if not ARITHMETIC.rounds_to_nearest(registers):
-        from coordinator.errors import UserError
+        from marless.coordinator.errors import UserError
 
         raise UserError(
             "this process does not round numbers to nearest, so weights would differ: a library, or a module that"

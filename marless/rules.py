@@ -10,14 +10,14 @@ Examples:
     >>> HALF = Rule("half of the most", ScalingRule(lambda history, bounds, rng: bounds.most // 2, adapts=False))
 """
 
-from coordinator.placement.placement_rules import PlacementRule, Work
-from coordinator.rule_families import Rule
-from coordinator.rules.grouping import GroupingRule
-from coordinator.rules.league import LeagueRule
-from coordinator.rules.scaling import Bounds, ScalingRule
-from coordinator.rules.sharing import BaseRule, SharingMode
-from coordinator.rules.similarity import DistanceRule
-from coordinator.rules.trend import TrendRule, slope
+from marless.coordinator.placement.placement_rules import PlacementRule, Work
+from marless.coordinator.rule_families import Rule
+from marless.coordinator.rules.grouping import GroupingRule
+from marless.coordinator.rules.league import LeagueRule
+from marless.coordinator.rules.scaling import Bounds, ScalingRule
+from marless.coordinator.rules.sharing import BaseRule, SharingMode
+from marless.coordinator.rules.similarity import DistanceRule
+from marless.coordinator.rules.trend import TrendRule, slope
 
 __all__ = [
     "BaseRule",

@@ -74,7 +74,7 @@ class Run:
     @short_errors()
     def summary(self) -> "Summary":
         """summary.json: status, returns with intervals, steps, seconds, dollars. Raises `UserError` without one."""
-        from coordinator.errors import UserError
+        from marless.coordinator.errors import UserError
         from marless.runs import summary
 
         run_summary = summary.read(self._folder())
@@ -102,8 +102,8 @@ class Run:
 
         Raises `UserError` without pandas, which comes with the extra ``notebook``.
         """
-        from coordinator.errors import UserError
         from marless import extras
+        from marless.coordinator.errors import UserError
 
         if not extras.is_importable("pandas"):
             raise UserError(f"run.frame() needs pandas, which is not installed: {extras.install('notebook')}")
@@ -117,7 +117,7 @@ class Run:
 
         Raises `FileNotFoundError` before the run has ended once.
         """
-        from coordinator.file_reading import read_file
+        from marless.coordinator.file_reading import read_file
         from marless.reports import evaluations
 
         return evaluations.read(read_file(self._folder().path / "evaluations.json"))
@@ -137,7 +137,7 @@ class Run:
         Examples:
             >>> run.plot().savefig("curve.png")
         """
-        from coordinator.errors import UserError
+        from marless.coordinator.errors import UserError
         from marless.reports import learning_curve
         from marless.runs.run_files import curve_title, stored_curve
 
@@ -163,7 +163,7 @@ class Run:
             >>> run.evaluate(episodes=320).returns.mean
             -33.4
         """
-        from coordinator.config.loading import overrides
+        from marless.coordinator.config.loading import overrides
         from marless.runs import evaluation
         from marless.runs.integrity.trusted_origin import playable
         from marless.views import cell_progress

@@ -12,11 +12,11 @@ R = TypeVar("R")
 
 def is_user_error(error: BaseException) -> bool:
     """Whether the message is one line for the user."""
-    from coordinator.config.schema import ConfigError
-    from coordinator.drive.ledger_items import Unresumable
-    from coordinator.errors import UserError
-    from functions.encoding import Undecodable
-    from functions.errors import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
+    from marless.coordinator.config.schema import ConfigError
+    from marless.coordinator.drive.ledger_items import Unresumable
+    from marless.coordinator.errors import UserError
+    from marless.functions.encoding import Undecodable
+    from marless.functions.errors import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
 
     ours = (
         ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault, Undecodable

@@ -20,11 +20,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from functions.encoding import from_json
-from functions.native.variants import SOURCE
-from infra.packaging import function_kernels
-from infra.packaging.package_build import ROOT, Machine, platforms
-from infra.packaging.plugins import PackageFault, pip
+from marless.functions.encoding import from_json
+from marless.functions.native.variants import SOURCE
+from marless.infra.packaging import function_kernels
+from marless.infra.packaging.package_build import ROOT, Machine, platforms
+from marless.infra.packaging.plugins import PackageFault, pip
 from marless.reports import provenance
 from marless.runs.folder import SUMMARY
 
@@ -137,8 +137,7 @@ def _copy_program(folder: Path) -> Path:
     program, kernels = folder / "program", folder / "kernels"
     for old in (program, kernels):
         shutil.rmtree(old, ignore_errors=True)
-    for package in provenance.PACKAGES:
-        shutil.copytree(ROOT / package, program / package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(ROOT / "marless", program / "marless", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     for library in function_kernels.build(_MACHINE, kernels):
         shutil.copy(library, program / SOURCE.parent.relative_to(ROOT))
     return program

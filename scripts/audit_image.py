@@ -12,8 +12,8 @@ from subprocess import CalledProcessError
 
 from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
 
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import ENTRIES, PYTHON, ROOT
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_build import ENTRIES, PYTHON, ROOT
 from scripts.dockerfile import Followed
 from scripts.functions_at_work import Functions, account, work
 

@@ -14,10 +14,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import cast
 
-from infra.packaging.archives import pack
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import ENTRIES, PYTHON, Machine, build, size
-from infra.packaging.plugins import PackageFault
+from marless.infra.packaging.archives import pack
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_build import ENTRIES, PYTHON, Machine, build, size
+from marless.infra.packaging.plugins import PackageFault
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 
 MOST = 100_000_000  # bytes unzipped: a function's start-up time grows with the size

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from infra.packaging.package_build import ENTRIES
+from marless.infra.packaging.package_build import ENTRIES
 
 Contents = frozenset[tuple[str, str]]
 

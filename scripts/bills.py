@@ -19,8 +19,8 @@ from aws_emulator import account
 from aws_emulator.middleware.request_counter import PATH
 from aws_emulator.settings import AccountSettings
 from benchmarks.launch import environment
-from functions import kernel_variables
 from marless.cloud.emulated_account import account_folder
+from marless.functions import kernel_variables
 from marless.reports.provenance import commit
 
 COMMON = (

@@ -1,17 +1,17 @@
 """Builds the packages for Lambda: ``python -m scripts.build WHAT FOLDER``.
 
 WHAT is a function, for its package; `zips`, for the packages of all functions, each with an archive beside it; or
-`plugins`, for the plug-ins' files in a learner that is a container image, see `infra.packaging.torch_users`.
+`plugins`, for the plug-ins' files in a learner that is a container image, see `marless.infra.packaging.torch_users`.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from infra.packaging import plugins
-from infra.packaging.archives import pack
-from infra.packaging.package_build import ENTRIES, PYTHON, build, size, torch_users_among
-from infra.packaging.plugins import PackageFault
+from marless.infra.packaging import plugins
+from marless.infra.packaging.archives import pack
+from marless.infra.packaging.package_build import ENTRIES, PYTHON, build, size, torch_users_among
+from marless.infra.packaging.plugins import PackageFault
 
 
 def main() -> int:

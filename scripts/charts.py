@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.comparisons.run_prices import WAYS
 from benchmarks.conformance.protocols import published
-from functions.algorithms.registry import ALGORITHMS
+from marless.functions.algorithms.registry import ALGORITHMS
 from marless.reports.plot_style import COLOURS, finish, save, sheet
 from marless.reports.statistics import mean
 from scripts.reference.returns import TASK, measured_returns, treatments

@@ -10,19 +10,19 @@ from typing import Any
 
 import msgspec
 
-from functions import keys
-from functions.actor.handler import handle as act
-from functions.algorithms.registry import algorithm
-from functions.environments.base import EnvTask
-from functions.learner.handler import handle as learn
-from functions.messages.actor import Behaviour, DescribeReply, DescribeTask, SampleTask, Sampling
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Answer, Done, Request
-from functions.messages.learner import InitialiseTask, Learning, LearnTask, RegroupTask, WholeTask
-from functions.messages.order import Address
-from functions.messages.team import Team
-from functions.storage_port import Blobs
-from infra.packaging.package_build import ROOT
+from marless.functions import keys
+from marless.functions.actor.handler import handle as act
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.environments.base import EnvTask
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.actor import Behaviour, DescribeReply, DescribeTask, SampleTask, Sampling
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Answer, Done, Request
+from marless.functions.messages.learner import InitialiseTask, Learning, LearnTask, RegroupTask, WholeTask
+from marless.functions.messages.order import Address
+from marless.functions.messages.team import Team
+from marless.functions.storage_port import Blobs
+from marless.infra.packaging.package_build import ROOT
 
 EVENTS = ROOT / "events"
 """A folder for each function, a file for each kind of event that it serves."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from functions.function_specs import DEPLOYED
+from marless.functions.function_specs import DEPLOYED
 
 ROOT = Path(__file__).resolve().parents[1]
 TENANT = "first-account"

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-from functions import keys
-from functions.environments.base import EnvTask
-from functions.errors import KeyTaken
-from functions.messages.exchange import Answer, Done, Request
-from infra.aws.clients import Cloud
-from infra.aws.function_settings import Settings
-from infra.aws.s3 import S3Storage
-from infra.packaging.package_build import ENTRIES
+from marless.functions import keys
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import KeyTaken
+from marless.functions.messages.exchange import Answer, Done, Request
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.function_settings import Settings
+from marless.infra.aws.s3 import S3Storage
+from marless.infra.packaging.package_build import ENTRIES
 from scripts.events import EVENTS, RUN
 
 _START = """

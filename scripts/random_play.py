@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation
-from functions.environments.registry import make
-from functions.episode_returns import Episodes
-from functions.randomness import generator
+from marless.functions.environments.base import ActionArray, AgentClass, EnvTask, Observation
+from marless.functions.environments.registry import make
+from marless.functions.episode_returns import Episodes
+from marless.functions.randomness import generator
 
 RECORD = Path(__file__).parents[1] / "docs" / "results" / "random-play.json"
 SEED = 100

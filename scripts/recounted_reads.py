@@ -19,11 +19,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from coordinator.placement.placement_rules import Work, split
-from coordinator.pricing.prices import load_prices
-from functions.algorithms.registry import algorithm
 from marless.ablation import result_tables
 from marless.comparison.finished_run import FinishedRun, Point
+from marless.coordinator.placement.placement_rules import Work, split
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.algorithms.registry import algorithm
 
 FOLDER = Path("docs/results")
 NAME = "spread-ippo-controls"

@@ -11,13 +11,13 @@ from commands import Commands
 from distribution import FilesAndAccount, longest_first
 from shell import Shell
 
-from functions.errors import MissingExtra
-from functions.isolation.foreign_imports import IMPORTS
-from functions.warm_cache import WARM
-from infra.local.file_storage import FileStorage
-from infra.local.single_run_pool import WorkerPool
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
+from marless.functions.errors import MissingExtra
+from marless.functions.isolation.foreign_imports import IMPORTS
+from marless.functions.warm_cache import WARM
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.single_run_pool import WorkerPool
 from marless.reports import learning_curve
 
 # Test collection makes no garbage; the collector would double its time.

@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.adapters.entries import ENTRIES, Entry
 from benchmarks.adapters.plan import SEED, Plan, draw
 from benchmarks.adapters.raw import Stepper
-from functions.environments import registry
-from functions.environments.base import VectorEnvironment
-from functions.errors import MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import VectorEnvironment
+from marless.functions.errors import MissingExtra
 
 Rates = dict[str, list[float]]
 

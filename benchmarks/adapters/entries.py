@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.adapters import own_interfaces
 from benchmarks.adapters.plan import Plan
 from benchmarks.adapters.raw import Stepper, parallel, tuples, turns
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 Raw = Callable[[Plan], Stepper]
 
@@ -108,7 +108,7 @@ def _nothing(environment: Any) -> None:
 
 
 def _forget_positions(environment: Any) -> None:
-    """So that an episode depends on its seed alone, as in `functions.environments.lbf`."""
+    """So that an episode depends on its seed alone, as in `marless.functions.environments.lbf`."""
     for player in environment.players:
         player.position = None
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, Observation, VectorEnvironment
+from marless.functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    EnvSpec,
+    Observation,
+    VectorEnvironment,
+)
 
 SEED = 1
 _SEEDS = 2**31  # as the adapter of PettingZoo draws a seed for each reset

@@ -8,20 +8,20 @@ from typing import Any
 from numpy.typing import NDArray
 
 from benchmarks.baseline import loop
-from coordinator.config.schema import RunConfig
-from coordinator.core.opponents import initial_team
-from functions import codec
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.environments import registry as environments
-from functions.evaluator.handler import play
-from functions.learner import stages
-from functions.learner.update import as_stored
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.opponents import initial_team
+from marless.functions import codec
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.environments import registry as environments
+from marless.functions.evaluator.handler import play
+from marless.functions.learner import stages
+from marless.functions.learner.update import as_stored
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 
 
 class KernelForm:

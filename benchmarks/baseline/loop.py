@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from coordinator.config.loading import load
-from coordinator.config.schema import RunConfig
-from functions.environments import registry as environments
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import RunConfig
+from marless.functions.environments import registry as environments
 
 NUM_ENVS = 64
 STEPS = 400_000

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from functions.keys import group_name
-from functions.nn.batched_acting import BatchedNetwork
-from functions.nn.layers import Array, Layer, Linear, Relu, Tanh
+from marless.functions.keys import group_name
+from marless.functions.nn.batched_acting import BatchedNetwork
+from marless.functions.nn.layers import Array, Layer, Linear, Relu, Tanh
 
 
 class Activation(NamedTuple):

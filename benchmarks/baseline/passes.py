@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.baseline import loop
 from benchmarks.baseline.networks import Networks
 from benchmarks.baseline.torch_form import TorchForm, play
-from functions.environments.registry import make
+from marless.functions.environments.registry import make
 
 
 def passes(networks: Networks, rows: int) -> Callable[[], None]:

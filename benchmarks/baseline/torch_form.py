@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from benchmarks.baseline import loop
 from benchmarks.baseline.networks import ACTIVATIONS, Networks
-from coordinator.config.schema import RunConfig
-from coordinator.core.opponents import initial_team
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.specs import PpoConfig
-from functions.environments.base import FloatArray, VectorEnvironment
-from functions.environments.registry import make
-from functions.nn.batched_acting import BatchedNetwork
-from functions.nn.discrete import draw
-from functions.policies import as_environment_actions, draws
-from functions.randomness import generator
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.opponents import initial_team
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ppo.specs import PpoConfig
+from marless.functions.environments.base import FloatArray, VectorEnvironment
+from marless.functions.environments.registry import make
+from marless.functions.nn.batched_acting import BatchedNetwork
+from marless.functions.nn.discrete import draw
+from marless.functions.policies import as_environment_actions, draws
+from marless.functions.randomness import generator
 
 LEAST_VARIANCE = 1e-2
 

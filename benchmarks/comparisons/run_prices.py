@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.comparisons.equal_returns import write
 from benchmarks.training import trained
-from coordinator.pricing.prices import load_prices
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import rented_machine
 from marless.reports.provenance import commit, written_by
 from marless.reports.statistics import mean

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from coordinator.file_reading import read_json
-from infra.local.available_cores import cores
 from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, plan_suite
 from marless.ablation.ablation_campaign import Ablation
 from marless.ablation.arms import arms_by_name
 from marless.backends import registry
 from marless.comparison.finished_run import FinishedRun
+from marless.coordinator.file_reading import read_json
+from marless.infra.local.available_cores import cores
 from marless.machine import this_machine
 from marless.reports.text import markdown_table
 from marless.runs.folder import SUMMARY

@@ -23,7 +23,7 @@ from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
 from benchmarks.records import json_lines
-from infra.local.available_cores import cores
+from marless.infra.local.available_cores import cores
 from marless.signals import Interrupted, Signals
 
 _RESULTS = ROOT / "docs" / "results"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coordinator.rules.student_t import t_quantile
+from marless.coordinator.rules.student_t import t_quantile
 from marless.reports.statistics import Interval, mean
 
 

@@ -10,10 +10,10 @@ import msgspec
 from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
-from coordinator.file_reading import UnreadableFile
-from infra.local.separate_pools import SeparatePools
 from marless.backends.base import FUNCTION_MODULES
 from marless.comparison.finished_run import has_finished, read
+from marless.coordinator.file_reading import UnreadableFile
+from marless.infra.local.separate_pools import SeparatePools
 from marless.reports.atomic_files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256

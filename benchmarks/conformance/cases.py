@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal
 
-from functions.algorithms.registry import ALGORITHMS
 from marless import extras
+from marless.functions.algorithms.registry import ALGORITHMS
 from marless.reports.statistics import Interval
 from marless.studies.cells import Arm, Cell, Settings
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from functions.environments import registry
-from functions.episode_returns import Episodes
-from functions.randomness import generator
+from marless.functions.environments import registry
+from marless.functions.episode_returns import Episodes
+from marless.functions.randomness import generator
 from marless.reports import load_policy
 from marless.reports.crossplay import scores
 from marless.reports.policy import TeamPolicy

@@ -10,8 +10,8 @@ from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.record import Record
 from benchmarks.conformance.tables import bounds_of, picture
-from functions.errors import MissingExtra
 from marless.ablation.ablation_plots import mean_line
+from marless.functions.errors import MissingExtra
 from marless.reports.plot_style import FloatArray, Line, draw_lines, finish, look, save, sheet
 from marless.reports.statistics import Interval
 

@@ -13,7 +13,7 @@ are next to them in docs/results/protocol.md.
 from dataclasses import replace
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
-from functions.algorithms import registry
+from marless.functions.algorithms import registry
 from marless.studies.cells import Settings, Value
 
 BARS = {

@@ -8,12 +8,12 @@ import msgspec
 
 from benchmarks.conformance.cases import Case
 from benchmarks.records import json_lines
-from coordinator.file_reading import UnreadableFile
-from functions.algorithms import registry as algorithms
-from functions.environments import registry
-from functions.environments.base import EnvTask
 from marless.comparison import finished_run
 from marless.comparison.finished_run import Point
+from marless.coordinator.file_reading import UnreadableFile
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 from marless.reports.statistics import FinalReturn, Interval
 from marless.studies.cells import Cell, Value
 

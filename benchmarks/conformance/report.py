@@ -11,7 +11,7 @@ from benchmarks.conformance.outcomes import Outcome, names_of, outcomes
 from benchmarks.conformance.protocols import FULL, QUICK
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 from marless.reports import evaluations
 from marless.reports.atomic_files import replace
 from marless.reports.evaluations import Evaluation

@@ -9,9 +9,9 @@ from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED_WINS, published
 from benchmarks.conformance.record import Measured
 from benchmarks.records.history import outside_history
-from coordinator.core import sides
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.coordinator.core import sides
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 from marless.reports import statistics
 from marless.reports.text import markdown_table
 

@@ -44,8 +44,8 @@ def preload(commands: Iterable[str]) -> None:
     """Imports what commands need, once for all forks."""
     for name in commands:
         app.module_of(name)
-    import functions.evaluator.handler
-    import functions.learner.handler  # noqa: F401
+    import marless.functions.evaluator.handler
+    import marless.functions.learner.handler  # noqa: F401
 
 
 def ask(folder: Path, argv: Sequence[str], until: float = MOST_S) -> Outcome:

@@ -15,9 +15,9 @@ from benchmarks.damage.damages import BYTES, damage
 from benchmarks.damage.files import COMMON
 from benchmarks.damage.forked import ask, outcome
 from benchmarks.damage.table import Table
-from coordinator.errors import UserError
-from functions import codec
-from functions.errors import CorruptObject
+from marless.coordinator.errors import UserError
+from marless.functions import codec
+from marless.functions.errors import CorruptObject
 from marless.reports.policy import load_policy
 
 _KEY, _FILE = "marless-policies", "policies.safetensors"

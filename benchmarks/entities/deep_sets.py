@@ -6,9 +6,9 @@ A factory of `algorithm.network` for three agents of `mpe/simple_spread`, after 
 import torch
 from torch import Tensor, nn
 
-from functions.environments.base import EnvTask
-from functions.environments.registry import spec
-from functions.nn.shape import NetworkShape
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.registry import spec
+from marless.functions.nn.shape import NetworkShape
 
 
 class DeepSets(nn.Module):

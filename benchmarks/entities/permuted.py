@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments import registry
-from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, Step, VectorEnvironment
-from functions.randomness import generator
+from marless.functions.environments import registry
+from marless.functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, Step, VectorEnvironment
+from marless.functions.randomness import generator
 
 ENTRY_POINT = "benchmark/permuted_spread = benchmarks.entities.permuted:make"
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.file_reading import read_text
+from marless.coordinator.file_reading import read_text
 from marless.studies.registration import registration_of
 from marless.studies.seeds import seeds_of
 

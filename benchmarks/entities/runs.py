@@ -17,7 +17,7 @@ from benchmarks.entities.permuted import ENTRY_POINT
 from benchmarks.entities.registered import Arm, Baseline
 from benchmarks.launch import environment_with, measured
 from benchmarks.training import NAME, command
-from coordinator.core.state import RoundLine
+from marless.coordinator.core.state import RoundLine
 from marless.reports import provenance
 from marless.reports.journal import read
 from marless.reports.policy import load_policy

@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from benchmarks.gpu import record
 from benchmarks.gpu.record import CORES, GPU, NUMPY, TORCH, Cell, Record
 from benchmarks.learner import Array, Round
-from functions.algorithms.engine import engine_of
-from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.stage import Context
-from functions.errors import BadRequest
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.ppo.specs import PpoConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.errors import BadRequest
 from marless.reports.provenance import commit
 
 ROWS = (200, 1600, 12_800, 64_000)

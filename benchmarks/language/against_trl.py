@@ -29,9 +29,9 @@ from benchmarks.language.adding_task import DIGITS, PAIRS, prompt_of
 from benchmarks.language.launch import CACHE_BYTES, MODEL, Task, looped, smollm2, trained
 from benchmarks.launch import ROOT
 from benchmarks.table import spread, typical
-from coordinator.config.loading import load
-from functions.language.model.base_model import open_base
-from functions.language.model.peft_format import write_base
+from marless.coordinator.config.loading import load
+from marless.functions.language.model.base_model import open_base
+from marless.functions.language.model.peft_format import write_base
 from marless.runs.inputs.language_models import model_file
 
 PACKAGES = ("torch==2.13.0", "transformers==5.24.*", "peft==0.21.2", "trl==1.16.*")

@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks import memory
 from benchmarks.launch import ROOT, environment
 from benchmarks.training import NAME, UNEVALUATED, command
-from coordinator.drive.attempt_record import AttemptRecord
-from functions import codec
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.functions import codec
 from marless.reports import attempts, journal
 
 MODEL = "BENCH_MODEL"

@@ -15,19 +15,19 @@ import numpy as np
 import torch
 
 from benchmarks.language.counting_speaker import CountingSpeaker
-from coordinator.config.loading import load
-from coordinator.config.schema import RunConfig
-from functions import codec
-from functions.language import grpo
-from functions.language.adapter_layout import AdapterLayout, initial_adapter
-from functions.language.episodes import Episodes
-from functions.language.experience import Replies
-from functions.language.grpo_gradient import gradient_sums
-from functions.language.model.base_model import open_base
-from functions.language.playing import Transcript, Voice, play
-from functions.language.registry import make
-from functions.language.specs import GrpoConfig, adapter_name
-from functions.randomness import generator
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import RunConfig
+from marless.functions import codec
+from marless.functions.language import grpo
+from marless.functions.language.adapter_layout import AdapterLayout, initial_adapter
+from marless.functions.language.episodes import Episodes
+from marless.functions.language.experience import Replies
+from marless.functions.language.grpo_gradient import gradient_sums
+from marless.functions.language.model.base_model import open_base
+from marless.functions.language.playing import Transcript, Voice, play
+from marless.functions.language.registry import make
+from marless.functions.language.specs import GrpoConfig, adapter_name
+from marless.functions.randomness import generator
 from marless.runs.inputs.language_models import model_file
 
 

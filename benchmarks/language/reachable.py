@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.language.relays import RelayPrompts
-from coordinator.config.loading import load
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.model.base_model import open_base
-from functions.language.model.sampling import sample
-from functions.language.model.speaker import Speaker
-from functions.language.protocol import Turn
 from marless.cli.arguments import split
+from marless.coordinator.config.loading import load
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.model.base_model import open_base
+from marless.functions.language.model.sampling import sample
+from marless.functions.language.model.speaker import Speaker
+from marless.functions.language.protocol import Turn
 from marless.runs.inputs.language_models import model_file
 
 Probabilities = NDArray[np.float64]

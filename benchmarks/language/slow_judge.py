@@ -10,8 +10,8 @@ from benchmarks.language.waiting_judge import MEDIAN_S
 from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.ways import FEW_EVALUATIONS
 from benchmarks.table import Row, quotients
-from coordinator.drive.attempt_record import AttemptRecord
-from functions.messages.usage import ActionTime
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.functions.messages.usage import ActionTime
 
 # Rollouts of a round, their episodes, rollouts of a micro-batch, and rounds that are measured.
 _ROLLOUTS, _EPISODES, _PART, _ROUNDS = 4, 64, 1, 20

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from functions.encoding import JsonDecoder, to_json
-from functions.randomness import generator
-from functions.resources.code_judge import Assignment
+from marless.functions.encoding import JsonDecoder, to_json
+from marless.functions.randomness import generator
+from marless.functions.resources.code_judge import Assignment
 
 MEDIAN_S = "BENCH_JUDGE_S"
 """The variable with the median of its times in seconds."""

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.core.round_graph import PHASES, Gate
-from coordinator.core.state import Plan, State
 from marless.cli.app import main
+from marless.coordinator.core.round_graph import PHASES, Gate
+from marless.coordinator.core.state import Plan, State
 
 Gates = Callable[[Plan, State], list[Gate]]
 

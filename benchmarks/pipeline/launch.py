@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.comparisons import own_study
-from coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.reports import attempts, journal
 
 Settings = Mapping[str, object]

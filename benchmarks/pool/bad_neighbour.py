@@ -122,7 +122,7 @@ def _close_and_hang() -> None:
 
 
 def _frame(**fields: Any) -> bytes:
-    from infra.local.pipe_messages import Ended, frame
+    from marless.infra.local.pipe_messages import Ended, frame
 
     numbers = dict.fromkeys(("duration_ms", "processor_ms", "peak_mb", "resident_mb"), 1.0)
     return frame(Ended(**{**numbers, **fields}), b"{}")
@@ -151,8 +151,8 @@ def _replace_generator() -> None:
 
 
 def _replace_ours() -> None:
-    from functions.nn import layers
-    from functions.policies import Policy
+    from marless.functions.nn import layers
+    from marless.functions.policies import Policy
 
     for owner in (layers, layers.Linear, Policy):
         for name, value in list(vars(owner).items()):
@@ -184,7 +184,7 @@ def _set_state() -> None:
 
 
 def _flush_to_zero() -> None:
-    from functions.isolation.arithmetic import ARITHMETIC
+    from marless.functions.isolation.arithmetic import ARITHMETIC
 
     control, mxcsr = ARITHMETIC.read()
     ARITHMETIC.write((control, mxcsr | 0x8040))
@@ -258,7 +258,7 @@ class _Unspeakable(Exception):
 
 
 def _forget_modules() -> None:
-    for name in [name for name in sys.modules if name.startswith("functions.nn")]:
+    for name in [name for name in sys.modules if name.startswith("marless.functions.nn")]:
         del sys.modules[name]
 
 

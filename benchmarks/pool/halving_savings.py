@@ -14,7 +14,7 @@ from statistics import fmean
 
 from benchmarks.pool.measurement import Measured, study_in
 from benchmarks.table import Row
-from coordinator.core.state import RoundLine
+from marless.coordinator.core.state import RoundLine
 from marless.reports.journal import read
 from marless.runs import summary
 from marless.runs.folder import METRICS, RunFolder

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from benchmarks.table import Row
-from infra.local.dispatch import Capacity
-from infra.local.lane import Lane
-from infra.local.pool import Pool
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.lane import Lane
+from marless.infra.local.pool import Pool
 
 AGENTS, SLOTS, LOAD_S, TASK_S, TOTAL_S = 6, 6, 1.0, 0.25, 60.0
 _BYTES = 1 << 20

@@ -3,7 +3,7 @@
 import json
 import time
 
-from functions.storage_port import Blobs
+from marless.functions.storage_port import Blobs
 
 _held: set[str] = set()
 

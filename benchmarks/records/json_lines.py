@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from coordinator.file_reading import UnreadableFile
+from marless.coordinator.file_reading import UnreadableFile
 from marless.reports.atomic_files import replace
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from benchmarks.pipeline import waiting_task
-from functions.resources.port import Resources
 from marless.environments import EnvTask, Observation, Step
+from marless.functions.resources.port import Resources
 
 # The standard deviation of the logarithms of both times.
 SIGMA = 0.8

@@ -18,8 +18,8 @@ from benchmarks.pool.measurement import Measured, study
 from benchmarks.table import Row
 from benchmarks.tenants.record import FILE
 from benchmarks.tenants.workload import EXAMPLE, Workload, computing, large, waiting
-from coordinator.config.loading import load as load_run
-from functions.environments.base import EnvTask
+from marless.coordinator.config.loading import load as load_run
+from marless.functions.environments.base import EnvTask
 from marless.runs.inputs.language_models import model_file, small_base
 from marless.studies.study_file import load
 

@@ -39,6 +39,6 @@ def _workers(study: int) -> list[int]:
 
 def _is_zygote(pid: int) -> bool:
     try:
-        return b"infra.local.processes.zygote" in (PROCESSES / str(pid) / "cmdline").read_bytes()
+        return b"marless.infra.local.processes.zygote" in (PROCESSES / str(pid) / "cmdline").read_bytes()
     except OSError:
         return False

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.language.waiting_judge import MEDIAN_S
 from benchmarks.launch import ROOT
 from benchmarks.pipeline.ways import FEW_EVALUATIONS
-from coordinator.config.nested_tables import flatten
+from marless.coordinator.config.nested_tables import flatten
 from marless.studies.study_file import load
 
 EXAMPLE = ROOT / "examples" / "tenants.toml"

@@ -10,25 +10,25 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coordinator.config.config_keys import RULES
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RANDOM, RunConfig
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.pricing.prices import load_prices
-from coordinator.rules import scaling
-from coordinator.rules.league import LEAGUE_RULES
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import BASES, SHARING_MODES
-from coordinator.rules.similarity import DISTANCES
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import CLOSED_FORMS, LAYERED
-from functions.environments.base import EnvTask
-from functions.environments.scripted.script_names import is_scripted_name
-from functions.environments.task_names import ENVIRONMENTS, is_known
-from functions.errors import BadRequest
-from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
-from functions.resources.settings import NAME as RESOURCE_NAME
-from functions.setting_limits import MOST_INT
+from marless.coordinator.config.config_keys import RULES
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RANDOM, RunConfig
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.pricing.prices import load_prices
+from marless.coordinator.rules import scaling
+from marless.coordinator.rules.league import LEAGUE_RULES
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import BASES, SHARING_MODES
+from marless.coordinator.rules.similarity import DISTANCES
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import CLOSED_FORMS, LAYERED
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scripted.script_names import is_scripted_name
+from marless.functions.environments.task_names import ENVIRONMENTS, is_known
+from marless.functions.errors import BadRequest
+from marless.functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
+from marless.functions.resources.settings import NAME as RESOURCE_NAME
+from marless.functions.setting_limits import MOST_INT
 
 # What `algorithm.network` may be besides a factory of one's own.
 NETWORKS = ("mlp", "gru", "cnn", "attention")

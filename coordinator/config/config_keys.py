@@ -7,16 +7,16 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.rule_families import Family
-from coordinator.rules.grouping import GROUPINGS
-from coordinator.rules.league import LEAGUE_RULES
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import BASES, SHARING_MODES
-from coordinator.rules.similarity import DISTANCES
-from coordinator.rules.trend import TRENDS
-from functions.algorithms import registry as algorithms
+from marless.coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.rule_families import Family
+from marless.coordinator.rules.grouping import GROUPINGS
+from marless.coordinator.rules.league import LEAGUE_RULES
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import BASES, SHARING_MODES
+from marless.coordinator.rules.similarity import DISTANCES
+from marless.coordinator.rules.trend import TRENDS
+from marless.functions.algorithms import registry as algorithms
 
 # `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.config.nested_tables import nest
-from coordinator.config.schema import Evaluation, RunConfig, algorithm_name
-from coordinator.config.task_defaults import FEW, PPO_TASKS, family, family_defaults
-from coordinator.placement.placement_rules import fused
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import AlgorithmConfig, NetworkConfig
-from functions.environments.task_names import EXACT_PHYSICS
-from functions.native.kernels import are_built
-from functions.setting_limits import MOST_KERNEL_LAYERS
+from marless.coordinator.config.nested_tables import nest
+from marless.coordinator.config.schema import Evaluation, RunConfig, algorithm_name
+from marless.coordinator.config.task_defaults import FEW, PPO_TASKS, family, family_defaults
+from marless.coordinator.placement.placement_rules import fused
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import AlgorithmConfig, NetworkConfig
+from marless.functions.environments.task_names import EXACT_PHYSICS
+from marless.functions.native.kernels import are_built
+from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 
 
 class Layer(NamedTuple):

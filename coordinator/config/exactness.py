@@ -1,11 +1,11 @@
 """Which runs have the same bytes on every type of processor: see decision 35."""
 
-from coordinator.config.defaults import suits_kernels
-from coordinator.config.schema import RunConfig
-from coordinator.config.task_defaults import family
-from functions.algorithms.specification import AlgorithmConfig
-from functions.environments.base import EnvTask
-from functions.environments.task_names import BUILT_IN, EXACT_PHYSICS
+from marless.coordinator.config.defaults import suits_kernels
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.config.task_defaults import family
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.task_names import BUILT_IN, EXACT_PHYSICS
 
 _ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex")
 # Rules that choose by summaries of policies and distil them are not among them.

@@ -11,20 +11,20 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config import defaults
-from coordinator.config.checks import fault
-from coordinator.config.config_keys import is_option, key_types, valid_keys
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import DEFAULT_ALGORITHM, Base, ConfigError, RunConfig, algorithm_name
-from coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
-from coordinator.config.unknown_keys import unknown_key
-from coordinator.config.value_faults import readable
-from coordinator.config.value_forms import in_plain_forms
-from coordinator.file_reading import UnreadableFile, read_text
-from functions.algorithms import registry as algorithms
-from functions.encoding import Undecodable
-from functions.errors import BadRequest, MissingExtra
-from functions.text.redaction import is_secret, learn, placeholder
+from marless.coordinator.config import defaults
+from marless.coordinator.config.checks import fault
+from marless.coordinator.config.config_keys import is_option, key_types, valid_keys
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import DEFAULT_ALGORITHM, Base, ConfigError, RunConfig, algorithm_name
+from marless.coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
+from marless.coordinator.config.unknown_keys import unknown_key
+from marless.coordinator.config.value_faults import readable
+from marless.coordinator.config.value_forms import in_plain_forms
+from marless.coordinator.file_reading import UnreadableFile, read_text
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.encoding import Undecodable
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"
 _FILE = "file "

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import msgspec
 from msgspec import Meta, field
 
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.pricing.prices import Architecture, StorageClass
-from coordinator.rules import sharing
-from coordinator.rules.grouping import GROUPINGS, Cap
-from coordinator.rules.league import LEAGUE_RULES
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import BASES, SHARING_MODES
-from coordinator.rules.similarity import DISTANCES
-from coordinator.rules.trend import TRENDS
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import AlgorithmConfig
-from functions.environments.base import EnvTask
-from functions.function_specs import NAMES
-from functions.messages.learner import Rows
-from functions.resources.settings import Resource
-from functions.setting_limits import (
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.pricing.prices import Architecture, StorageClass
+from marless.coordinator.rules import sharing
+from marless.coordinator.rules.grouping import GROUPINGS, Cap
+from marless.coordinator.rules.league import LEAGUE_RULES
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import BASES, SHARING_MODES
+from marless.coordinator.rules.similarity import DISTANCES
+from marless.coordinator.rules.trend import TRENDS
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.environments.base import EnvTask
+from marless.functions.function_specs import NAMES
+from marless.functions.messages.learner import Rows
+from marless.functions.resources.settings import Resource
+from marless.functions.setting_limits import (
     LARGEST,
     MOST_AGENTS,
     MOST_ENV_STEPS,

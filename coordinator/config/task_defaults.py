@@ -1,14 +1,14 @@
 """Default settings by family of environments.
 
-The defaults of `coordinator.config.schema` were tuned on the Multi-Particle tasks, whose rewards come at every step.
-Where rewards come late, or every environment is a separate program, other values work; docs/data/algorithms.toml has
-the reasons.
+The defaults of `marless.coordinator.config.schema` were tuned on the Multi-Particle tasks, whose rewards come at every
+step. Where rewards come late, or every environment is a separate program, other values work; docs/data/algorithms.toml
+has the reasons.
 """
 
 from collections.abc import Mapping
 
-from functions.environments import task_names
-from functions.environments.task_names import Settings
+from marless.functions.environments import task_names
+from marless.functions.environments.task_names import Settings
 
 # Our engines step all environments at once. Others are stepped one after another: 3,200 episodes of level-based
 # foraging took longer than the evaluator's 60 s, and a run must not fail at its end.

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import explained_keys, general, valid_keys
-from coordinator.config.schema import RunConfig
+from marless.coordinator.config.config_keys import explained_keys, general, valid_keys
+from marless.coordinator.config.schema import RunConfig
 
 # What a file of one's own usually sets.
 SHORT = ("seed", "task", "algorithm", "actors", "evaluation", "stop", "log")

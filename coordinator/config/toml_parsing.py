@@ -4,7 +4,7 @@ import re
 import tomllib
 from typing import Any
 
-from functions.encoding import Undecodable
+from marless.functions.encoding import Undecodable
 
 # A megabyte of settings: a thousand times what the largest example has.
 MOST_BYTES = 1 << 20

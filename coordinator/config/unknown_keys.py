@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from coordinator.config.config_keys import OPTIONS, general, is_option, particular, valid_keys
-from coordinator.config.foreign_names import COUNTERPARTS, Counterpart
-from coordinator.config.renamed_keys import RENAMED
-from functions.algorithms import registry as algorithms
-from functions.errors import BadRequest, MissingExtra
+from marless.coordinator.config.config_keys import OPTIONS, general, is_option, particular, valid_keys
+from marless.coordinator.config.foreign_names import COUNTERPARTS, Counterpart
+from marless.coordinator.config.renamed_keys import RENAMED
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.errors import BadRequest, MissingExtra
 
 # A longer meaning, such as the list of all rules, is left out.
 _LONGEST_MEANING = 80

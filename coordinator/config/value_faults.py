@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from coordinator.config.config_keys import (
+from marless.coordinator.config.config_keys import (
     NAME,
     NAMED_TABLES,
     OPTIONS,
@@ -14,11 +14,11 @@ from coordinator.config.config_keys import (
     particular,
     valid_keys,
 )
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import DEFAULT_ROUNDS, RunConfig
-from coordinator.config.toml_dump import toml_value
-from functions.algorithms import registry as algorithms
-from functions.encoding import Mismatch, mismatch
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import DEFAULT_ROUNDS, RunConfig
+from marless.coordinator.config.toml_dump import toml_value
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.encoding import Mismatch, mismatch
 
 # A longer meaning, such as the list of all rules, is left out, and so is the rest of a long value.
 _LONGEST_MEANING = 80

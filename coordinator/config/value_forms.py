@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.inspect import FloatType, IntType, ListType, Metadata, StrType, TupleType, Type, UnionType, VarTupleType
 
-from coordinator.config.config_keys import general
+from marless.coordinator.config.config_keys import general
 
 # Above it not every whole number is a float, so that 1e17 + 1 would be read as another number.
 _MOST_EXACT = 2**53

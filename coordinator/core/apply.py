@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.action_tally import ActionTally, AskedActions, unbilled
-from coordinator.core import budget, next_placement, phase_ends
-from coordinator.core.events import (
+from marless.coordinator.action_tally import ActionTally, AskedActions, unbilled
+from marless.coordinator.core import budget, next_placement, phase_ends
+from marless.coordinator.core.events import (
     Abandoned,
     Advanced,
     Checkpointed,
@@ -24,15 +24,15 @@ from coordinator.core.events import (
     Stopped,
     actions_of,
 )
-from coordinator.core.round_graph import PHASES, most_puts, served_after
-from coordinator.core.state import Plan, Slot, State, WorkItem
-from coordinator.core.warm_functions import NOTHING, billed, keeps
-from coordinator.placement.placement_rules import PLACEMENTS, Packs
-from coordinator.placement.timings import add_observation, whole_core_ms
-from coordinator.pricing.bill import LOG_BYTES, Invocation, Meter
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.report import Report
-from functions.messages.usage import Usage
+from marless.coordinator.core.round_graph import PHASES, most_puts, served_after
+from marless.coordinator.core.state import Plan, Slot, State, WorkItem
+from marless.coordinator.core.warm_functions import NOTHING, billed, keeps
+from marless.coordinator.placement.placement_rules import PLACEMENTS, Packs
+from marless.coordinator.placement.timings import add_observation, whole_core_ms
+from marless.coordinator.pricing.bill import LOG_BYTES, Invocation, Meter
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import Usage
 
 # An environment may raise an error of megabytes of text, and every commit of the state would pay for it.
 LONGEST_PROBLEM = 400

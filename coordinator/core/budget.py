@@ -10,15 +10,15 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
-from coordinator.core.round_graph import LOOKS, Node, ending, most_puts
-from coordinator.core.rounds import fragments, micro_batches
-from coordinator.core.state import Plan, State, WorkItem
-from coordinator.core.state_location import learner_schedule
-from coordinator.placement.message_size import request_bytes
-from coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
-from functions.messages.message import Record
-from functions.messages.report import Report
-from functions.messages.usage import ActionUse, Usage
+from marless.coordinator.core.round_graph import LOOKS, Node, ending, most_puts
+from marless.coordinator.core.rounds import fragments, micro_batches
+from marless.coordinator.core.state import Plan, State, WorkItem
+from marless.coordinator.core.state_location import learner_schedule
+from marless.coordinator.placement.message_size import request_bytes
+from marless.coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
+from marless.functions.messages.message import Record
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import ActionUse, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
 # take ten times the longest so far.

@@ -1,15 +1,15 @@
 """Incompatibilities of a configuration with its task, known once a function has described the task."""
 
-from coordinator.config.schema import MOST_MB, RunConfig
-from coordinator.core import league_matches, memory_bound, opponents, sides
-from coordinator.core.memory_bound import Footprint
-from coordinator.core.next_placement import rollout_bytes
-from coordinator.core.opponents import FixedOpponents
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.platform import Platform
-from coordinator.rules import similarity
-from coordinator.rules.sharing import SHARING_MODES, invalid_groups
-from functions.environments.base import EnvSpec
+from marless.coordinator.config.schema import MOST_MB, RunConfig
+from marless.coordinator.core import league_matches, memory_bound, opponents, sides
+from marless.coordinator.core.memory_bound import Footprint
+from marless.coordinator.core.next_placement import rollout_bytes
+from marless.coordinator.core.opponents import FixedOpponents
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.platform import Platform
+from marless.coordinator.rules import similarity
+from marless.coordinator.rules.sharing import SHARING_MODES, invalid_groups
+from marless.functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
 _MEMORY_FACTOR = 3

@@ -15,22 +15,22 @@ from msgspec import field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.sides import classes_by_side
-from coordinator.placement.list_price import RoundPrice
-from coordinator.rules import grouping, roles, scaling, similarity, trend
-from coordinator.rules.roles import RoleHistory
-from coordinator.rules.scaling_history import ScalingHistory, Signal, convexity
-from coordinator.rules.sharing import BASES, SHARING_MODES
-from coordinator.rules.trend import TrendHistory
-from functions.algorithms.registry import algorithm
-from functions.codec import unpack_table
-from functions.environments.base import EnvSpec
-from functions.keys import agent_name, group_name
-from functions.messages.learner import SummaryName
-from functions.messages.message import Message, Ref, Table
-from functions.messages.team import Team
-from functions.randomness import generator
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.sides import classes_by_side
+from marless.coordinator.placement.list_price import RoundPrice
+from marless.coordinator.rules import grouping, roles, scaling, similarity, trend
+from marless.coordinator.rules.roles import RoleHistory
+from marless.coordinator.rules.scaling_history import ScalingHistory, Signal, convexity
+from marless.coordinator.rules.sharing import BASES, SHARING_MODES
+from marless.coordinator.rules.trend import TrendHistory
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.codec import unpack_table
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import agent_name, group_name
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.message import Message, Ref, Table
+from marless.functions.messages.team import Team
+from marless.functions.randomness import generator
 
 # The most that trials which found nothing may have cost, as a share of what training has, before another one begins.
 MAX_REJECTED_TRIALS_SHARE = 0.02

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.action_tally import AskedActions
-from coordinator.core.round_graph import Attempt
-from coordinator.core.state import Status
-from coordinator.pricing.bill import Meter
-from functions import keys
-from functions.encoding import JsonDecoder, Undecodable
-from functions.messages.exchange import Answer, Done
-from functions.messages.report import Report
+from marless.coordinator.action_tally import AskedActions
+from marless.coordinator.core.round_graph import Attempt
+from marless.coordinator.core.state import Status
+from marless.coordinator.pricing.bill import Meter
+from marless.functions import keys
+from marless.functions.encoding import JsonDecoder, Undecodable
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.report import Report
 
 _ANSWERS = JsonDecoder[Answer](Answer)
 

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.config.schema import League, RunConfig
-from coordinator.core.opponents import scripted_team, unscripted
-from coordinator.core.sides import Side, sides_of
-from coordinator.rules.league import LEAGUE_RULES, probabilities
-from functions.environments.base import EnvSpec
-from functions.environments.scripted import script_names
-from functions.messages.actor import SampleReply
-from functions.messages.message import Message, Ref
-from functions.messages.team import Team
-from functions.randomness import generator
+from marless.coordinator.config.schema import League, RunConfig
+from marless.coordinator.core.opponents import scripted_team, unscripted
+from marless.coordinator.core.sides import Side, sides_of
+from marless.coordinator.rules.league import LEAGUE_RULES, probabilities
+from marless.functions.environments.base import EnvSpec
+from marless.functions.environments.scripted import script_names
+from marless.functions.messages.actor import SampleReply
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.team import Team
+from marless.functions.randomness import generator
 
 FIRST_RATING = 1200.0
 # Points that the ratings of two opponents are apart where one is expected to win ten times as often (Elo's scale).

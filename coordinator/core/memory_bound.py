@@ -1,8 +1,8 @@
 """A lower bound on the memory of a function that learns or plays, known before a run begins.
 
 Networks with their optimiser state (`AlgorithmSpec.part_bytes`) and observations count; the interpreter, minibatches,
-activations, what a process keeps from task to task (`functions.warm_cache`), and most of the memory of objects in
-transit do not. A function needs more than this bound, unless `stop.seconds`, `stop.dollars` or `stop.return` end the
+activations, what a process keeps from task to task (`marless.functions.warm_cache`), and most of the memory of objects
+in transit do not. A function needs more than this bound, unless `stop.seconds`, `stop.dollars` or `stop.return` end the
 run before its replay buffer has grown so far; one with more memory may still be too small. Nothing enforces these sizes
 on a local machine, but the bill is that of such functions.
 """
@@ -11,14 +11,14 @@ import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.config.schema import RunConfig
-from coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work, halves_of
-from coordinator.platform import Platform
-from functions.algorithms.registry import algorithm
-from functions.algorithms.specification import AlgorithmSpec
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.messages.team import Team
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.placement.placement_rules import PACKED, PLACEMENTS, Work, halves_of
+from marless.coordinator.platform import Platform
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.algorithms.specification import AlgorithmSpec
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
 
 Sizes = Mapping[int, Mapping[str, int]]
 """Bytes by group and part."""

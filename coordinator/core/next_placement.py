@@ -5,16 +5,16 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RunConfig
-from coordinator.core import memory_bound, requests
-from coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import spec_of
-from coordinator.placement import coordination_cost, planner
-from coordinator.placement.candidates import Terms, reduce_to_limits
-from coordinator.placement.coordination_cost import CoordinationCost
-from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
-from coordinator.placement.placement_rules import (
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core import memory_bound, requests
+from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import spec_of
+from marless.coordinator.placement import coordination_cost, planner
+from marless.coordinator.placement.candidates import Terms, reduce_to_limits
+from marless.coordinator.placement.coordination_cost import CoordinationCost
+from marless.coordinator.placement.list_price import PricedRound, RoundPrice, list_price
+from marless.coordinator.placement.placement_rules import (
     PLACEMENTS,
     Packs,
     RoundPlacement,
@@ -23,16 +23,16 @@ from coordinator.placement.placement_rules import (
     halves_of,
     list_overhead,
 )
-from coordinator.placement.workload import Summing, Workload
-from coordinator.pricing.aws_latency import LATENCIES
-from coordinator.pricing.planning_prices import Tariff
-from coordinator.rules import similarity
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import SHARING_MODES
-from functions.environments.base import EnvSpec
-from functions.function_specs import PLACED
-from functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
-from functions.warm_cache import share_of
+from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.pricing.aws_latency import LATENCIES
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.coordinator.rules import similarity
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import SHARING_MODES
+from marless.functions.environments.base import EnvSpec
+from marless.functions.function_specs import PLACED
+from marless.functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
+from marless.functions.warm_cache import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
@@ -215,7 +215,7 @@ def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
 
 def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
     """Bytes of a rollout's trajectory of so many steps and episodes, of all environments together, in the layout of
-    `functions.data.trajectory`, if every episode is truncated."""
+    `marless.functions.data.trajectory`, if every episode is truncated."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
         # Observation, action, log-probability, reward; terminated, alive; the mask.

@@ -5,14 +5,14 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RANDOM, RunConfig, Sharing
-from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
-from coordinator.rules.sharing import SHARING_MODES, by_name
-from functions import keys
-from functions.environments.base import EnvSpec
-from functions.environments.scripted import script_names
-from functions.messages.message import Message, Ref
-from functions.messages.team import Opponents, Team
+from marless.coordinator.config.schema import RANDOM, RunConfig, Sharing
+from marless.coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
+from marless.coordinator.rules.sharing import SHARING_MODES, by_name
+from marless.functions import keys
+from marless.functions.environments.base import EnvSpec
+from marless.functions.environments.scripted import script_names
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.team import Opponents, Team
 
 # Where the opponents' policies are stored for the whole run. template.yaml lets functions read this key.
 KEY = keys.object_key("rounds/opponents", "policies")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import league_matches, next_placement, opponents
-from coordinator.core.compatibility import incompatibility
-from coordinator.core.controller import (
+from marless.coordinator.core import league_matches, next_placement, opponents
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.core.controller import (
     ControllerState,
     Decision,
     Proposal,
@@ -17,9 +17,9 @@ from coordinator.core.controller import (
     plan_next_round,
     reject_proposal,
 )
-from coordinator.core.next_placement import round_price
-from coordinator.core.round_graph import LOOKS
-from coordinator.core.round_records import (
+from marless.coordinator.core.next_placement import round_price
+from marless.coordinator.core.round_graph import LOOKS
+from marless.coordinator.core.round_records import (
     RoundReplies,
     env_metrics_of,
     evaluation_in_flight,
@@ -28,21 +28,21 @@ from coordinator.core.round_records import (
     round_lines,
     side_returns_of,
 )
-from coordinator.core.rounds import is_evaluated, remember_rounds, rollout_steps, unfinished_episodes
-from coordinator.core.sides import learning
-from coordinator.core.state import Best, Evaluated, Phase, Plan, State
-from coordinator.core.state_location import (
+from marless.coordinator.core.rounds import is_evaluated, remember_rounds, rollout_steps, unfinished_episodes
+from marless.coordinator.core.sides import learning
+from marless.coordinator.core.state import Best, Evaluated, Phase, Plan, State
+from marless.coordinator.core.state_location import (
     locations_after_learning,
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.rules.sharing_trial import judge, schedule
-from functions import keys
-from functions.data import dataset
-from functions.environments.base import EnvSpec
-from functions.messages.actor import DescribeReply
-from functions.messages.exchange import Done
-from functions.messages.message import Ref
+from marless.coordinator.rules.sharing_trial import judge, schedule
+from marless.functions import keys
+from marless.functions.data import dataset
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import DescribeReply
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.message import Ref
 
 
 def follow(plan: Plan, state: State) -> State:

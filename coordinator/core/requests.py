@@ -1,18 +1,18 @@
-"""The requests of tasks, from plan and state alone, composed of the parts of `functions.messages`."""
+"""The requests of tasks, from plan and state alone, composed of the parts of `marless.functions.messages`."""
 
 import msgspec
 
-from coordinator.core import controller, rounds
-from coordinator.core.rounds import begun_episodes, team_of
-from coordinator.core.sides import Side
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import REGROUP, WHOLE, locations_after_learning
-from coordinator.rules.sharing import BASES
-from functions import keys
-from functions.environments.base import EnvTask
-from functions.messages.actor import DescribeTask, Match, Recorded, SampleTask, Sampling
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.learner import (
+from marless.coordinator.core import controller, rounds
+from marless.coordinator.core.rounds import begun_episodes, team_of
+from marless.coordinator.core.sides import Side
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import REGROUP, WHOLE, locations_after_learning
+from marless.coordinator.rules.sharing import BASES
+from marless.functions import keys
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.actor import DescribeTask, Match, Recorded, SampleTask, Sampling
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.learner import (
     Hyperparameters,
     InitialiseTask,
     Learning,
@@ -21,10 +21,10 @@ from functions.messages.learner import (
     RegroupTask,
     WholeTask,
 )
-from functions.messages.message import Ref
-from functions.messages.order import Address, ResourceRef
-from functions.messages.team import Team
-from functions.resources.settings import identity
+from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Address, ResourceRef
+from marless.functions.messages.team import Team
+from marless.functions.resources.settings import identity
 
 
 def address(plan: Plan, state: State, work: str) -> Address:

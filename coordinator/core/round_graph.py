@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.core import controller, requests, rounds
-from coordinator.core.league_matches import matches
-from coordinator.core.opponents import evaluated_side
-from coordinator.core.state import Phase, Plan, State, WorkItem
-from coordinator.core.state_location import (
+from marless.coordinator.core import controller, requests, rounds
+from marless.coordinator.core.league_matches import matches
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.state import Phase, Plan, State, WorkItem
+from marless.coordinator.core.state_location import (
     REGROUP,
     WHOLE,
     learner_schedule,
@@ -43,19 +43,19 @@ from coordinator.core.state_location import (
     spec_of,
     sum_works,
 )
-from coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
-from coordinator.placement.placement_rules import PLACEMENTS, SUMS, Work
-from coordinator.rules.sharing_trial import schedule
-from functions import keys
-from functions.algorithms.specification import StageSpec
-from functions.environments.base import EnvTask
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Request
-from functions.messages.learner import LearnTask
-from functions.messages.message import Ref
-from functions.messages.team import Team
-from functions.messages.usage import Usage
+from marless.coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
+from marless.coordinator.placement.placement_rules import PLACEMENTS, SUMS, Work
+from marless.coordinator.rules.sharing_trial import schedule
+from marless.functions import keys
+from marless.functions.algorithms.specification import StageSpec
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import Usage
 
 # The most objects of results that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4

@@ -9,16 +9,16 @@ from itertools import accumulate, chain, islice, pairwise, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core import budget, league_matches, sides
-from coordinator.core.controller import Decision, RoundSignals
-from coordinator.core.opponents import evaluated_side
-from coordinator.core.rounds import behaviour, fragments
-from coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, State
-from functions.episode_returns import balancing
-from functions.messages.actor import SampleReply
-from functions.messages.evaluator import EvaluateReply
-from functions.messages.learner import LearnReply, WholeReply
-from functions.messages.message import Table
+from marless.coordinator.core import budget, league_matches, sides
+from marless.coordinator.core.controller import Decision, RoundSignals
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.rounds import behaviour, fragments
+from marless.coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, State
+from marless.functions.episode_returns import balancing
+from marless.functions.messages.actor import SampleReply
+from marless.functions.messages.evaluator import EvaluateReply
+from marless.functions.messages.learner import LearnReply, WholeReply
+from marless.functions.messages.message import Table
 
 # Kinds of tasks that learn nothing.
 _PLAYING = ("sample", "evaluate")
@@ -29,8 +29,8 @@ class RoundReplies:
     """The replies of one round's functions: of sampling, in the order of rollouts, and of learning.
 
     `whole`: rollouts begin with a reset, and no episode is longer than they. Then every environment weighs as much as
-    any other, and means over episodes are unbiased (`functions.episode_returns`). Otherwise every episode that ended
-    weighs alike: of fragments each is counted once, in the round in which it ends.
+    any other, and means over episodes are unbiased (`marless.functions.episode_returns`). Otherwise every episode that
+    ended weighs alike: of fragments each is counted once, in the round in which it ends.
     """
 
     samples: tuple[SampleReply, ...]

@@ -5,16 +5,16 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from coordinator.core import controller
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import WHOLE
-from coordinator.placement.placement_rules import PLACEMENTS, packs_of_parts
-from functions import keys
-from functions.data.past_rounds import newest_rounds
-from functions.messages.actor import Behaviour, Unfinished
-from functions.messages.learner import Past
-from functions.messages.message import Ref
-from functions.messages.team import Team
+from marless.coordinator.core import controller
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import WHOLE
+from marless.coordinator.placement.placement_rules import PLACEMENTS, packs_of_parts
+from marless.functions import keys
+from marless.functions.data.past_rounds import newest_rounds
+from marless.functions.messages.actor import Behaviour, Unfinished
+from marless.functions.messages.learner import Past
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
 
 
 def team_of(state: State) -> Team:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functions.environments.base import EnvSpec
-from functions.messages.team import Team
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.team import Team
 
 _NUMBER = re.compile(r"[_-]?\d+$")
 

@@ -9,26 +9,26 @@ from typing import Literal
 
 from msgspec import UnsetType, field, structs
 
-from coordinator.action_tally import ActionTally
-from coordinator.config.schema import Function, RunConfig
-from coordinator.core.controller import ControllerState, Decision, Proposal
-from coordinator.core.league_matches import LeagueState
-from coordinator.core.opponents import FixedOpponents
-from coordinator.placement.placement_rules import RoundPlacement
-from coordinator.placement.timings import Timings
-from coordinator.platform import Platform
-from coordinator.pricing.bill import Meter
-from coordinator.pricing.prices import Prices
-from functions import keys
-from functions.encoding import own_format
-from functions.environments.base import EnvSpec
-from functions.messages.actor import Unfinished
-from functions.messages.exchange import Done
-from functions.messages.learner import Base, Past
-from functions.messages.message import Message, Ref
-from functions.messages.order import LanguageModel
-from functions.messages.team import Team
-from functions.messages.usage import ActionUse, Usage
+from marless.coordinator.action_tally import ActionTally
+from marless.coordinator.config.schema import Function, RunConfig
+from marless.coordinator.core.controller import ControllerState, Decision, Proposal
+from marless.coordinator.core.league_matches import LeagueState
+from marless.coordinator.core.opponents import FixedOpponents
+from marless.coordinator.placement.placement_rules import RoundPlacement
+from marless.coordinator.placement.timings import Timings
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.bill import Meter
+from marless.coordinator.pricing.prices import Prices
+from marless.functions import keys
+from marless.functions.encoding import own_format
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import Unfinished
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.learner import Base, Past
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.order import LanguageModel
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import ActionUse, Usage
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
@@ -109,7 +109,8 @@ class WorkItem(Message, frozen=True, kw_only=True):
     gets: int = 0
     """The most objects that an attempt reads."""
     expected_hits: Usage = field(default=Usage(), name="kept")
-    """Those of them, as hits, that its function keeps by the model of the bill (`coordinator.core.warm_functions`)."""
+    """Those of them, as hits, that its function keeps by the model of the bill
+    (`marless.coordinator.core.warm_functions`)."""
 
 
 class Slot(Message, frozen=True, kw_only=True):
@@ -231,7 +232,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     slope: float | None = None
     """The trend of the normalised returns."""
     diversity: float | None = None
-    """How differently the agents act: system neural diversity, see `coordinator.core.controller`."""
+    """How differently the agents act: system neural diversity, see `marless.coordinator.core.controller`."""
     event: str = ""
     """The change of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'."""
     trial_episodes: int = 0
@@ -252,7 +253,7 @@ class State(Message, frozen=True, kw_only=True):
     """A run between two decisions."""
 
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `functions.encoding`."""
+    """See `marless.functions.encoding`."""
     status: Status = "running"
     """Whether the run goes on, and how it ended if it does not."""
     reason: str = ""

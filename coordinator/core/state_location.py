@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import cache
 
-from coordinator.core import opponents
-from coordinator.core.state import Plan, State
-from coordinator.placement.placement_rules import PLACEMENTS, Packs, Work, object_kind
-from functions import keys
-from functions.algorithms.registry import algorithm
-from functions.algorithms.specification import AlgorithmSpec
-from functions.messages.message import Ref
+from marless.coordinator.core import opponents
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.placement.placement_rules import PLACEMENTS, Packs, Work, object_kind
+from marless.functions import keys
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.algorithms.specification import AlgorithmSpec
+from marless.functions.messages.message import Ref
 
 # Objects are read in the order of their keys, and later ones overwrite earlier ones: the objects of a new team come
 # after those that the same round learned.

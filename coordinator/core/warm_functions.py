@@ -1,17 +1,17 @@
 """What warm functions have kept, by the model of the bill: reads of it are not billed, all others are.
 
 Every invocation of a wave has an execution environment of its own, the i-th of every wave the same one, and none ends
-before the run does. An environment keeps what deployed functions keep (`functions.warm_cache`): the run's dataset, if
-it fits, and its replay buffer. How many processes serve a run here, and what else they do, does not enter, so the bill
-is the same everywhere; docs/decisions/0021 compares the model with what AWS may do.
+before the run does. An environment keeps what deployed functions keep (`marless.functions.warm_cache`): the run's
+dataset, if it fits, and its replay buffer. How many processes serve a run here, and what else they do, does not enter,
+so the bill is the same everywhere; docs/decisions/0021 compares the model with what AWS may do.
 """
 
 from msgspec.structs import replace
 
-from coordinator.core.state import Plan, State
-from functions.messages.learner import Past, past_objects
-from functions.messages.usage import Usage
-from functions.warm_cache import share_of
+from marless.coordinator.core.state import Plan, State
+from marless.functions.messages.learner import Past, past_objects
+from marless.functions.messages.usage import Usage
+from marless.functions.warm_cache import share_of
 
 NOTHING = Usage()
 

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from coordinator.core.events import Ended
-from coordinator.core.state import WorkItem
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.message import Message
-from functions.messages.report import Report
-from functions.messages.usage import ActionTime, Usage
+from marless.coordinator.core.events import Ended
+from marless.coordinator.core.state import WorkItem
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.message import Message
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import ActionTime, Usage
 
 # Differences and sums of times far beyond these would be no numbers.
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from coordinator.core.state import WorkItem
+from marless.coordinator.core.state import WorkItem
 
 
 class AttemptsInFlight:

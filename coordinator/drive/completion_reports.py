@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from coordinator.core.state import Plan, Slot, State
-from functions import keys
-from functions.completion import CompletionReport
-from functions.messages.exchange import Failed, FailureKind, Request
-from functions.messages.order import ReportTo
-from functions.messages.report import Report
+from marless.coordinator.core.state import Plan, Slot, State
+from marless.functions import keys
+from marless.functions.completion import CompletionReport
+from marless.functions.messages.exchange import Failed, FailureKind, Request
+from marless.functions.messages.order import ReportTo
+from marless.functions.messages.report import Report
 
 Outcome = Literal["answered", "timeout", "crash", "throttled"]
 # Kinds of ends that are not a failure that the function itself described.

@@ -11,10 +11,10 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from coordinator.core.events import Ended, Lost, Metered, Reported
-from coordinator.core.round_graph import in_flight
-from coordinator.core.state import Plan, State
-from coordinator.drive.completion_reports import (
+from marless.coordinator.core.events import Ended, Lost, Metered, Reported
+from marless.coordinator.core.round_graph import in_flight
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.drive.completion_reports import (
     Detached,
     best_first,
     failure_of,
@@ -22,18 +22,18 @@ from coordinator.drive.completion_reports import (
     report_addresses,
     report_of,
 )
-from coordinator.drive.driver import Driver, Overtaken
-from coordinator.drive.ports import Invoker, Ports
-from coordinator.pricing.bill import Meter
-from functions import codec, completion, keys
-from functions.completion import CompletionReport
-from functions.encoding import to_json
-from functions.errors import CorruptObject, ForeignObject, StorageFault
-from functions.messages.exchange import Answer, Done, Failed, FailureKind, Request
-from functions.messages.message import Ref
-from functions.messages.usage import Usage
-from functions.storage_port import Completions, Head, Heads
-from functions.stored_answers import last_object, stored_answer
+from marless.coordinator.drive.driver import Driver, Overtaken
+from marless.coordinator.drive.ports import Invoker, Ports
+from marless.coordinator.pricing.bill import Meter
+from marless.functions import codec, completion, keys
+from marless.functions.completion import CompletionReport
+from marless.functions.encoding import to_json
+from marless.functions.errors import CorruptObject, ForeignObject, StorageFault
+from marless.functions.messages.exchange import Answer, Done, Failed, FailureKind, Request
+from marless.functions.messages.message import Ref
+from marless.functions.messages.usage import Usage
+from marless.functions.storage_port import Completions, Head, Heads
+from marless.functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
 PATIENCE_S = 60.0

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from coordinator.core.apply import apply
-from coordinator.core.budget import item_bytes, load_meter, turn_meter, written_bytes
-from coordinator.core.decide import Advance, Dispatch, Wait, decide
-from coordinator.core.events import (
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.budget import item_bytes, load_meter, turn_meter, written_bytes
+from marless.coordinator.core.decide import Advance, Dispatch, Wait, decide
+from marless.coordinator.core.events import (
     Abandoned,
     Advanced,
     Checkpointed,
@@ -25,27 +25,27 @@ from coordinator.core.events import (
     Stopped,
     decode_answer,
 )
-from coordinator.core.rounds import to_checkpoint
-from coordinator.core.state import Plan, State
-from coordinator.drive.attempts_in_flight import AttemptsInFlight
-from coordinator.drive.completion_reports import Detached, new_asks, report_addresses
-from coordinator.drive.inlined_objects import InlinedObjects
-from coordinator.drive.ledger_items import (
+from marless.coordinator.core.rounds import to_checkpoint
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.drive.attempts_in_flight import AttemptsInFlight
+from marless.coordinator.drive.completion_reports import Detached, new_asks, report_addresses
+from marless.coordinator.drive.inlined_objects import InlinedObjects
+from marless.coordinator.drive.ledger_items import (
     CHECKPOINT,
     STATE,
     StateEncoder,
     Unresumable,
     decode_state,
 )
-from coordinator.drive.ports import Ports
-from coordinator.drive.recovery import intact_state, leftover_keys
-from coordinator.pricing.bill import Meter
-from functions import keys
-from functions.encoding import to_json
-from functions.errors import StaleVersion
-from functions.messages.exchange import Done
-from functions.messages.message import Record
-from functions.messages.usage import Usage
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.drive.recovery import intact_state, leftover_keys
+from marless.coordinator.pricing.bill import Meter
+from marless.functions import keys
+from marless.functions.encoding import to_json
+from marless.functions.errors import StaleVersion
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.message import Record
+from marless.functions.messages.usage import Usage
 
 # How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
@@ -262,7 +262,7 @@ class Driver:
         self._finish_round()
 
     def _listen(self) -> bool:
-        from coordinator.drive.attempt_record import record_of  # a coordinator on Lambda never listens
+        from marless.coordinator.drive.attempt_record import record_of  # a coordinator on Lambda never listens
 
         prefix, records = keys.task_id(self._plan.run, self._state.round, ""), []
         self._in_flight.await_reports()

@@ -1,4 +1,4 @@
-"""The coordinator as a Lambda function: a shell around `coordinator.drive.detached_turn` that events wake.
+"""The coordinator as a Lambda function: a shell around `marless.coordinator.drive.detached_turn` that events wake.
 
 An event names a run of this tenant, or a study; `{"sweep": true}` comes from the schedule and means all live ones.
 Nothing else in an event is trusted: the ledger decides what happens.
@@ -16,21 +16,21 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from msgspec.structs import asdict
 
-from coordinator.core import budget
-from coordinator.core.state import Plan
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.completion_reports import Detached
-from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
-from coordinator.drive.lease import Lease
-from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
-from coordinator.drive.ports import Ports
-from coordinator.drive.run_manifest import RunManifest
-from coordinator.pricing.bill import Meter
-from functions.encoding import to_json
-from functions.errors import StaleVersion, StorageFault
-from infra.aws.detached_ports import Deployed, Outside, own_deployment
-from infra.entry.instrumentation import instrument
-from infra.local.own_process import OwnTime
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.completion_reports import Detached
+from marless.coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
+from marless.coordinator.drive.lease import Lease
+from marless.coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.drive.run_manifest import RunManifest
+from marless.coordinator.pricing.bill import Meter
+from marless.functions.encoding import to_json
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.infra.aws.detached_ports import Deployed, Outside, own_deployment
+from marless.infra.entry.instrumentation import instrument
+from marless.infra.local.own_process import OwnTime
 
 # The most characters of a problem in a lease.
 _LONGEST_PROBLEM = 400
@@ -106,7 +106,7 @@ class Coordinator:
 
     def _govern(self, study: str) -> dict[str, Any]:
         """Takes a step of a study, which is billed to the deployment, as sweeps are."""
-        from coordinator.drive import study_governor
+        from marless.coordinator.drive import study_governor
 
         self._time.waive()
         try:
@@ -141,7 +141,7 @@ class Coordinator:
 
     def _limited(self, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
         """See `study_governor.limited`; what runs of no study do without is not loaded at start-up."""
-        from coordinator.drive import study_governor
+        from marless.coordinator.drive import study_governor
 
         return study_governor.limited(self._deployed, study, plan)
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import msgspec
 
-from coordinator.drive.ports import Storage
-from functions.errors import KeyTaken
-from functions.messages.exchange import Done, Request
-from functions.messages.message import Ref
+from marless.coordinator.drive.ports import Storage
+from marless.functions.errors import KeyTaken
+from marless.functions.messages.exchange import Done, Request
+from marless.functions.messages.message import Ref
 
 
 class InlinedObjects:

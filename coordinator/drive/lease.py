@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from coordinator.drive.ports import Ledger
-from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.errors import StaleVersion, StorageFault
+from marless.coordinator.drive.ports import Ledger
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.functions.errors import StaleVersion, StorageFault
 
 LEASE = "lease"
 CLOUD = "cloud"

@@ -8,12 +8,12 @@ from typing import Protocol
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from coordinator.core.state import RoundLine, State
-from coordinator.drive.ports import Ledger, Storage
-from functions import codec
-from functions.encoding import JsonDecoder, Undecodable, WrittenByNewer, own_format, to_json
-from functions.errors import CorruptObject, NoSuchObject, StaleVersion
-from functions.messages.message import Ref
+from marless.coordinator.core.state import RoundLine, State
+from marless.coordinator.drive.ports import Ledger, Storage
+from marless.functions import codec
+from marless.functions.encoding import JsonDecoder, Undecodable, WrittenByNewer, own_format, to_json
+from marless.functions.errors import CorruptObject, NoSuchObject, StaleVersion
+from marless.functions.messages.message import Ref
 
 STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"

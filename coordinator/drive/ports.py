@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.core.state import RoundLine
-from coordinator.pricing.bill import Meter
-from functions.messages.message import Record
-from functions.messages.report import Report
-from functions.storage_port import Blobs
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.pricing.bill import Meter
+from marless.functions.messages.message import Record
+from marless.functions.messages.report import Report
+from marless.functions.storage_port import Blobs
 
 if TYPE_CHECKING:
-    from coordinator.drive.attempt_record import AttemptRecord
+    from marless.coordinator.drive.attempt_record import AttemptRecord
 
 
 class Storage(Blobs, Protocol):

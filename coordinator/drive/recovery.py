@@ -4,15 +4,15 @@ And which of the stored objects nobody needs."""
 
 import msgspec
 
-from coordinator.core.apply import apply
-from coordinator.core.budget import load_meter
-from coordinator.core.events import Metered, Resumed
-from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Plan, State
-from coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged
-from coordinator.drive.ports import Ledger, Storage
-from functions import keys
-from functions.messages.message import Record
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.budget import load_meter
+from marless.coordinator.core.events import Metered, Resumed
+from marless.coordinator.core.round_graph import PHASES
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.drive.ledger_items import CHECKPOINT, Unresumable, decode_state, find_damaged
+from marless.coordinator.drive.ports import Ledger, Storage
+from marless.functions import keys
+from marless.functions.messages.message import Record
 
 
 def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> State:

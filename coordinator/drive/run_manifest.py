@@ -2,12 +2,12 @@
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import NO_INPUTS, Plan, RunInputs
-from coordinator.drive.ports import Ledger
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.encoding import JsonDecoder, Undecodable, from_json, own_format, to_json
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import NO_INPUTS, Plan, RunInputs
+from marless.coordinator.drive.ports import Ledger
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.encoding import JsonDecoder, Undecodable, from_json, own_format, to_json
 
 MANIFEST = "plan"
 STUDY = "study:"

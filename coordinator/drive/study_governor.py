@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.core import budget
-from coordinator.core.state import Plan
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.ledger_items import STATE, Items, load_state
-from coordinator.drive.ports import Ledger
-from coordinator.drive.run_manifest import STUDY
-from coordinator.governor.shared_budget import least
-from coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
-from functions.encoding import JsonDecoder, to_json
-from functions.errors import StaleVersion, StorageFault
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.ledger_items import STATE, Items, load_state
+from marless.coordinator.drive.ports import Ledger
+from marless.coordinator.drive.run_manifest import STUDY
+from marless.coordinator.governor.shared_budget import least
+from marless.coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
+from marless.functions.encoding import JsonDecoder, to_json
+from marless.functions.errors import StaleVersion, StorageFault
 
 PLAN = "plan"
 # How often a governor that another one overtook looks again.

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.governor.concurrency_shares import divide
-from coordinator.governor.shared_budget import Purse, least
-from functions.encoding import own_format
+from marless.coordinator.governor.concurrency_shares import divide
+from marless.coordinator.governor.shared_budget import Purse, least
+from marless.functions.encoding import own_format
 
 # The purse of all runs; those of owners have their names, which are never empty.
 _WHOLE = ""

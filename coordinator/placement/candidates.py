@@ -7,14 +7,14 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from coordinator.placement.coordination_cost import LOCAL, CoordinationCost
-from coordinator.placement.layout import Layout
-from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from coordinator.placement.workload import Workload
-from coordinator.pricing.planning_prices import Tariff
-from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from functions.function_specs import PLACED
+from marless.coordinator.placement.coordination_cost import LOCAL, CoordinationCost
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
+from marless.coordinator.placement.workload import Workload
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
+from marless.functions.function_specs import PLACED
 
 # Below a vCPU the price of a task hardly depends on memory: small sizes save only the rounding up to a millisecond.
 SMALL_MB = (512, 1024)

@@ -5,10 +5,10 @@ from itertools import accumulate, repeat
 from math import ceil
 from typing import NamedTuple
 
-from coordinator.pricing.aws_latency import Latency
-from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write_units
-from functions.completion import FAN, ITEM_BYTES
-from functions.function_specs import COORDINATOR
+from marless.coordinator.pricing.aws_latency import Latency
+from marless.coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write_units
+from marless.functions.completion import FAN, ITEM_BYTES
+from marless.functions.function_specs import COORDINATOR
 
 # Bytes of a completion report, of a run's manifest, and of a finished round's line: a little above measured sizes.
 MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.placement import message_size
-from coordinator.placement.placement_rules import (
+from marless.coordinator.placement import message_size
+from marless.coordinator.placement.placement_rules import (
     SUMS,
     RoundPlacement,
     Work,
     object_kind,
     packs_of_parts,
 )
-from coordinator.placement.workload import Summing, Workload
+from marless.coordinator.placement.workload import Summing, Workload
 
 
 class Task(NamedTuple):

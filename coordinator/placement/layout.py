@@ -1,6 +1,6 @@
 """The tasks of a workload in every placement: in waves, by what they wait for, and what they use together.
 
-Counts and bytes are those of the tasks that `coordinator.core.round_graph` makes. Prices are not considered.
+Counts and bytes are those of the tasks that `marless.coordinator.core.round_graph` makes. Prices are not considered.
 """
 
 import math
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from coordinator.placement import message_size
-from coordinator.placement.counted_tasks import (
+from marless.coordinator.placement import message_size
+from marless.coordinator.placement.counted_tasks import (
     ObjectLocations,
     Task,
     learner_task,
@@ -21,7 +21,7 @@ from coordinator.placement.counted_tasks import (
     sampling_tasks,
     sum_task,
 )
-from coordinator.placement.placement_rules import (
+from marless.coordinator.placement.placement_rules import (
     PACKED,
     PLACEMENTS,
     WHOLE,
@@ -29,9 +29,9 @@ from coordinator.placement.placement_rules import (
     RoundPlacement,
     Work,
 )
-from coordinator.placement.workload import Summing, Workload
-from coordinator.pricing.bill import Charge, Meter
-from functions.function_specs import PLACED
+from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.pricing.bill import Charge, Meter
+from marless.functions.function_specs import PLACED
 
 
 class Gate(NamedTuple):
@@ -205,7 +205,7 @@ class Layout:
         )
 
     def gates(self, round_placement: RoundPlacement) -> list[Gate]:
-        """The tasks of the `schedule` by what they wait for, as in `coordinator.core.round_graph`.
+        """The tasks of the `schedule` by what they wait for, as in `marless.coordinator.core.round_graph`.
 
         Of micro-batches all but the last are taken to be summed beside the sampling.
         """

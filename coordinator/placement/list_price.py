@@ -1,18 +1,18 @@
 """What a round costs at list prices in the configured placement, by counts alone.
 
-Nothing here is measured: requests and commits are counted as `coordinator.placement.layout` makes them, and compute
-by agents and steps at a nominal speed. So rules that change weights may read these prices.
+Nothing here is measured: requests and commits are counted as `marless.coordinator.placement.layout` makes them, and
+compute by agents and steps at a nominal speed. So rules that change weights may read these prices.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from coordinator.placement.layout import Layout
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from coordinator.placement.workload import Summing, Workload
-from coordinator.pricing.planning_prices import Tariff
-from functions.algorithms.specification import StageSpec
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
+from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.functions.algorithms.specification import StageSpec
 
 # One step of one agent, sampled and learned from, on a whole vCPU: `packed` takes 9.6 us with three agents and the
 # default networks (docs/results/benchmarks.md). A nominal speed: networks of other sizes have the same price.

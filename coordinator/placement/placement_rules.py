@@ -8,13 +8,13 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Protocol
 
-from coordinator.platform import Platform
-from coordinator.pricing.prices import Prices, StorageClass
-from coordinator.rule_families import Family, Rule
-from functions.algorithms import schedule
-from functions.algorithms.specification import Share, StageSpec
-from functions.keys import group_name
-from functions.messages.message import Message
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import Prices, StorageClass
+from marless.coordinator.rule_families import Family, Rule
+from marless.functions.algorithms import schedule
+from marless.functions.algorithms.specification import Share, StageSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.message import Message
 
 # The kind of the task of an invocation that sums over a micro-batch.
 SUMS = "grad"
@@ -37,7 +37,7 @@ class Work:
     omissions: tuple[tuple[str, int], ...] = ()
 
     def kind(self, stages: Sequence[StageSpec]) -> str:
-        """The kind of its task in an algorithm of these stages, as `coordinator.placement.timings` lists it."""
+        """The kind of its task in an algorithm of these stages, as `marless.coordinator.placement.timings` lists it."""
         return "learn" if len(self.stages) == len(stages) else f"learn:{'+'.join(self.stages)}"
 
     def reads(self, stages: Sequence[StageSpec]) -> Iterator[tuple[str, int]]:

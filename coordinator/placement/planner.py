@@ -1,10 +1,10 @@
 """The placement rule `auto`: forecasts cost and duration of every placement of a round, and chooses one.
 
-Pure arithmetic over list prices and the measured `coordinator.placement.timings` of the run, so two equal runs may
-place a round differently, with the same weights. Functions count as warm, and evaluations are left out: no placement
-changes them. The coordinator's part of every wave is in `coordinator.placement.coordination_cost`. Memory buys a share
-of a vCPU as in `bill.billed_ms`: less than a whole one slows a task down, more speeds up nothing, because functions use
-one thread.
+Pure arithmetic over list prices and the measured `marless.coordinator.placement.timings` of the run, so two equal runs
+may place a round differently, with the same weights. Functions count as warm, and evaluations are left out: no
+placement changes them. The coordinator's part of every wave is in `marless.coordinator.placement.coordination_cost`.
+Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one slows a task down, more speeds up nothing,
+because functions use one thread.
 """
 
 import math
@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
-from coordinator.placement.layout import Layout
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
-from coordinator.placement.timings import Fit, is_measured, milliseconds, span
-from coordinator.placement.workload import Workload
-from coordinator.pricing.bill import Meter
-from coordinator.pricing.planning_prices import Parts
-from functions.function_specs import PLACED
+from marless.coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
+from marless.coordinator.placement.timings import Fit, is_measured, milliseconds, span
+from marless.coordinator.placement.workload import Workload
+from marless.coordinator.pricing.bill import Meter
+from marless.coordinator.pricing.planning_prices import Parts
+from marless.functions.function_specs import PLACED
 
 # How often a coordinator that holds inlined objects is lost: an assumption.
 LOSSES_PER_ROUND = 1e-3

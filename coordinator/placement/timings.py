@@ -8,9 +8,9 @@ results.
 import heapq
 from collections.abc import Mapping, Sequence
 
-from coordinator.placement.placement_rules import SUMS
-from coordinator.placement.workload import Workload
-from functions.messages.message import Message
+from marless.coordinator.placement.placement_rules import SUMS
+from marless.coordinator.placement.workload import Workload
+from marless.functions.messages.message import Message
 
 FORGETTING = 0.9
 # One size does not determine a line: this much of a duration (that of an empty call) then counts as independent of the

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.placement.placement_rules import Packs
-from functions.algorithms.specification import StageSpec
+from marless.coordinator.placement.placement_rules import Packs
+from marless.functions.algorithms.specification import StageSpec
 
 
 class Summing(NamedTuple):

@@ -8,9 +8,9 @@ machine, [assumed] a guess within the range of the named source.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.platform import LatencyName
-from coordinator.pricing.prices import StorageClass
-from functions.messages.usage import Usage
+from marless.coordinator.platform import LatencyName
+from marless.coordinator.pricing.prices import StorageClass
+from marless.functions.messages.usage import Usage
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 
-from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from functions.encoding import to_json_file
-from functions.function_specs import BILLED, NAMES, by_function
-from functions.messages.usage import ActionUse, Usage, sums_by_name
+from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
+from marless.functions.encoding import to_json_file
+from marless.functions.function_specs import BILLED, NAMES, by_function
+from marless.functions.messages.usage import ActionUse, Usage, sums_by_name
 
 _GB = 2**30
 # Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from coordinator.pricing.bill import LOG_BYTES, Line, line
-from coordinator.pricing.prices import Architecture, Prices
+from marless.coordinator.pricing.bill import LOG_BYTES, Line, line
+from marless.coordinator.pricing.prices import Architecture, Prices
 
 # A sweep every minute of thirty days.
 SWEEPS = 30 * 24 * 60

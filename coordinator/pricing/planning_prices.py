@@ -2,9 +2,9 @@
 
 from typing import NamedTuple, Self
 
-from coordinator.pricing.bill import Meter, charge_of
-from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from functions.function_specs import BILLED
+from marless.coordinator.pricing.bill import Meter, charge_of
+from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
+from marless.functions.function_specs import BILLED
 
 
 class Parts(NamedTuple):

@@ -15,9 +15,9 @@ from msgspec import field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from coordinator.rules.grouping import agglomerate, groups_of
-from coordinator.rules.sharing_trial import judge
-from functions.messages.message import Message
+from marless.coordinator.rules.grouping import agglomerate, groups_of
+from marless.coordinator.rules.sharing_trial import judge
+from marless.functions.messages.message import Message
 
 Array = NDArray[np.float64]
 

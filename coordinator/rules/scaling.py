@@ -17,8 +17,8 @@ from dataclasses import replace as altered
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.rule_families import Family, Rule
-from coordinator.rules.scaling_history import (
+from marless.coordinator.rule_families import Family, Rule
+from marless.coordinator.rules.scaling_history import (
     ScalingHistory,
     ScalingSignals,
     Signal,
@@ -28,7 +28,7 @@ from coordinator.rules.scaling_history import (
     round_signals,
     share,
 )
-from functions.messages.learner import SummaryName
+from marless.functions.messages.learner import SummaryName
 
 # Rounds that the shuffled controls draw from, at least the longest window that can be set.
 HISTORY = 100

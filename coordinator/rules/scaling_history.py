@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import field
 from msgspec.structs import replace
 
-from functions.messages.message import Message
+from marless.functions.messages.message import Message
 
 # PyHessian (Yao et al., 2020), which the paper uses, computes eigenvalues to a relative 1e-3: larger ratios are not
 # resolved. Without a bound one nearly convex round would put all others of its window at a share of 1.

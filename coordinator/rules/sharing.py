@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from coordinator.rule_families import Family, Rule
-from functions.messages.learner import SummaryName
+from marless.coordinator.rule_families import Family, Rule
+from marless.functions.messages.learner import SummaryName
 
 Start = Literal["together", "apart"]
 
@@ -18,8 +18,8 @@ class InitialGroups(Protocol):
     """The groups of round 0; each is named after its first member.
 
     `classes[i]` is the class of agent i; only agents of one class can share. Competing sides have different classes
-    (`coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in a
-    network of both. `start` is how a mode that switches begins.
+    (`marless.coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in
+    a network of both. `start` is how a mode that switches begins.
     """
 
     def __call__(self, classes: Sequence[int], start: Start) -> tuple[int, ...]: ...
@@ -35,7 +35,7 @@ class SharingMode:
     never_switches_off: bool = False
     """Whether sharing that was switched on is never switched off by the trend."""
     roles: bool = False
-    """Whether members of a group part when their rewards show different roles (`coordinator.rules.roles`)."""
+    """Whether members of a group part when their rewards show different roles (`marless.coordinator.rules.roles`)."""
     random_groups: bool = False
     """Whether members are assigned to the groups of a split at random: a control."""
     identity: bool = True

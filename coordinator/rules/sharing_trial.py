@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.rules.student_t import t_quantile
+from marless.coordinator.rules.student_t import t_quantile
 
 Verdict = Literal["commit", "roll back", "more"]
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.rule_families import Family, Rule
-from functions.errors import NotFinite
+from marless.coordinator.rule_families import Family, Rule
+from marless.functions.errors import NotFinite
 
 FloatArray = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.rule_families import Family, Rule
-from functions.messages.message import Message
+from marless.coordinator.rule_families import Family, Rule
+from marless.functions.messages.message import Message
 
 FloatArray = NDArray[np.float64]
 

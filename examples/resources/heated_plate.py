@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 from threadpoolctl import threadpool_limits
 
-from functions.encoding import from_json, to_json
+from marless.functions.encoding import from_json, to_json
 
 CELLS, STEPS, STRIDE = 24, 6, 4
 MOVES = STRIDE * np.array([(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)])

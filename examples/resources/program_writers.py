@@ -8,9 +8,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 
-from functions.encoding import from_json, to_json
-from functions.resources.code_judge import share_of_lines
-from functions.resources.sandbox import Sandbox
+from marless.functions.encoding import from_json, to_json
+from marless.functions.resources.code_judge import share_of_lines
+from marless.functions.resources.sandbox import Sandbox
 
 OPERANDS, OPERATORS, STEPS = ("x", "1", "2", "3"), ("+", "-", "*"), 3
 # What a program is to compute, one of these in every episode.

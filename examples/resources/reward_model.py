@@ -12,7 +12,7 @@ import onnxruntime
 from mpe2 import simple_spread_v3
 from pettingzoo.utils import BaseParallelWrapper
 
-from functions.encoding import from_json, to_json
+from marless.functions.encoding import from_json, to_json
 
 MODEL = Path("exports/teacher-onnx")
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from functions.actor.fragments import Playing
-from functions.data.dataset import RETURN, column_count, columns_at, rollout
-from functions.data.trajectory import rollout_prefix
-from functions.messages.actor import Recorded, SampleReply
-from functions.serving import Tensors
+from marless.functions.actor.fragments import Playing
+from marless.functions.data.dataset import RETURN, column_count, columns_at, rollout
+from marless.functions.data.trajectory import rollout_prefix
+from marless.functions.messages.actor import Recorded, SampleReply
+from marless.functions.serving import Tensors
 
 
 def recorded_rollouts(

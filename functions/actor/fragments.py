@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.rollout import Rollout, collect
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.environments import registry
-from functions.environments.base import EnvTask, Observation
-from functions.environments.resumable import Resumable, SeparateEnvironments, resumable
-from functions.errors import BadRequest
-from functions.messages.actor import Behaviour, SampleTask
-from functions.messages.learner import RegroupTask, WholeTask
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.functions.actor.rollout import Rollout, collect
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.environments.resumable import Resumable, SeparateEnvironments, resumable
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import Behaviour, SampleTask
+from marless.functions.messages.learner import RegroupTask, WholeTask
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -7,22 +7,30 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from functions.actor.dataset_rollouts import recorded_rollouts
-from functions.actor.fragments import Playing, collect_fragment
-from functions.actor.match import earlier_agents, mean_score, meet
-from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
-from functions.data.origins import origin, policies_sha256
-from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments import native_spaces, registry
-from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
-from functions.environments.spec_check import require_playable
-from functions.episode_returns import Episodes, summary, whole_episodes
-from functions.errors import BadRequest
-from functions.isolation import process_guard
-from functions.messages.actor import Behaviour, DescribeReply, DescribeTask, Match, SampleReply, SampleTask, Sampling
-from functions.policies import SAMPLE, Policy
-from functions.serving import Objects, Output, Tensors, read, serve
-from functions.storage_port import Blobs
+from marless.functions.actor.dataset_rollouts import recorded_rollouts
+from marless.functions.actor.fragments import Playing, collect_fragment
+from marless.functions.actor.match import earlier_agents, mean_score, meet
+from marless.functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
+from marless.functions.data.origins import origin, policies_sha256
+from marless.functions.data.trajectory import EARLIER, rollout_prefix
+from marless.functions.environments import native_spaces, registry
+from marless.functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
+from marless.functions.environments.spec_check import require_playable
+from marless.functions.episode_returns import Episodes, summary, whole_episodes
+from marless.functions.errors import BadRequest
+from marless.functions.isolation import process_guard
+from marless.functions.messages.actor import (
+    Behaviour,
+    DescribeReply,
+    DescribeTask,
+    Match,
+    SampleReply,
+    SampleTask,
+    Sampling,
+)
+from marless.functions.policies import SAMPLE, Policy
+from marless.functions.serving import Objects, Output, Tensors, read, serve
+from marless.functions.storage_port import Blobs
 
 
 class Played(NamedTuple):
@@ -64,7 +72,7 @@ def _env_spec(environment: EnvTask) -> EnvSpec:
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
-    """Collects the task's rollouts into one object, which `functions.serving` stores."""
+    """Collects the task's rollouts into one object, which `marless.functions.serving` stores."""
     sampler, weights = Rollouts(task, blobs), read(blobs, task.policies)
     origin_ = origin(task, weights, task.address.round)
     if task.match:

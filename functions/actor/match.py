@@ -1,5 +1,5 @@
 """Matches of the newest policies of one side against those of an earlier round, or against a scripted player; see
-`functions.messages.actor.Match`."""
+`marless.functions.messages.actor.Match`."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.actor import Match, SampleTask
-from functions.messages.team import Opponents
-from functions.nn.batched_acting import single_agent_policy
-from functions.serving import Tensors
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.actor import Match, SampleTask
+from marless.functions.messages.team import Opponents
+from marless.functions.nn.batched_acting import single_agent_policy
+from marless.functions.serving import Tensors
 
 
 def meet(

@@ -7,12 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import Recorder
-from functions.environments.base import Observation, Step, VectorEnvironment
-from functions.episode_returns import Episodes
-from functions.messages.actor import Behaviour
-from functions.policies import SAMPLE, Player, Policy, draws
-from functions.randomness import generator
+from marless.functions.data.trajectory import Recorder
+from marless.functions.environments.base import Observation, Step, VectorEnvironment
+from marless.functions.episode_returns import Episodes
+from marless.functions.messages.actor import Behaviour
+from marless.functions.policies import SAMPLE, Player, Policy, draws
+from marless.functions.randomness import generator
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.stage import Context
-from functions.nn.layers import Array
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn.layers import Array
 
 Flags = NDArray[np.bool_]
 

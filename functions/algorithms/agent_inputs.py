@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.specification import AlgorithmConfig
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
-from functions.errors import BadRequest
-from functions.nn.shape import Network
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.errors import BadRequest
+from marless.functions.nn.shape import Network
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
-    from functions.data.batch import Batch
+    from marless.functions.data.batch import Batch
 
 Array = NDArray[Any]
 
@@ -61,7 +61,7 @@ def over_entities(config: AlgorithmConfig, network: Network, entities: Entities 
     """
     if entities is None:
         return network
-    from functions.nn.entities.attention import attention_over, width_of_tokens, with_rest
+    from marless.functions.nn.entities.attention import attention_over, width_of_tokens, with_rest
 
     inputs, *hidden, outputs = network.sizes
     sizes = inputs, 2 * width_of_tokens(hidden[0]), *hidden[1:], outputs

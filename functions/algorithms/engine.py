@@ -12,23 +12,23 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
-from functions.algorithms.stage import Context, Tensors
-from functions.errors import MissingExtra
-from functions.native.arithmetic import NUMPY, Arithmetic
-from functions.nn import recurrent
-from functions.nn.adam import Adam
-from functions.nn.layers import Array
-from functions.nn.networks import Weights
-from functions.nn.shape import Network, NetworkShape
+from marless.functions.algorithms.minibatches import Minibatch, Minibatches, RowIndices
+from marless.functions.algorithms.stage import Context, Tensors
+from marless.functions.errors import MissingExtra
+from marless.functions.native.arithmetic import NUMPY, Arithmetic
+from marless.functions.nn import recurrent
+from marless.functions.nn.adam import Adam
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import Network, NetworkShape
 
 # The modules of the engines; each has a function `engine(device, network)`. A run that begins replaces `auto` by one of
 # the others; runs from before there were two computed with numpy.
 MODULES = {
-    "auto": "functions.algorithms.engines.numpy_engine",
-    "numpy": "functions.algorithms.engines.numpy_engine",
-    "native": "functions.algorithms.engines.native_engine",
-    "torch": "functions.algorithms.engines.torch_engine",
+    "auto": "marless.functions.algorithms.engines.numpy_engine",
+    "numpy": "marless.functions.algorithms.engines.numpy_engine",
+    "native": "marless.functions.algorithms.engines.native_engine",
+    "torch": "marless.functions.algorithms.engines.torch_engine",
 }
 
 
@@ -51,7 +51,7 @@ LossesOf = Callable[[Array, Array | None, RowIndices], Sequence[L]]
 
 
 class OptimiserSettings(NamedTuple):
-    """The settings of Adam, see `functions.nn.adam`."""
+    """The settings of Adam, see `marless.functions.nn.adam`."""
 
     lr: float
     epsilon: float
@@ -67,7 +67,7 @@ class Moments(NamedTuple):
 
 
 class Optimiser(Protocol):
-    """Adam on one flat vector, see `functions.nn.adam.Adam`."""
+    """Adam on one flat vector, see `marless.functions.nn.adam.Adam`."""
 
     @property
     def first(self) -> Array: ...

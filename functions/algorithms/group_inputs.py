@@ -9,14 +9,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.groups import members
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
-from functions.nn.normaliser import SEEN, InputStatistics
-from functions.randomness import generator
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights
+from marless.functions.nn.normaliser import SEEN, InputStatistics
+from marless.functions.randomness import generator
 
 Mask = NDArray[np.bool_]
 

@@ -1,8 +1,8 @@
 """The agents of a group, the agents of a side, and the groups of a side, which learn together."""
 
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.messages.team import Team
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
 
 
 def members(team: Team, group: int) -> list[int]:

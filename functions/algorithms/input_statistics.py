@@ -13,14 +13,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.agent_inputs import own_observation
-from functions.algorithms.group_inputs import pool_rows
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.data.batch import Batch, side_by_side
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.normaliser import SEEN, InputStatistics, Statistics, merge_statistics, statistics_of
+from marless.functions.algorithms.agent_inputs import own_observation
+from marless.functions.algorithms.group_inputs import pool_rows
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.batch import Batch, side_by_side
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.normaliser import SEEN, InputStatistics, Statistics, merge_statistics, statistics_of
 
 
 def initial_statistics(part: str, group: int, width: int) -> dict[str, NDArray[np.float64]]:

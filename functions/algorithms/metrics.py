@@ -12,12 +12,12 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.keys import agent_name
-from functions.nn.layers import Array
-from functions.nn.normaliser import Statistics, merge_statistics, statistics_of
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.keys import agent_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.normaliser import Statistics, merge_statistics, statistics_of
 
 # Larger groups only have the group's metrics, so that messages and lines of metrics stay short.
 MOST_AGENTS = 32
@@ -77,7 +77,7 @@ class ByAgent(NamedTuple):
 
     def explained_variance_of(self, errors: Statistics, targets: Statistics) -> dict[str, float]:
         """`explained_variance` from the statistics ``[3, n]`` of each agent's errors and targets, see
-        `functions.nn.normaliser.statistics_of`."""
+        `marless.functions.nn.normaliser.statistics_of`."""
         metrics = {"explained_variance": _explained(_together(errors.T), _together(targets.T))}
         if self._has_several:
             for agent, *of_agent in zip(self.agents, errors.T, targets.T, strict=True):

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.group_inputs import Mask, learned_from, pool_rows, starts
-from functions.algorithms.groups import members
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.nn.layers import Array
-from functions.nn.networks import Weights
+from marless.functions.algorithms.group_inputs import Mask, learned_from, pool_rows, starts
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights
 
 RowIndices = NDArray[np.int64]
 

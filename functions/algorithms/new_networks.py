@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.engine import engine_of
-from functions.algorithms.specification import NetworkConfig
-from functions.algorithms.trainable import moments
-from functions.keys import group_name
-from functions.nn import recurrent
-from functions.nn.layers import Array
-from functions.nn.shape import CLIPPED, Network, NetworkShape
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.specification import NetworkConfig
+from marless.functions.algorithms.trainable import moments
+from marless.functions.keys import group_name
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import CLIPPED, Network, NetworkShape
 
 
 class Part(NamedTuple):

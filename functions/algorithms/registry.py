@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
-from functions.errors import BadRequest
-from functions.messages.learner import Hyperparameters, Learning
-from functions.plug_in_registry import Registry, load_error
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.learner import Hyperparameters, Learning
+from marless.functions.plug_in_registry import Registry, load_error
 
 if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need
-    from functions.algorithms.stage import Implementation
+    from marless.functions.algorithms.stage import Implementation
 
 
 # Of what other libraries have, the algorithm here that is it, or comes nearest.
@@ -47,8 +47,8 @@ class _Algorithms(Registry[AlgorithmSpec]):
         return f"no algorithm is called {name!r}; {hint} {', '.join(self)}"
 
     def load(self, name: str, offer: EntryPoint) -> AlgorithmSpec:
-        from functions.algorithms.validation import violation
-        from functions.isolation.process_guard import settling
+        from marless.functions.algorithms.validation import violation
+        from marless.functions.isolation.process_guard import settling
 
         where = f"algorithm plug-in {name!r} ({offer.value})"
         try:
@@ -66,19 +66,19 @@ class _Algorithms(Registry[AlgorithmSpec]):
 ALGORITHMS = _Algorithms(
     "marless.algorithms",
     built_in={
-        "ippo": "functions.algorithms.ppo.specs:IPPO",
-        "mappo": "functions.algorithms.ppo.specs:MAPPO",
-        "happo": "functions.algorithms.ppo.specs:HAPPO",
-        "iql": "functions.algorithms.value.specs:IQL",
-        "vdn": "functions.algorithms.value.specs:VDN",
-        "qmix": "functions.algorithms.value.specs:QMIX",
-        "qplex": "functions.algorithms.value.specs:QPLEX",
-        "iddpg": "functions.algorithms.ddpg.specs:IDDPG",
-        "maddpg": "functions.algorithms.ddpg.specs:MADDPG",
-        "isac": "functions.algorithms.sac.specs:ISAC",
-        "masac": "functions.algorithms.sac.specs:MASAC",
-        "bc": "functions.algorithms.imitation.specs:BC",
-        "grpo": "functions.language.specs:GRPO",
+        "ippo": "marless.functions.algorithms.ppo.specs:IPPO",
+        "mappo": "marless.functions.algorithms.ppo.specs:MAPPO",
+        "happo": "marless.functions.algorithms.ppo.specs:HAPPO",
+        "iql": "marless.functions.algorithms.value.specs:IQL",
+        "vdn": "marless.functions.algorithms.value.specs:VDN",
+        "qmix": "marless.functions.algorithms.value.specs:QMIX",
+        "qplex": "marless.functions.algorithms.value.specs:QPLEX",
+        "iddpg": "marless.functions.algorithms.ddpg.specs:IDDPG",
+        "maddpg": "marless.functions.algorithms.ddpg.specs:MADDPG",
+        "isac": "marless.functions.algorithms.sac.specs:ISAC",
+        "masac": "marless.functions.algorithms.sac.specs:MASAC",
+        "bc": "marless.functions.algorithms.imitation.specs:BC",
+        "grpo": "marless.functions.language.specs:GRPO",
     },
     label=lambda name: f"algorithm {name!r}",
 )
@@ -100,9 +100,9 @@ def names() -> tuple[str, ...]:
 
 def implementation(spec: AlgorithmSpec) -> "Implementation":
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
-    from functions.algorithms.stage import Implementation
-    from functions.algorithms.validation import missing_stages
-    from functions.isolation.process_guard import settling
+    from marless.functions.algorithms.stage import Implementation
+    from marless.functions.algorithms.validation import missing_stages
+    from marless.functions.isolation.process_guard import settling
 
     where = f"algorithm {spec.name!r} ({spec.implementation})"
     try:

@@ -6,7 +6,7 @@ A share runs in a later phase than the updates and the stages that it depends on
 
 from collections.abc import Callable, Mapping, Sequence
 
-from functions.algorithms.specification import Share, StageSpec
+from marless.functions.algorithms.specification import Share, StageSpec
 
 Schedule = list[list[Share]]
 Segment = tuple[StageSpec, ...]

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 import msgspec
 from msgspec import Meta
 
-from functions.environments.base import EnvSpec
-from functions.messages.actor import Behaviour
-from functions.messages.learner import SummaryName
-from functions.messages.team import Team
-from functions.setting_limits import (
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.team import Team
+from marless.functions.setting_limits import (
     LARGEST,
     LARGEST_STEP,
     MOST_EPOCHS,
@@ -132,7 +132,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def engine(self) -> str:
-        """What computes networks, see `functions.algorithms.engine`."""
+        """What computes networks, see `marless.functions.algorithms.engine`."""
         return "numpy"
 
     @property
@@ -142,7 +142,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def network(self) -> str:
-        """What makes networks, see `functions.algorithms.new_networks`."""
+        """What makes networks, see `marless.functions.algorithms.new_networks`."""
         return "mlp"
 
     @property
@@ -212,7 +212,7 @@ CLOSED_FORMS = ("numpy", "native")
 """The engines whose gradients are written down: they compute perceptrons and GRUs, on the CPU."""
 
 
-# Networks that are lists of layers, see `functions.nn.layers`, and need no torch.
+# Networks that are lists of layers, see `marless.functions.nn.layers`, and need no torch.
 LAYERED = ("mlp", "attention")
 
 
@@ -301,7 +301,8 @@ class PartBytes(Protocol):
 
 
 def adapter_of(part: str) -> str:
-    """The part that holds the difference of the network `part` to a frozen one, see `functions.algorithms.adapters`."""
+    """The part that holds the difference of the network `part` to a frozen one, see
+    `marless.functions.algorithms.adapters`."""
     return f"{part}_adapter"
 
 

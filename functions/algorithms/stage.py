@@ -6,12 +6,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from functions.algorithms.specification import AlgorithmConfig
-from functions.data.batch import Batch, join
-from functions.data.replay_buffer import ReplayBuffer
-from functions.environments.base import EnvSpec
-from functions.messages.learner import Rows, SummaryName
-from functions.messages.team import Team
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.data.batch import Batch, join
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.learner import Rows, SummaryName
+from marless.functions.messages.team import Team
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from functions.algorithms.engine import LossOf
-from functions.algorithms.minibatches import RowIndices
-from functions.nn.layers import Array
+from marless.functions.algorithms.engine import LossOf
+from marless.functions.algorithms.minibatches import RowIndices
+from marless.functions.nn.layers import Array
 
 TorchLossOf = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 

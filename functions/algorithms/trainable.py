@@ -5,8 +5,8 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from functions.algorithms.adapters.descent import BASE, AdaptedDescent
-from functions.algorithms.engine import (
+from marless.functions.algorithms.adapters.descent import BASE, AdaptedDescent
+from marless.functions.algorithms.engine import (
     Descent,
     EngineConfig,
     L,
@@ -16,12 +16,12 @@ from functions.algorithms.engine import (
     OptimiserStep,
     engine_of,
 )
-from functions.algorithms.minibatches import Minibatches, Samples, shuffled_minibatches
-from functions.algorithms.specification import adapter_of
-from functions.algorithms.stage import Context, within
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
-from functions.randomness import generator
+from marless.functions.algorithms.minibatches import Minibatches, Samples, shuffled_minibatches
+from marless.functions.algorithms.specification import adapter_of
+from marless.functions.algorithms.stage import Context, within
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights
+from marless.functions.randomness import generator
 
 
 class OptimiserConfig(EngineConfig, Protocol):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
-from functions.messages.learner import SummaryName
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
+from marless.functions.messages.learner import SummaryName
 
 # Names are part of object keys, tensor names and run names.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
-from functions.environments.base import EnvSpec
+from marless.functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
+from marless.functions.environments.base import EnvSpec
 
 Array = NDArray[Any]
 
@@ -24,7 +24,8 @@ class Batch:
     rollouts: int
     # Per class ``[n, T, E, F]``.
     observations: tuple[Array, ...]
-    # Per class ``[n, T, E]``, with one more axis for several choices or continuous actions; see `functions.nn.heads`.
+    # Per class ``[n, T, E]``, with one more axis for several choices or continuous actions; see
+    # `marless.functions.nn.heads`.
     actions: tuple[Array, ...]
     # Per class ``[n, T, E]``; None where actions were not sampled from a distribution.
     log_probability: tuple[Array, ...] | None
@@ -59,7 +60,7 @@ class Batch:
 
 
 def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
-    """Joins the tensors of `rollouts`, which `functions.data.trajectory` names."""
+    """Joins the tensors of `rollouts`, which `marless.functions.data.trajectory` names."""
     classes = range(len(spec.classes))
     rollout_tensors = [living(spec, tensors_below(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
 

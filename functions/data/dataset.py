@@ -14,10 +14,10 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions import keys
-from functions.encoding import to_json
-from functions.environments.base import EnvSpec
-from functions.randomness import generator
+from marless.functions import keys
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvSpec
+from marless.functions.randomness import generator
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]

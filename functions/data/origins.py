@@ -9,16 +9,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from functions import codec
-from functions.errors import ForeignObject
-from functions.keys import group_name
-from functions.messages.actor import SampleTask
-from functions.messages.headers import Origin
-from functions.messages.learner import WholeTask
-from functions.messages.message import Ref
-from functions.messages.team import Team
-from functions.serving import Tensors, fetch
-from functions.storage_port import Blobs
+from marless.functions import codec
+from marless.functions.errors import ForeignObject
+from marless.functions.keys import group_name
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.headers import Origin
+from marless.functions.messages.learner import WholeTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.functions.serving import Tensors, fetch
+from marless.functions.storage_port import Blobs
 
 
 def policies_sha256(tensors: Mapping[str, NDArray[Any]], team: Team) -> str:
@@ -41,7 +41,7 @@ def origin(task: SampleTask | WholeTask, tensors: Mapping[str, NDArray[Any]], ro
 
 
 def read_sampled(blobs: Blobs, refs: tuple[Ref, ...], rounds: Collection[int]) -> Tensors:
-    """As `functions.serving.read`, the objects of rollouts that were collected in `rounds`; raises what
+    """As `marless.functions.serving.read`, the objects of rollouts that were collected in `rounds`; raises what
     `require_sampled_in` raises for other ones."""
     tensors: Tensors = {}
     origins: dict[str, tuple[Origin, ...]] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from functions.messages.learner import Past
+from marless.functions.messages.learner import Past
 
 
 def newest_rounds(rounds: Sequence[Past], rollout_steps: int, most_steps: int) -> tuple[Past, ...]:

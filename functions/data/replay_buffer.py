@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.batch import Batch, living, side_by_side
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.messages.learner import Past
+from marless.functions.data.batch import Batch, living, side_by_side
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.learner import Past
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]

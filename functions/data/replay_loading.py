@@ -1,21 +1,21 @@
 """The replay buffer of a task: filled from storage, unless this process keeps it from an earlier task.
 
 Of the buffers that a process keeps, that of the run that it served last stays whatever its size, because the next task
-of that run takes this memory anyway. Those of other runs count towards the bound of `functions.warm_cache`.
+of that run takes this memory anyway. Those of other runs count towards the bound of `marless.functions.warm_cache`.
 """
 
 from collections.abc import Mapping, Sequence
 
-from functions.data.origins import read_sampled
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.environments.base import EnvSpec
-from functions.keys import round_name
-from functions.messages.learner import Past
-from functions.messages.message import Ref
-from functions.serving import Tensors
-from functions.storage_port import Blobs
-from functions.warm_cache import WARM
+from marless.functions.data.origins import read_sampled
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import round_name
+from marless.functions.messages.learner import Past
+from marless.functions.messages.message import Ref
+from marless.functions.serving import Tensors
+from marless.functions.storage_port import Blobs
+from marless.functions.warm_cache import WARM
 
 
 def replay_buffer_of(spec: EnvSpec, past: Sequence[Past], newest_round: Past | None = None) -> ReplayBuffer:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     EnvironmentFault,
@@ -15,7 +15,7 @@ from functions.environments.base import (
     Observation,
     Step,
 )
-from functions.errors import NotFinite
+from marless.functions.errors import NotFinite
 
 Array = NDArray[Any]
 

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.encoding import mismatch
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
-from functions.environments.spaces.space_types import AgentSpaces
-from functions.setting_limits import MOST_AGENTS
+from marless.functions.encoding import mismatch
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.environments.spaces.space_types import AgentSpaces
+from marless.functions.setting_limits import MOST_AGENTS
 
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
@@ -42,7 +42,7 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     options: dict[str, str | int | float | bool] = {}
     # Whether observations end with the agent's last action; see `last_action`.
     last_action: bool = False
-    # The order of equal entities in observations, see `functions.environments.spaces.orders`.
+    # The order of equal entities in observations, see `marless.functions.environments.spaces.orders`.
     order: Literal["index", "distance", "relation"] = "index"
     # The resource that grades finished episodes; see `judged`.
     judge: str = ""

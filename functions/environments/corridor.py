@@ -28,7 +28,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -40,7 +40,7 @@ from functions.environments.base import (
     VectorEnvironment,
     options_of,
 )
-from functions.setting_limits import MOST_AGENTS, MOST_STEPS
+from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 _GO_ON = 1
 _MARGIN, _DISCOUNT = 1.5, 0.9

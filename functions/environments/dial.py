@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
-from functions.setting_limits import LARGEST, MOST_AGENTS, MOST_STEPS
+from marless.functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
+from marless.functions.setting_limits import LARGEST, MOST_AGENTS, MOST_STEPS
 
 _AGENTS = 4
 

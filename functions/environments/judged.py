@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.environments.base import (
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.functions.environments.base import (
     ActionArray,
     EnvironmentFault,
     Observation,
@@ -23,7 +23,7 @@ from functions.environments.base import (
 )
 
 if TYPE_CHECKING:
-    from functions.resources.port import Resources
+    from marless.functions.resources.port import Resources
 
 _GRADES = JsonDecoder[float | list[float]](float | list[float])
 # Rewards are stored in single precision.

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
-from functions.environments.pettingzoo.tuple_environment import (
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.environments.pettingzoo.tuple_environment import (
     TupleEnvironment,
     make_tuple_environments,
     registered_environment,
 )
-from functions.environments.scene import Box, Disc, Scene, grid
+from marless.functions.environments.scene import Box, Disc, Scene, grid
 
 _PLAYER, _FOOD = (0.45, 0.6, 0.95), (0.95, 0.5, 0.45)
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"

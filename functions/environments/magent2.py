@@ -17,10 +17,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build, module_of
-from functions.environments.scene import Box, Colour, Scene
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.factory import build, module_of
+from marless.functions.environments.scene import Box, Colour, Scene
 
 _WALL: Colour = (0.5, 0.5, 0.5)
 

@@ -18,9 +18,9 @@ import os
 import sys
 from typing import Any
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build, quiet_module_of
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.factory import build, quiet_module_of
 
 # How the joints of each robot can be given to agents; `get_parts_and_edges` of the package says which to whom.
 PARTITIONS = {

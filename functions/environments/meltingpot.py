@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment, options_of
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.errors import MissingExtra
-from functions.setting_limits import MOST_STEPS, MOST_UNITS
+from marless.functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment, options_of
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.guard import describe_error_with_location
+from marless.functions.errors import MissingExtra
+from marless.functions.setting_limits import MOST_STEPS, MOST_UNITS
 
 PREFIX = "meltingpot/"
 _INSTALL = "pip install 'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"

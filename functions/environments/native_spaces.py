@@ -3,10 +3,10 @@ are what networks take, by the numbers of its description."""
 
 import math
 
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.space_types import (
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.spaces.agent import AgentCodec
+from marless.functions.environments.spaces.space_types import (
     AgentSpaces,
     BoxSpace,
     DiscreteSpace,
@@ -16,7 +16,7 @@ from functions.environments.spaces.space_types import (
     observed_size,
     require_sound,
 )
-from functions.environments.spec_check import fault_of
+from marless.functions.environments.spec_check import fault_of
 
 # Of an agent's action that is one choice, or the number of several.
 _MOST_COMPONENTS = 1024

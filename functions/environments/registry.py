@@ -1,4 +1,4 @@
-"""Makes the environments of an env task by its name, see `functions.environments.task_names`."""
+"""Makes the environments of an env task by its name, see `marless.functions.environments.task_names`."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,22 +7,22 @@ from typing import Any
 
 import msgspec
 
-from functions.encoding import mismatch
-from functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
-from functions.environments.entities.ordered import INDEX, Ordered
-from functions.environments.judged import Judged
-from functions.environments.last_action import LastAction
-from functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, prefix_of
-from functions.errors import BadRequest
-from functions.isolation.process_guard import settling
-from functions.resources.factories import resources_for
+from marless.functions.encoding import mismatch
+from marless.functions.environments.base import EnvSpec, EnvTask, VectorEnvironment
+from marless.functions.environments.entities.ordered import INDEX, Ordered
+from marless.functions.environments.judged import Judged
+from marless.functions.environments.last_action import LastAction
+from marless.functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, prefix_of
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import settling
+from marless.functions.resources.factories import resources_for
 
 _AROUND = (Judged, Ordered, LastAction)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments of `task`, stepped together. A factory with a parameter `resources` is given what it may
-    ask (`functions.resources.port.Resources`).
+    ask (`marless.functions.resources.port.Resources`).
 
     Raises `BadRequest` for an unknown name or options that the env task does not take, `MissingExtra` when a package is
     not installed, `Unsupported` when the environment needs a feature that this version lacks, `EnvironmentFault` when
@@ -92,7 +92,7 @@ def innermost(environment: VectorEnvironment) -> Any:
 
 
 def _judged(environment: VectorEnvironment, task: EnvTask) -> VectorEnvironment:
-    from functions.resources.port import RESOURCES
+    from marless.functions.resources.port import RESOURCES
 
     return Judged(environment, task.name, task.judge, RESOURCES)
 

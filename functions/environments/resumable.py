@@ -1,6 +1,6 @@
 """Environments whose episodes go on in another process: by their saved state, or by being played again.
 
-Rollouts shorter than an episode need them; see `functions.actor.fragments`.
+Rollouts shorter than an episode need them; see `marless.functions.actor.fragments`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     EnvironmentFault,

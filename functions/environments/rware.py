@@ -11,14 +11,14 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 
 from typing import Any
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.factory import module_of
-from functions.environments.pettingzoo.tuple_environment import (
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.pettingzoo.factory import module_of
+from marless.functions.environments.pettingzoo.tuple_environment import (
     TupleEnvironment,
     make_tuple_environments,
     registered_environment,
 )
-from functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
+from marless.functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
 
 # The package's own colours.
 _GOAL, _SHELF, _REQUESTED = (0.24, 0.24, 0.24), (0.28, 0.24, 0.55), (0.0, 0.5, 0.5)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
-from functions.errors import BadRequest
-from functions.setting_limits import LARGEST_FLOAT32
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
+from marless.functions.errors import BadRequest
+from marless.functions.setting_limits import LARGEST_FLOAT32
 
 # The setting that makes the env task of evaluations another one.
 _OPTIONS = "evaluation.options"

@@ -14,9 +14,9 @@ from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment
-from functions.errors import BadRequest
-from functions.plug_in_registry import Registry, load_error
+from marless.functions.environments.base import EnvironmentFault, EnvTask, VectorEnvironment
+from marless.functions.errors import BadRequest
+from marless.functions.plug_in_registry import Registry, load_error
 
 # The option of `mpe/` tasks by which their physics has the same bytes on every machine, to the last bits that of mpe2.
 EXACT_PHYSICS = "exact_physics"
@@ -24,23 +24,23 @@ EXACT_PHYSICS = "exact_physics"
 Make = Callable[[EnvTask, int], VectorEnvironment]
 
 BUILT_IN: dict[str, Make | str] = {
-    "matrix/climbing": "functions.environments.matrix",
-    "matrix/penalty": "functions.environments.matrix",
-    "matrix/two_step": "functions.environments.matrix",
-    "mpe/simple": "functions.environments.mpe.simple",
-    "mpe/simple_adversary": "functions.environments.mpe.simple_adversary",
-    "mpe/simple_crypto": "functions.environments.mpe.simple_crypto",
-    "mpe/simple_push": "functions.environments.mpe.simple_push",
-    "mpe/simple_reference": "functions.environments.mpe.simple_reference",
-    "mpe/simple_speaker_listener": "functions.environments.mpe.simple_speaker_listener",
-    "mpe/simple_spread": "functions.environments.mpe.simple_spread",
-    "mpe/simple_tag": "functions.environments.mpe.simple_tag",
-    "mpe/simple_world_comm": "functions.environments.mpe.simple_world_comm",
-    "roles/apprentices": "functions.environments.roles.apprentices",
-    "roles/blind_spread": "functions.environments.roles.blind_spread",
-    "toy/corridor": "functions.environments.corridor",
-    "toy/dial": "functions.environments.dial",
-    "toy/signal": "functions.environments.toy",
+    "matrix/climbing": "marless.functions.environments.matrix",
+    "matrix/penalty": "marless.functions.environments.matrix",
+    "matrix/two_step": "marless.functions.environments.matrix",
+    "mpe/simple": "marless.functions.environments.mpe.simple",
+    "mpe/simple_adversary": "marless.functions.environments.mpe.simple_adversary",
+    "mpe/simple_crypto": "marless.functions.environments.mpe.simple_crypto",
+    "mpe/simple_push": "marless.functions.environments.mpe.simple_push",
+    "mpe/simple_reference": "marless.functions.environments.mpe.simple_reference",
+    "mpe/simple_speaker_listener": "marless.functions.environments.mpe.simple_speaker_listener",
+    "mpe/simple_spread": "marless.functions.environments.mpe.simple_spread",
+    "mpe/simple_tag": "marless.functions.environments.mpe.simple_tag",
+    "mpe/simple_world_comm": "marless.functions.environments.mpe.simple_world_comm",
+    "roles/apprentices": "marless.functions.environments.roles.apprentices",
+    "roles/blind_spread": "marless.functions.environments.roles.blind_spread",
+    "toy/corridor": "marless.functions.environments.corridor",
+    "toy/dial": "marless.functions.environments.dial",
+    "toy/signal": "marless.functions.environments.toy",
 }
 
 
@@ -66,27 +66,33 @@ class TaskFamily(NamedTuple):
 
 
 _FAMILIES: dict[str, TaskFamily | str] = {
-    "hanabi/": TaskFamily("functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
-    "lbf/": TaskFamily("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
-    "magent2/": TaskFamily("functions.environments.magent2", "magent2/battle", "many agents on a grid"),
+    "hanabi/": TaskFamily("marless.functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
+    "lbf/": TaskFamily("marless.functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
+    "magent2/": TaskFamily("marless.functions.environments.magent2", "magent2/battle", "many agents on a grid"),
     "mamujoco/": TaskFamily(
-        "functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"
+        "marless.functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"
     ),
     "overcooked/": TaskFamily(
-        "functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
+        "marless.functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
     ),
-    "meltingpot/": TaskFamily("functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"),
-    "rware/": TaskFamily("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
-    "smac/": TaskFamily("functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
-    "smacv2/": TaskFamily("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True),
+    "meltingpot/": TaskFamily(
+        "marless.functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"
+    ),
+    "rware/": TaskFamily("marless.functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
+    "smac/": TaskFamily("marless.functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
+    "smacv2/": TaskFamily(
+        "marless.functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True
+    ),
     "smax/": TaskFamily(
-        "functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
+        "marless.functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
     ),
     "vmas/": TaskFamily(
-        "functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True
+        "marless.functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True
     ),
     "pettingzoo:": TaskFamily(
-        "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
+        "marless.functions.environments.pettingzoo.adapter",
+        "pettingzoo:package.module:factory",
+        "any PettingZoo environment",
     ),
 }
 FAMILIES = Registry(

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -30,7 +30,7 @@ from functions.environments.base import (
     VectorEnvironment,
     options_of,
 )
-from functions.setting_limits import MOST_AGENTS, MOST_STEPS
+from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 
 class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

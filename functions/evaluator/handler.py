@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
-from functions.episode_returns import Episodes, summary
-from functions.errors import BadRequest
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.policies import Player, Policy, draws
-from functions.randomness import generator
-from functions.serving import Objects, read, serve
-from functions.storage_port import Blobs
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
+from marless.functions.episode_returns import Episodes, summary
+from marless.functions.errors import BadRequest
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.policies import Player, Policy, draws
+from marless.functions.randomness import generator
+from marless.functions.serving import Objects, read, serve
+from marless.functions.storage_port import Blobs
 
 # Environments stepped together; more would not be faster.
 BLOCK = 160

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from functions.isolation.foreign_imports import is_trusted
+from marless.functions.isolation.foreign_imports import is_trusted
 
 PACKAGE = "package "
 """The prefix of the name of an installed package, which counts as one file."""
@@ -27,9 +27,10 @@ _CODE = (".py", ".so", ".pyd")
 _NOTES = (".md", ".rst", ".ipynb", ".toml", ".log", ".out", ".err")
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = os.path.dirname(os.__file__)
-_ROOT = Path(__file__).resolve().parents[2]
-# With the slash, as a text that is a module's name would count as an import of it (`infra.packaging.package_sources`).
-_OURS = tuple(f"{_ROOT}/{name}" for name in ("functions/", "coordinator/", "infra/", "marless/", "emulator/"))
+_PROGRAM = Path(__file__).parents[2].resolve()
+# In a checkout, links of the program lead to the folders beside it.
+_PARTS = (*(_PROGRAM / name for name in ("functions", "coordinator", "infra")), _PROGRAM.with_name("emulator"))
+_OURS = tuple(f"{path.resolve()}/" for path in (_PROGRAM, *_PARTS))
 _SYSTEM = (
     "/proc/",
     "/sys/",

@@ -15,7 +15,7 @@ from math import inf
 from threading import local
 from typing import Any
 
-from functions.isolation.file_names import (
+from marless.functions.isolation.file_names import (
     ABSENT,
     KEPT,
     LOADED,
@@ -28,7 +28,7 @@ from functions.isolation.file_names import (
     package_value,
     value_of,
 )
-from functions.isolation.foreign_imports import SeenModules, is_trusted
+from marless.functions.isolation.foreign_imports import SeenModules, is_trusted
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # A file that was changed so short a time ago may change again without a later time stamp.
@@ -173,7 +173,10 @@ class ForeignFiles:
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
         """A program is started: it consists of the files that its command names and of the modules that they import
         there."""
-        from functions.isolation.imported_sources import beside_script, drop_racy_cache  # with the parser of Python
+        from marless.functions.isolation.imported_sources import (  # with the parser of Python
+            beside_script,
+            drop_racy_cache,
+        )
 
         self._hear_child()
         words = words if isinstance(words, list | tuple) else (words,)

@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
-from functions.isolation.foreign_imports import IMPORTS
-from functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
-from functions.isolation.replaced_functions import ORIGINALS
+from marless.functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
+from marless.functions.isolation.foreign_imports import IMPORTS
+from marless.functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
+from marless.functions.isolation.replaced_functions import ORIGINALS
 
 # As numpy is imported.
 _ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}

@@ -17,7 +17,7 @@ _NOT_COMPUTED_WITH = frozenset(
     ("print", "input", "open", "breakpoint", "__import__", "__build_class__", "load", "save", "savez", "loadtxt")
 )
 _DESCRIPTORS = (classmethod, staticmethod, property)
-_OURS = "functions."
+_OURS = "marless.functions."
 
 
 class _Functions:

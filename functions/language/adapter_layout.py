@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.base_header import LlamaShape
-from functions.language.errors import UnusableBase
+from marless.functions.language.base_header import LlamaShape
+from marless.functions.language.errors import UnusableBase
 
 Flat = NDArray[np.float32]
 

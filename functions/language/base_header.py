@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from functions.encoding import Undecodable, from_json
-from functions.language.errors import UnusableBase
+from marless.functions.encoding import Undecodable, from_json
+from marless.functions.language.errors import UnusableBase
 
 METADATA = "marless"
 """The one entry of the metadata; the library would write several in the order of a hash map."""

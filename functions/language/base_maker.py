@@ -1,20 +1,20 @@
 """Makes the base of a run: from nothing by the lessons of a task, or of a model in a folder or file.
 
-As a program, ``python -m functions.language.base_maker`` with a `BaseRequest` in JSON on its standard input: so who
-drives a run needs neither torch nor the memory of a model. A user's mistake is one line and exit code 2.
+As a program, ``python -m marless.functions.language.base_maker`` with a `BaseRequest` in JSON on its standard input: so
+who drives a run needs neither torch nor the memory of a model. A user's mistake is one line and exit code 2.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from functions.encoding import from_json
-from functions.environments.base import EnvironmentFault
-from functions.errors import BadRequest, MissingExtra, foreign_errors
-from functions.language.base_request import BaseRequest, lessons_of
-from functions.language.errors import UnusableBase
-from functions.language.registry import make
-from functions.system_errors import explain
+from marless.functions.encoding import from_json
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.errors import BadRequest, MissingExtra, foreign_errors
+from marless.functions.language.base_request import BaseRequest, lessons_of
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.registry import make
+from marless.functions.system_errors import explain
 
 # Tokens that a small base reads beyond those of the task that it is made for.
 _ROOM = 15
@@ -23,8 +23,8 @@ _ROOM = 15
 def make_base(request: BaseRequest) -> bytes:
     """The base's object; raises `UnusableBase`, `BadRequest`, `MissingExtra`, `EnvironmentFault` and `OSError`."""
     try:
-        from functions.language.model.base_model import convert
-        from functions.language.model.pretraining import Pretraining, pretrain
+        from marless.functions.language.model.base_model import convert
+        from marless.functions.language.model.pretraining import Pretraining, pretrain
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"a language model needs the package {error.name}: pip install 'marless[language]'"

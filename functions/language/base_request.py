@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.errors import BadRequest, foreign_errors
-from functions.language.episodes import Episodes
-from functions.language.protocol import LanguageTask, Lesson
-from functions.language.symbols import Symbols
-from functions.language.tasks.lessons import any_legal, lessons_of_play
-from functions.randomness import generator
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.pettingzoo.guard import describe_error_with_location
+from marless.functions.errors import BadRequest, foreign_errors
+from marless.functions.language.episodes import Episodes
+from marless.functions.language.protocol import LanguageTask, Lesson
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.lessons import any_legal, lessons_of_play
+from marless.functions.randomness import generator
 
 # Examples of each turn that a small base learns from.
 _EXAMPLES = 4096

@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from typing import TYPE_CHECKING
 
-from functions.errors import BadRequest, CorruptObject, MissingExtra, StorageFault
-from functions.language.errors import UnusableBase
-from functions.language.model.shared_bytes import Below, SharedBytes
-from functions.messages.message import Ref
-from functions.messages.order import LanguageModel
-from functions.storage_port import Blobs, Files
-from functions.system_errors import explain
+from marless.functions.errors import BadRequest, CorruptObject, MissingExtra, StorageFault
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.shared_bytes import Below, SharedBytes
+from marless.functions.messages.message import Ref
+from marless.functions.messages.order import LanguageModel
+from marless.functions.storage_port import Blobs, Files
+from marless.functions.system_errors import explain
 
 if TYPE_CHECKING:
-    from functions.language.model.base_model import Base
-    from functions.language.model.speaker import Speaker
+    from marless.functions.language.model.base_model import Base
+    from marless.functions.language.model.speaker import Speaker
 
 # Of a model like SmolLM2 a text of 20 tokens has 46 KB.
 _SHARED_BYTES = 256 * 2**20
@@ -51,8 +51,8 @@ class Models:
 
     def _speaker(self, model: LanguageModel, blobs: Blobs) -> "Speaker":
         try:
-            from functions.language.adapter_layout import AdapterLayout
-            from functions.language.model.speaker import Speaker
+            from marless.functions.language.adapter_layout import AdapterLayout
+            from marless.functions.language.model.speaker import Speaker
         except ModuleNotFoundError as error:
             raise MissingExtra(_NEEDS_TORCH) from error
         base, size = self._opened(model.base, blobs), (model.rank, model.layers)
@@ -73,7 +73,7 @@ class Models:
 
 
 def _open(ref: Ref, blobs: Blobs) -> "Base":
-    from functions.language.model.base_model import open_base
+    from marless.functions.language.model.base_model import open_base
 
     assert isinstance(blobs, Files)  # what tasks are served with
     path = blobs.file(ref.key, ref.sha256, ref.size)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec
-from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.environments.spec_check import fault_of as _spec_fault_of
-from functions.errors import foreign_errors
-from functions.isolation.process_guard import settle
-from functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
-from functions.setting_limits import LARGEST_FLOAT32
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec
+from marless.functions.environments.pettingzoo.guard import describe_error_with_location
+from marless.functions.environments.spec_check import fault_of as _spec_fault_of
+from marless.functions.errors import foreign_errors
+from marless.functions.isolation.process_guard import settle
+from marless.functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
+from marless.functions.setting_limits import LARGEST_FLOAT32
 
 # What a class of agents is called where all roles may share networks.
 _CLASS = "speaker"

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.protocol import LegalArray, TokenArray, Turn
+from marless.functions.language.protocol import LegalArray, TokenArray, Turn
 
 
 class Sampled(NamedTuple):

@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.language.adapter_layout import Flat
-from functions.nn.adam import Adam
+from marless.functions.language.adapter_layout import Flat
+from marless.functions.nn.adam import Adam
 
 # The names of a part's sums; `GRADIENT` ``[size]`` is of single precision, all others are ``[1]``, double.
 GRADIENT, TOKENS, WRITTEN = "gradient", "tokens", "written"

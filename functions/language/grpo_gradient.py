@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from functions.language import grpo
-from functions.language.adapter_layout import Flat
-from functions.language.experience import Replies
-from functions.language.grpo import GrpoSettings, advantages
-from functions.language.model.llama import Weights, product
-from functions.language.model.speaker import Speaker, among
-from functions.language.protocol import TokenArray
+from marless.functions.language import grpo
+from marless.functions.language.adapter_layout import Flat
+from marless.functions.language.experience import Replies
+from marless.functions.language.grpo import GrpoSettings, advantages
+from marless.functions.language.model.llama import Weights, product
+from marless.functions.language.model.speaker import Speaker, among
+from marless.functions.language.protocol import TokenArray
 
 Sums = dict[str, NDArray[Any]]
 

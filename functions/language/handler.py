@@ -7,26 +7,26 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from functions.actor.match import earlier_agents, mean_score
-from functions.data.origins import origin, policies_sha256
-from functions.data.trajectory import EARLIER, rollout_prefix
-from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask
-from functions.environments.spec_check import require_playable
-from functions.errors import BadRequest
-from functions.language.bound_model import MODELS
-from functions.language.episodes import Episodes, spec_of
-from functions.language.errors import UnusableBase
-from functions.language.playing import Transcript, Voice, play, voices, with_earlier
-from functions.language.protocol import LanguageTask
-from functions.language.registry import make
-from functions.language.trajectories import tensors_of
-from functions.learner import handler as learner
-from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.learner import InitialiseTask, LearnTask
-from functions.randomness import generator
-from functions.serving import Objects, Output, Tensors, Work, read, serve
-from functions.storage_port import Blobs
+from marless.functions.actor.match import earlier_agents, mean_score
+from marless.functions.data.origins import origin, policies_sha256
+from marless.functions.data.trajectory import EARLIER, rollout_prefix
+from marless.functions.environments.base import EnvironmentFault, EnvSpec, EnvTask
+from marless.functions.environments.spec_check import require_playable
+from marless.functions.errors import BadRequest
+from marless.functions.language.bound_model import MODELS
+from marless.functions.language.episodes import Episodes, spec_of
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.playing import Transcript, Voice, play, voices, with_earlier
+from marless.functions.language.protocol import LanguageTask
+from marless.functions.language.registry import make
+from marless.functions.language.trajectories import tensors_of
+from marless.functions.learner import handler as learner
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.learner import InitialiseTask, LearnTask
+from marless.functions.randomness import generator
+from marless.functions.serving import Objects, Output, Tensors, Work, read, serve
+from marless.functions.storage_port import Blobs
 
 # Episodes that are evaluated together; more would not be faster.
 BLOCK = 256

@@ -6,17 +6,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.stage import Context, Fold, Stage, StageResult, Tensors
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.language import grpo
-from functions.language.adapter_layout import initial_adapter
-from functions.language.bound_model import MODELS
-from functions.language.grpo import Descent
-from functions.language.specs import GrpoConfig, adapter_name
-from functions.language.trajectories import Experience, join
-from functions.messages.team import Team
-from functions.randomness import generator
+from marless.functions.algorithms.stage import Context, Fold, Stage, StageResult, Tensors
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.language import grpo
+from marless.functions.language.adapter_layout import initial_adapter
+from marless.functions.language.bound_model import MODELS
+from marless.functions.language.grpo import Descent
+from marless.functions.language.specs import GrpoConfig, adapter_name
+from marless.functions.language.trajectories import Experience, join
+from marless.functions.messages.team import Team
+from marless.functions.randomness import generator
 
 __all__ = ["FOLDS", "PARTIAL", "STAGES", "initialise", "join"]
 
@@ -28,8 +28,8 @@ def initialise(spec: EnvSpec, team: Team, config: GrpoConfig, seed: int, group: 
 
 
 def partial_sums(context: Context[GrpoConfig], group: int) -> dict[str, NDArray[Any]]:
-    """See `functions.algorithms.stage.Partial`."""
-    from functions.language.grpo_gradient import gradient_sums
+    """See `marless.functions.algorithms.stage.Partial`."""
+    from marless.functions.language.grpo_gradient import gradient_sums
 
     experience = cast(Experience, context.batch)
     replies = experience.of_group(context.team, group, context.config.group_size)
@@ -37,7 +37,7 @@ def partial_sums(context: Context[GrpoConfig], group: int) -> dict[str, NDArray[
 
 
 def fold(context: Context[GrpoConfig], group: int, sums: Sequence[Tensors]) -> StageResult:
-    """See `functions.algorithms.stage.Fold`."""
+    """See `marless.functions.algorithms.stage.Fold`."""
     descent = grpo.step(context.config, _descent(context.tensors, group), sums)
     return StageResult(_tensors(descent, group), grpo.metrics(sums))
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from functions.errors import BadRequest
-from functions.language.episodes import Episodes
-from functions.language.experience import Sampled
-from functions.language.protocol import Outcome, Turn
-from functions.language.specs import adapter_name
-from functions.messages.actor import Match
-from functions.messages.team import Opponents, Team
-from functions.nn import gumbel
-from functions.serving import Tensors
+from marless.functions.errors import BadRequest
+from marless.functions.language.episodes import Episodes
+from marless.functions.language.experience import Sampled
+from marless.functions.language.protocol import Outcome, Turn
+from marless.functions.language.specs import adapter_name
+from marless.functions.messages.actor import Match
+from marless.functions.messages.team import Opponents, Team
+from marless.functions.nn import gumbel
+from marless.functions.serving import Tensors
 
 if TYPE_CHECKING:
-    from functions.language.adapter_layout import Flat
-    from functions.language.model.speaker import Speaker
+    from marless.functions.language.adapter_layout import Flat
+    from marless.functions.language.model.speaker import Speaker
 
 Luck = Callable[[int], np.random.Generator]
 """The generator of the replies to a turn, by the number of the turn."""
@@ -96,7 +96,7 @@ def play(
 
 
 def _reply(speaker: "Speaker", voice: Voice, turn: Turn, rng: np.random.Generator) -> Sampled:
-    from functions.language.model.sampling import sample
+    from marless.functions.language.model.sampling import sample
 
     shape = (len(turn.prompts), turn.length, len(turn.allowed))
     if voice.acting == "random":

@@ -1,7 +1,7 @@
 """Makes language tasks by their names.
 
 A factory of another package makes a language task, and is called with the vocabulary, or None for the task's own, and
-with `task.options` as keyword arguments; or it makes games of turns, see `functions.language.games`. One with a
+with `task.options` as keyword arguments; or it makes games of turns, see `marless.functions.language.games`. One with a
 parameter `resources` is given what it may ask.
 """
 
@@ -10,20 +10,20 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo.factory import is_environment, module_of
-from functions.environments.pettingzoo.guard import describe_error_with_location
-from functions.errors import BadRequest, MissingExtra, foreign_errors
-from functions.isolation.process_guard import settling
-from functions.language import tasks
-from functions.language.episodes import fault_of
-from functions.language.errors import Unwritable
-from functions.language.games import text_games
-from functions.language.games.text_games import is_text_game
-from functions.language.protocol import LanguageTask, Vocabulary
-from functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, OWN, unknown_task
-from functions.named_code import refuse_standard, require_maker
-from functions.resources.factories import resources_for
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.environments.pettingzoo.factory import is_environment, module_of
+from marless.functions.environments.pettingzoo.guard import describe_error_with_location
+from marless.functions.errors import BadRequest, MissingExtra, foreign_errors
+from marless.functions.isolation.process_guard import settling
+from marless.functions.language import tasks
+from marless.functions.language.episodes import fault_of
+from marless.functions.language.errors import Unwritable
+from marless.functions.language.games import text_games
+from marless.functions.language.games.text_games import is_text_game
+from marless.functions.language.protocol import LanguageTask, Vocabulary
+from marless.functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, OWN, unknown_task
+from marless.functions.named_code import refuse_standard, require_maker
+from marless.functions.resources.factories import resources_for
 
 _NAME = re.compile(r"text:(\w+(?:\.\w+)*):(\w+)")
 
@@ -68,7 +68,7 @@ def _of_factory(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabular
     if _makes(factory, is_text_game, "Env"):
         return text_games.make(task, factory, tokenizer)
     if _makes(factory, is_environment, "AECEnv"):
-        from functions.language.games import pettingzoo_games
+        from marless.functions.language.games import pettingzoo_games
 
         return pettingzoo_games.make(task, factory, tokenizer)
     raise ValueError(

@@ -5,9 +5,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, EntropyWeight, ScheduleName, StageSpec
-from functions.keys import group_name
-from functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENVS
+from marless.functions.algorithms.specification import (
+    AlgorithmConfig,
+    AlgorithmSpec,
+    EntropyWeight,
+    ScheduleName,
+    StageSpec,
+)
+from marless.functions.keys import group_name
+from marless.functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENVS
 
 PARTS = ("policy", "policy_optimiser")
 FUNCTION = "language"
@@ -22,7 +28,7 @@ def adapter_name(group: int) -> str:
 class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="grpo"):
     """Group-relative policy optimisation of roles that speak, each by an adapter of a frozen model.
 
-    Formulas and their sources are in `functions.language.grpo`.
+    Formulas and their sources are in `marless.functions.language.grpo`.
     """
 
     lr: Annotated[
@@ -103,7 +109,8 @@ GRPO = AlgorithmSpec(
     GrpoConfig,
     (StageSpec("policy", (), "group", PARTS, PARTS),),
     PARTS,
-    ".".join(("functions", "language", "learning")),  # packages of deployed functions hold what whole strings name
+    # Packages of deployed functions hold the modules that whole strings name, and not this one.
+    ".".join(("marless", "functions", "language", "learning")),
     sum_parts=("policy",),
     function=FUNCTION,
 )

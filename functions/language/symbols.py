@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from functions.language.errors import Unwritable
+from marless.functions.language.errors import Unwritable
 
 UNKNOWN = "?"
 """Replaces a character that a vocabulary cannot write, in texts of others."""

@@ -3,7 +3,7 @@
 import difflib
 
 BUILT_IN = ("text/check", "text/dictate", "text/haggle", "text/relay")
-"""Each is a module of `functions.language.tasks` with a function `make`."""
+"""Each is a module of `marless.functions.language.tasks` with a function `make`."""
 FAMILY, OWN = "text/", "text:"
 EXAMPLE = f"{OWN}package.module:make"
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.language.experience import Replies, Sampled
-from functions.language.protocol import Turn
-from functions.messages.team import Team
+from marless.functions.data.trajectory import EARLIER, rollout_prefix, tensors_below
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.language.experience import Replies, Sampled
+from marless.functions.language.protocol import Turn
+from marless.functions.messages.team import Team
 
 Array = NDArray[Any]
 

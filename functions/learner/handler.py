@@ -1,18 +1,25 @@
 """The learner function: computes new policies and learner state from trajectories and the old learner state."""
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.adapters.state import first_state
-from functions.algorithms.specification import Share
-from functions.data.origins import read_sampled
-from functions.data.replay_buffer import ReplayBuffer
-from functions.data.replay_loading import keep, load_rounds, replay_buffer_of
-from functions.learner.partial_sums import micro_batches
-from functions.learner.regroup import regroup
-from functions.learner.update import read_base, split_by_lifetime, sums, update
-from functions.learner.whole_rounds import whole
-from functions.messages.learner import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
-from functions.serving import Objects, Output, Tensors, read, serve
-from functions.storage_port import Blobs
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.adapters.state import first_state
+from marless.functions.algorithms.specification import Share
+from marless.functions.data.origins import read_sampled
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.data.replay_loading import keep, load_rounds, replay_buffer_of
+from marless.functions.learner.partial_sums import micro_batches
+from marless.functions.learner.regroup import regroup
+from marless.functions.learner.update import read_base, split_by_lifetime, sums, update
+from marless.functions.learner.whole_rounds import whole
+from marless.functions.messages.learner import (
+    InitialiseReply,
+    InitialiseTask,
+    LearnReply,
+    LearnTask,
+    RegroupTask,
+    WholeTask,
+)
+from marless.functions.serving import Objects, Output, Tensors, read, serve
+from marless.functions.storage_port import Blobs
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:

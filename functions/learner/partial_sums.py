@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions import codec
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
-from functions.algorithms.stage import Context, Implementation, RoundPart, Stage
-from functions.errors import BadRequest
-from functions.isolation.process_guard import settle
-from functions.keys import group_name
-from functions.learner.stages import require_finite
-from functions.serving import Tensors
+from marless.functions import codec
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
+from marless.functions.algorithms.stage import Context, Implementation, RoundPart, Stage
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import settle
+from marless.functions.keys import group_name
+from marless.functions.learner.stages import require_finite
+from marless.functions.serving import Tensors
 
 # The first part of the names of sums, and what the names of the hashes of the weights begin with that they belong to.
 SUMS, OF = "sums", "of/"

@@ -13,20 +13,20 @@ All networks take the agent's one-hot, so shapes never change.
 
 from msgspec.structs import replace
 
-from functions.actor.handler import Rollouts
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context
-from functions.algorithms.stage import Tensors as Known
-from functions.data import batch
-from functions.data.origins import read_sampled
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.learner.stages import require_finite
-from functions.messages.learner import RegroupReply, RegroupTask
-from functions.messages.team import Team
-from functions.serving import Objects, Output, Tensors, read
-from functions.storage_port import Blobs
+from marless.functions.actor.handler import Rollouts
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.stage import Tensors as Known
+from marless.functions.data import batch
+from marless.functions.data.origins import read_sampled
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.learner.stages import require_finite
+from marless.functions.messages.learner import RegroupReply, RegroupTask
+from marless.functions.messages.team import Team
+from marless.functions.serving import Objects, Output, Tensors, read
+from marless.functions.storage_port import Blobs
 
 
 def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:

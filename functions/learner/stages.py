@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
-from functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
-from functions.codec import pack_table
-from functions.errors import NotFinite
-from functions.isolation.process_guard import settle
-from functions.keys import agent_name, group_name
-from functions.messages.learner import SummaryName
-from functions.messages.message import Table
-from functions.randomness import generator
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
+from marless.functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
+from marless.functions.codec import pack_table
+from marless.functions.errors import NotFinite
+from marless.functions.isolation.process_guard import settle
+from marless.functions.keys import agent_name, group_name
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.message import Table
+from marless.functions.randomness import generator
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.adapters.state import frozen_networks, whole_networks, without_whole_networks
-from functions.algorithms.specification import AlgorithmConfig, Share
-from functions.algorithms.stage import Context
-from functions.data.batch import Batch
-from functions.data.replay_buffer import ReplayBuffer
-from functions.learner import stages
-from functions.learner.partial_sums import MicroBatch, folding, make_sums
-from functions.messages.learner import Learning, LearnTask, WholeTask
-from functions.messages.team import Team
-from functions.serving import Tensors, read
-from functions.storage_port import Blobs
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.adapters.state import frozen_networks, whole_networks, without_whole_networks
+from marless.functions.algorithms.specification import AlgorithmConfig, Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.batch import Batch
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.learner import stages
+from marless.functions.learner.partial_sums import MicroBatch, folding, make_sums
+from marless.functions.messages.learner import Learning, LearnTask, WholeTask
+from marless.functions.messages.team import Team
+from marless.functions.serving import Tensors, read
+from marless.functions.storage_port import Blobs
 
 
 def update(

@@ -4,24 +4,24 @@ MARLess (SoCC 2025) has a function for every actor and every learner of a round.
 functions and passing objects between them costs more than the rounds themselves.
 """
 
-from functions.actor.handler import Rollouts, unfinished_object
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.data import batch
-from functions.data.origins import origin
-from functions.data.past_rounds import newest_rounds
-from functions.data.replay_buffer import ReplayBuffer
-from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
-from functions.isolation.process_guard import restore
-from functions.keys import group_name
-from functions.learner.partial_sums import micro_batches
-from functions.learner.update import as_stored, read_base, split_by_lifetime, sums, update
-from functions.messages.actor import SampleReply
-from functions.messages.headers import Origin
-from functions.messages.learner import LearnReply, Past, WholeReply, WholeTask
-from functions.messages.team import Team
-from functions.serving import Objects, Output, Tensors, read
-from functions.storage_port import Blobs
+from marless.functions.actor.handler import Rollouts, unfinished_object
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.data import batch
+from marless.functions.data.origins import origin
+from marless.functions.data.past_rounds import newest_rounds
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
+from marless.functions.isolation.process_guard import restore
+from marless.functions.keys import group_name
+from marless.functions.learner.partial_sums import micro_batches
+from marless.functions.learner.update import as_stored, read_base, split_by_lifetime, sums, update
+from marless.functions.messages.actor import SampleReply
+from marless.functions.messages.headers import Origin
+from marless.functions.messages.learner import LearnReply, Past, WholeReply, WholeTask
+from marless.functions.messages.team import Team
+from marless.functions.serving import Objects, Output, Tensors, read
+from marless.functions.storage_port import Blobs
 
 
 def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:

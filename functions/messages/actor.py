@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from functions.environments.base import EnvSpec, EnvTask
-from functions.messages.message import Message, Ref
-from functions.messages.order import Order
-from functions.messages.team import Team
+from marless.functions.environments.base import EnvSpec, EnvTask
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.order import Order
+from marless.functions.messages.team import Team
 
 
 class Behaviour(Message, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
 
 
 class Recorded(Message, frozen=True, kw_only=True):
-    """Rollouts are read from a dataset (`functions.data.dataset`) and not played."""
+    """Rollouts are read from a dataset (`marless.functions.data.dataset`) and not played."""
 
     dataset: Ref
     """The dataset's object."""
@@ -39,7 +39,7 @@ class Recorded(Message, frozen=True, kw_only=True):
 
 
 class Unfinished(Message, frozen=True, kw_only=True):
-    """The episodes that some rollouts of earlier rounds have not finished; see `functions.actor.fragments`."""
+    """The episodes that some rollouts of earlier rounds have not finished; see `marless.functions.actor.fragments`."""
 
     rollouts: tuple[int, ...]
     """The numbers of these rollouts."""
@@ -129,8 +129,8 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     """By rollout and agent, weighted sums over the rollout's episodes; by rollout, so that the mean over a round is bit
     for bit independent of how rollouts are assigned to tasks."""
     weights: tuple[tuple[float, ...], ...] = ()
-    """By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`functions.episode_returns`); empty where
-    all are 1 and every rollout has as many episodes, and where rollouts do not begin with a reset."""
+    """By rollout, the weights of its episodes in `agent_returns`, of mean 1 (`marless.functions.episode_returns`);
+    empty where all are 1 and every rollout has as many episodes, and where rollouts do not begin with a reset."""
     env_metrics: dict[str, float] = {}
     """Weighted means over the episodes."""
     score: float | None = None

@@ -1,9 +1,9 @@
 """What evaluators are asked, and their replies."""
 
-from functions.environments.base import EnvTask
-from functions.messages.message import Message, Ref
-from functions.messages.order import Order
-from functions.messages.team import Team
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.order import Order
+from marless.functions.messages.team import Team
 
 
 class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):

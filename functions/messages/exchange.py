@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import UnsetType, field
 
-from functions.encoding import own_format
-from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.learner import (
+from marless.functions.encoding import own_format
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -17,8 +17,8 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.message import Message, Ref
-from functions.messages.usage import ActionTime, Usage
+from marless.functions.messages.message import Message, Ref
+from marless.functions.messages.usage import ActionTime, Usage
 
 Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply
@@ -32,7 +32,7 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     attempt: int
     """The attempt that answers."""
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `functions.encoding`."""
+    """See `marless.functions.encoding`."""
     objects: dict[str, Ref] = {}
     """By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of
     several rounds."""
@@ -64,7 +64,7 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     attempt: int
     """The attempt that failed."""
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `functions.encoding`."""
+    """See `marless.functions.encoding`."""
     kind: FailureKind
     """What failed."""
     message: str

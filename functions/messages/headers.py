@@ -1,8 +1,8 @@
 """The headers of stored objects."""
 
-from functions.messages.exchange import Done
-from functions.messages.message import Message
-from functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.message import Message
+from marless.functions.messages.usage import ActionTime, ActionUse
 
 SCHEMA = 1
 
@@ -13,7 +13,7 @@ class Origin(Message, frozen=True, kw_only=True):
     round: int
     """The round that they were collected in, counted from 0."""
     policies: str = ""
-    """The hash of the policies that they were played with (`functions.data.origins`), of all groups and fixed
+    """The hash of the policies that they were played with (`marless.functions.data.origins`), of all groups and fixed
     opponents; '' for rollouts of a dataset."""
     opponents: str = ""
     """In a match, the hash of the policies of the agents that played by those of an earlier round, if they have

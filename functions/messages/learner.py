@@ -2,16 +2,16 @@
 
 from typing import Literal
 
-from functions.environments.base import EnvSpec
-from functions.messages.actor import Behaviour, SampleReply, Sampling
-from functions.messages.message import Message, Ref, Table
-from functions.messages.order import Order
-from functions.messages.team import Team
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import Behaviour, SampleReply, Sampling
+from marless.functions.messages.message import Message, Ref, Table
+from marless.functions.messages.order import Order
+from marless.functions.messages.team import Team
 
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise", "rewards"]
-"""Summaries of policies that a learner can report; see `functions.algorithms.stage.Summary`."""
+"""Summaries of policies that a learner can report; see `marless.functions.algorithms.stage.Summary`."""
 # The number of observations that policies are compared on, over all agents of a class.
 COMPARED_OBSERVATIONS = 256
 # Steps of every agent that its density is estimated from, and the dimensions that are kept of them.

@@ -23,7 +23,7 @@ class Ref(Message, frozen=True, kw_only=True):
 
 
 class Table(Message, frozen=True, kw_only=True):
-    """A small array inside a message: float32, row-major, little-endian; see `functions.codec`."""
+    """A small array inside a message: float32, row-major, little-endian; see `marless.functions.codec`."""
 
     shape: tuple[int, ...]
     """The array's dimensions."""

@@ -2,12 +2,12 @@
 
 from msgspec import UnsetType, field
 
-from functions.encoding import own_format
-from functions.messages.message import Message, Ref
+from marless.functions.encoding import own_format
+from marless.functions.messages.message import Message, Ref
 
 
 class ReportTo(Message, frozen=True, kw_only=True):
-    """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
+    """Where a task reports its completion when no caller waits for its answer; see `marless.functions.completion`."""
 
     ask: str
     """Name of the set of tasks that are awaited together, unique in the run."""
@@ -61,7 +61,7 @@ class Order(Message, frozen=True, kw_only=True):
     address: Address
     """Which task it is."""
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `functions.encoding`."""
+    """See `marless.functions.encoding`."""
     attempt: int = 0
     """The attempt's number, from 0."""
     timeout_s: float = 0.0

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from functions.messages.message import Message
-from functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.message import Message
+from marless.functions.messages.usage import ActionTime, ActionUse
 
 
 class Report(Message, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from functions.messages.message import Message
+from marless.functions.messages.message import Message
 
 
 class Opponents(Message, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class Opponents(Message, frozen=True, kw_only=True):
     """How they act in training: sampled from their policies, greedily, or without policies, at random or by a script.
     In evaluations those with policies act greedily."""
     script: str = ""
-    """The script, as package.module:function; see functions.environments.scripted."""
+    """The script, as package.module:function; see marless.functions.environments.scripted."""
 
     @property
     def by_chance(self) -> bool:
@@ -32,7 +32,7 @@ class Team(Message, frozen=True, kw_only=True):
     opponents: Opponents | None = None
     """Agents that do not learn, each of which is a separate group."""
     kernels: bool = False
-    """Whether `functions.native` computes what agents do, so that the bytes are the same on every machine."""
+    """Whether `marless.functions.native` computes what agents do, so that the bytes are the same on every machine."""
 
     @property
     def fixed(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from typing import Annotated, Protocol, Self, TypeVar
 
 import msgspec
 
-from functions.messages.message import Message
+from marless.functions.messages.message import Message
 
 
 class _Additive(Protocol):

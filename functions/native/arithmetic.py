@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.kernels import kernels
+from marless.functions.native.kernels import kernels
 
 Array = NDArray[Any]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from functions.errors import MissingExtra
-from functions.native.libraries import LibraryFault, load
-from functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
+from marless.functions.errors import MissingExtra
+from marless.functions.native.libraries import LibraryFault, load
+from marless.functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 
 RowIndices = NDArray[np.int64]
 BLOCK = 16

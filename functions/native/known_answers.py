@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.interface import (
+from marless.functions.native.interface import (
     AdamFields,
     EntitiesFields,
     PassesFields,

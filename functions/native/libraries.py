@@ -3,10 +3,10 @@
 from ctypes import CDLL
 from pathlib import Path
 
-from functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
-from functions.native.interface import open_library
-from functions.native.known_answers import wrong_answers
-from functions.native.variants import record_of, record_text
+from marless.functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
+from marless.functions.native.interface import open_library
+from marless.functions.native.known_answers import wrong_answers
+from marless.functions.native.variants import record_of, record_text
 
 
 class LibraryFault(Exception):

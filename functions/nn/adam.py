@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functions.errors import NotFinite
-from functions.nn.layers import Array
+from marless.functions.errors import NotFinite
+from marless.functions.nn.layers import Array
 
 BETA_FIRST, BETA_SECOND = 0.9, 0.999
 

@@ -13,21 +13,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import AgentClass, EnvSpec, FloatArray
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.discrete import Branches, OneChoice
-from functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, encode, with_rest
-from functions.nn.heads import Head, head_of, head_of_network, outputs_of
-from functions.nn.layers import Gru, Layer, forward
-from functions.nn.normaliser import SEEN, InputStatistics
-from functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
-from functions.nn.recurrent import Weights, weights_of
-from functions.nn.shape import tensor_names
+from marless.functions.environments.base import AgentClass, EnvSpec, FloatArray
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.discrete import Branches, OneChoice
+from marless.functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, encode, with_rest
+from marless.functions.nn.heads import Head, head_of, head_of_network, outputs_of
+from marless.functions.nn.layers import Gru, Layer, forward
+from marless.functions.nn.normaliser import SEEN, InputStatistics
+from marless.functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
+from marless.functions.nn.recurrent import Weights, weights_of
+from marless.functions.nn.shape import tensor_names
 
 if TYPE_CHECKING:
-    from functions.nn.native.acting import NativeNetworks
+    from marless.functions.nn.native.acting import NativeNetworks
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def acting_head(team: Team, kind: AgentClass, networks: ActingNetworks | None) -
     head = head_of(kind, stochastic=False) if networks is None else networks.head(kind)
     if not team.kernels:
         return head
-    from functions.native.arithmetic import NATIVE
-    from functions.nn.native.acting import NativeChoice
+    from marless.functions.native.arithmetic import NATIVE
+    from marless.functions.nn.native.acting import NativeChoice
 
     if isinstance(head, Branches):
         return replace(head, arithmetic=NATIVE)
@@ -160,7 +160,7 @@ def _in_c(
     first: Weights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
 ) -> "NativeNetworks | None":
     """Return the stacked layers of networks like `first` for the kernels, or None if the kernels do not cover them."""
-    from functions.nn.native.acting import native_networks
+    from marless.functions.nn.native.acting import native_networks
 
     return native_networks(first.network, layers, normalisers, log_std)
 

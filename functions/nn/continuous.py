@@ -1,6 +1,6 @@
 """Continuous action heads: Gaussians, whose deviations are parameters or depend on the observation, and deterministic.
 
-See `functions.nn.heads`.
+See `marless.functions.nn.heads`.
 """
 
 import math
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, FloatArray
-from functions.native.arithmetic import NUMPY, Arithmetic
-from functions.nn.discrete import HeadGradient
+from marless.functions.environments.base import ActionArray, FloatArray
+from marless.functions.native.arithmetic import NUMPY, Arithmetic
+from marless.functions.nn.discrete import HeadGradient
 
 Array = NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Discrete and multi-discrete action heads. See `functions.nn.heads`."""
+"""Discrete and multi-discrete action heads. See `marless.functions.nn.heads`."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, BoolArray, FloatArray
-from functions.native.arithmetic import NUMPY, Arithmetic
+from marless.functions.environments.base import ActionArray, BoolArray, FloatArray
+from marless.functions.native.arithmetic import NUMPY, Arithmetic
 
 Array = NDArray[Any]
 HeadGradient = tuple[Array, Array | None]

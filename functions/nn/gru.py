@@ -1,7 +1,7 @@
 """The gated recurrent unit over time in numpy: forward, and the exact gradient back through time in closed form.
 
 The input products of all steps are one matrix product; only the part that depends on the hidden state runs step by
-step. The equations are those of `functions.nn.layers.Gru`: a = x Wx + bx and c = h Wh + bh.
+step. The equations are those of `marless.functions.nn.layers.Gru`: a = x Wx + bx and c = h Wh + bh.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.layers import Array, Gru, advance
+from marless.functions.nn.layers import Array, Gru, advance
 
 Flags = NDArray[np.bool_]
 

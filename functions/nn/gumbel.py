@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
 
 
 class Relaxed(NamedTuple):

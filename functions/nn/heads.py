@@ -21,12 +21,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
-from functions.errors import BadRequest
-from functions.messages.actor import Behaviour
-from functions.native.arithmetic import NUMPY, Arithmetic
-from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
-from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
+from marless.functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import Behaviour
+from marless.functions.native.arithmetic import NUMPY, Arithmetic
+from marless.functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, noisy
+from marless.functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
 
 Array = NDArray[Any]
 

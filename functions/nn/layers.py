@@ -1,8 +1,8 @@
 """The kinds of layers of networks: parameters, and in numpy outputs and gradients in closed form.
 
 This file needs numpy alone: ``marless export`` writes it beside the program that plays policies from plain tensors.
-What the kinds compute in torch is in `functions.nn.torch_layers`, in ONNX in the exports, and how a GRU learns over
-time in `functions.nn.gru`.
+What the kinds compute in torch is in `marless.functions.nn.torch_layers`, in ONNX in the exports, and how a GRU learns
+over time in `marless.functions.nn.gru`.
 """
 
 from collections.abc import Callable, Sequence

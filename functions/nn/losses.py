@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.discrete import OneChoice, log_softmax
-from functions.nn.heads import Distribution
-from functions.nn.layers import Array
+from marless.functions.nn.discrete import OneChoice, log_softmax
+from marless.functions.nn.heads import Distribution
+from marless.functions.nn.layers import Array
 
 # Far below any logit, yet exp(ILLEGAL - max) is exactly 0 and 0 * log-probability stays finite in float32.
 ILLEGAL = -1e9
@@ -136,7 +136,7 @@ def clipped_head_loss(
     """`clipped_policy_loss` for any head: masked `outputs` ``[B, width]``, `log_std` ``[d]`` or None, `actions` ``[B]``
     or ``[B, ...]``, the others ``[B]``.
 
-    Continuous actions are those that were sampled, before squashing or clipping: see `functions.nn.heads`.
+    Continuous actions are those that were sampled, before squashing or clipping: see `marless.functions.nn.heads`.
     """
     log_ratio = head.log_probability(outputs, log_std, actions) - old_log_probability
     ratio = head.arithmetic.exp(log_ratio)

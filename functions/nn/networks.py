@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functions.nn.gru import Flags
-from functions.nn.layers import Array
+from marless.functions.nn.gru import Flags
+from marless.functions.nn.layers import Array
 
 
 class Trace(Protocol):

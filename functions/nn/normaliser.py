@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.layers import Array, Normalise
+from marless.functions.nn.layers import Array, Normalise
 
 Statistics = NDArray[np.float64]
 """Counts, means and sums of squared distances from the mean ``[3, ...]``."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import AgentClass, EnvSpec, FloatArray
-from functions.errors import BadRequest, MissingExtra
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.heads import Head, head_of_network, outputs_of
-from functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape
+from marless.functions.environments.base import AgentClass, EnvSpec, FloatArray
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.heads import Head, head_of_network, outputs_of
+from marless.functions.nn.shape import CLIPPED, GRAPH, PARAMETERS, SHAPE, NetworkShape
 
 # Sessions that a process keeps: those of a run's groups.
 KEPT = 16

@@ -10,9 +10,9 @@ from functools import cache
 import onnx
 import torch
 
-from functions.errors import BadRequest
-from functions.nn.shape import PARAMETERS, NetworkShape
-from functions.nn.torch_modules import build
+from marless.functions.errors import BadRequest
+from marless.functions.nn.shape import PARAMETERS, NetworkShape
+from marless.functions.nn.torch_modules import build
 
 OPSET = 18
 

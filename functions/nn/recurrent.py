@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn import gru
-from functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, decode, encode
-from functions.nn.gru import Flags, Unrolled
-from functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
-from functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
+from marless.functions.nn import gru
+from marless.functions.nn.entities.attention import ENTITIES, EntityAttention, attention_over, decode, encode
+from marless.functions.nn.gru import Flags, Unrolled
+from marless.functions.nn.layers import ACTIVATIONS, NORMS, Array, Gru, Layer, Linear, orthogonal
+from marless.functions.nn.shape import CLIPPED, Kind, Network, layer_kinds, stored_order, tensor_names
 
 # The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
@@ -161,7 +161,8 @@ class Weights(NamedTuple):
 
 
 class FlatPerceptron:
-    """The passes of a feed-forward network with flat parameters, see `functions.algorithms.engine.Perceptron`."""
+    """The passes of a feed-forward network with flat parameters, see
+    `marless.functions.algorithms.engine.Perceptron`."""
 
     def __init__(self, network: Network, parameters: Array) -> None:
         self._network, self._weights = network, views(network, parameters)

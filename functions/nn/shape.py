@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.encoding import from_json, to_json
-from functions.nn.layers import Array, Gru, Layer, Linear, Shape, Tanh
+from marless.functions.encoding import from_json, to_json
+from marless.functions.nn.layers import Array, Gru, Layer, Linear, Shape, Tanh
 
 Kind = type[Layer]
 

@@ -1,4 +1,4 @@
-"""What the layers of `functions.nn.layers` compute in torch, as functions of their inputs and parameters."""
+"""What the layers of `marless.functions.nn.layers` compute in torch, as functions of their inputs and parameters."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,9 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from functions.environments.entities.description import Entities
-from functions.nn.entities.attention import HEADS, EntityAttention
-from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
+from marless.functions.environments.entities.description import Entities
+from marless.functions.nn.entities.attention import HEADS, EntityAttention
+from marless.functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 
 
 def _linear(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def _normalise(values: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
 
 
 def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -> Tensor:
-    """See `functions.nn.entities.attention.EntityAttention`."""
+    """See `marless.functions.nn.entities.attention.EntityAttention`."""
     own_weight, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
     rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
     tokens, present = [(rows[:, list(entities.own)] @ own_weight + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]

@@ -1,7 +1,7 @@
 """Networks that torch makes: built-in factories, and those of a user, ``package.module:factory``.
 
 A factory takes a `NetworkShape` and returns a `torch.nn.Module`, whose ``forward(observation, rest)`` maps B rows to
-``[B, outputs]``; see `functions.nn.shape`. A `MixerShape` has factories of a user alone.
+``[B, outputs]``; see `marless.functions.nn.shape`. A `MixerShape` has factories of a user alone.
 """
 
 import importlib
@@ -12,10 +12,10 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from functions.errors import BadRequest
-from functions.isolation.process_guard import remark, settling
-from functions.named_code import refuse_standard, require_maker
-from functions.nn.shape import MixerShape, NetworkShape
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import remark, settling
+from marless.functions.named_code import refuse_standard, require_maker
+from marless.functions.nn.shape import MixerShape, NetworkShape
 
 # Channels of images: grey, grey with transparency, colours, colours with transparency.
 _COLOURS = (1, 2, 3, 4)

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from functions.errors import BadRequest
-from functions.nn import recurrent, torch_layers, torch_modules
-from functions.nn.entities.attention import ENTITIES
-from functions.nn.gru import Flags
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
-from functions.nn.shape import CLIPPED, PARAMETERS, NetworkShape, tensor_names
+from marless.functions.errors import BadRequest
+from marless.functions.nn import recurrent, torch_layers, torch_modules
+from marless.functions.nn.entities.attention import ENTITIES
+from marless.functions.nn.gru import Flags
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights
+from marless.functions.nn.shape import CLIPPED, PARAMETERS, NetworkShape, tensor_names
 
 LOG_STD = "log_std"
 
@@ -126,7 +126,7 @@ class LayerWeights(TorchWeights):
 
 
 class ModuleWeights(TorchWeights):
-    """A module of a factory, see `functions.nn.shape`."""
+    """A module of a factory, see `marless.functions.nn.shape`."""
 
     def __init__(self, tensors: Mapping[str, Array], prefix: str, shape: NetworkShape, device: torch.device) -> None:
         whole = {name: array for name, array in tensors.items() if name.startswith(f"{prefix}/")}

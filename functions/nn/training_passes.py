@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.nn.layers import Array, Layer, Linear
-from functions.nn.shape import Network
+from marless.functions.nn.layers import Array, Layer, Linear
+from marless.functions.nn.shape import Network
 
 
 class Block(NamedTuple):

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from math import ceil
 
-from functions import codec, keys
-from functions.errors import KeyTaken, NoSuchObject
-from functions.messages.exchange import Request
-from functions.messages.headers import ActionsHeader
-from functions.messages.usage import ActionTime, ActionUse, sums_by_name
-from functions.resources.port import Outcome
-from functions.storage_port import Blobs
+from marless.functions import codec, keys
+from marless.functions.errors import KeyTaken, NoSuchObject
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.headers import ActionsHeader
+from marless.functions.messages.usage import ActionTime, ActionUse, sums_by_name
+from marless.functions.resources.port import Outcome
+from marless.functions.storage_port import Blobs
 
 MOST_TIMES = 10_000
 """Actions of one attempt whose times are told; further ones are only counted, so that answers stay small."""

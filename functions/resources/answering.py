@@ -6,18 +6,18 @@ that answer. So each question is asked once, also when whoever asked it is gone 
 
 import time
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from functions.isolation.foreign_files import FOREIGN_FILES
-from functions.keys import answer_key
-from functions.resources.asking import Refusing
-from functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
-from functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
-from functions.resources.kinds.registry import Kinds
-from functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
-from functions.storage_port import ClaimedBlobs
-from functions.text.redaction import redact
-from functions.text.tracebacks import show_traceback
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.functions.isolation.foreign_files import FOREIGN_FILES
+from marless.functions.keys import answer_key
+from marless.functions.resources.asking import Refusing
+from marless.functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
+from marless.functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
+from marless.functions.resources.kinds.registry import Kinds
+from marless.functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
+from marless.functions.storage_port import ClaimedBlobs
+from marless.functions.text.redaction import redact
+from marless.functions.text.tracebacks import show_traceback
 
 _DECODER = MessagePackDecoder[ActionCall](ActionCall)
 # Of a message about an error.

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from functions.keys import answer_key
-from functions.messages.order import ResourceRef
-from functions.resources.action_meter import ActionMeter
-from functions.resources.kept_answers import kept_answer, question_key
-from functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
-from functions.storage_port import Blobs
+from marless.functions.keys import answer_key
+from marless.functions.messages.order import ResourceRef
+from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.kept_answers import kept_answer, question_key
+from marless.functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
+from marless.functions.storage_port import Blobs
 
 
 class Asking:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from functions.resources.port import Outcome
+from marless.functions.resources.port import Outcome
 
 
 def tries(attempts: Sequence[Outcome]) -> int:

@@ -19,6 +19,6 @@ def resources_for(factory: Callable[..., Any], options: Mapping[str, object] = {
         return {}
     if parameter.default is not parameter.empty and parameter.default is not None:
         return {}
-    from functions.resources.port import RESOURCES
+    from marless.functions.resources.port import RESOURCES
 
     return {_RESOURCES: RESOURCES}

@@ -9,12 +9,12 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.resources.answering import handle
-from functions.resources.attempts import Attempts, Batch, tries
-from functions.resources.port import Action, ActionCall, Outcome, ResourceFault
-from functions.resources.settings import Resource
-from functions.storage_port import ClaimedBlobs
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.resources.answering import handle
+from marless.functions.resources.attempts import Attempts, Batch, tries
+from marless.functions.resources.port import Action, ActionCall, Outcome, ResourceFault
+from marless.functions.resources.settings import Resource
+from marless.functions.storage_port import ClaimedBlobs
 
 _DECODER = MessagePackDecoder[Outcome](Outcome)
 

@@ -4,12 +4,12 @@ import hashlib
 
 import msgspec
 
-from functions import keys
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from functions.errors import CorruptObject, NoSuchObject
-from functions.isolation.foreign_files import FOREIGN_FILES
-from functions.resources.port import Outcome
-from functions.storage_port import Blobs
+from marless.functions import keys
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.isolation.foreign_files import FOREIGN_FILES
+from marless.functions.resources.port import Outcome
+from marless.functions.storage_port import Blobs
 
 # What asking once costs on AWS: the claim and the answer, and a look for an answer between them.
 PUTS, GETS = 2, 1

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from functions.environments.base import EnvironmentFault
-from functions.resources.settings import Resource
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.resources.settings import Resource
 
 MOST_BYTES = 16 << 20
 """Of a question, and of an answer."""

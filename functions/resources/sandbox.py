@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from functions.resources.kinds.kind import NoAnswer, Start
-from functions.resources.seccomp_filter import MACHINES, sandbox_filter
-from functions.system_errors import signal_name
+from marless.functions.resources.kinds.kind import NoAnswer, Start
+from marless.functions.resources.seccomp_filter import MACHINES, sandbox_filter
+from marless.functions.system_errors import signal_name
 
 Kind = Literal["none", "bubblewrap"]
 

@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Meta
 
-from functions.encoding import to_json
-from functions.setting_limits import MOST_PROCESSES
+from marless.functions.encoding import to_json
+from marless.functions.setting_limits import MOST_PROCESSES
 
 # Lambda's longest time and largest function (Lambda developer guide, "Lambda quotas").
 _MOST_S, _MOST_MB = 900, 10_240
@@ -31,6 +31,8 @@ _LINES = ("until", "ready", "ping")
 _TOKEN = "MARLESS_RESOURCE_", "_TOKEN"
 DIAL_IN_TOKEN = "MARLESS_TOKEN"
 """The variable with the token that a driver and workers of other machines share."""
+_OLD_JUDGE = "functions.resources.code_judge:"
+"""How stored configurations name our judge that were written before all modules were below `marless`."""
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 _RATE = re.compile(r"[0-9]+(?:\.[0-9]+)?/(?:s|min|h)")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
@@ -100,6 +102,8 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot, in MB")] = 1769
 
     def __post_init__(self) -> None:
+        if self.serve.startswith(_OLD_JUDGE):
+            msgspec.structs.force_setattr(self, "serve", f"marless.{self.serve}")
         if problem := next(_faults(self), ""):
             raise ValueError(problem)
 

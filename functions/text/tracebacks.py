@@ -6,8 +6,8 @@ import textwrap
 import traceback
 from contextlib import suppress
 
-from functions.text.redaction import redact
-from functions.text.terminal_text import visible_text
+from marless.functions.text.redaction import redact
+from marless.functions.text.terminal_text import visible_text
 
 
 def show_traceback(error: BaseException) -> None:

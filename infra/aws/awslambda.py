@@ -10,12 +10,20 @@ from threading import Event, Semaphore, Thread
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.messages.report import Report
-from infra.aws.backoff import retry, until
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import explain
-from infra.aws.lambda_calls import invoke, invoking_client, status, turned_away, unclear
-from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationResult, Metering, metering, parse_result
+from marless.functions.messages.report import Report
+from marless.infra.aws.backoff import retry, until
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import explain
+from marless.infra.aws.lambda_calls import invoke, invoking_client, status, turned_away, unclear
+from marless.infra.aws.lambda_reply import (
+    LARGEST,
+    LARGEST_EVENT,
+    SMALLER,
+    InvocationResult,
+    Metering,
+    metering,
+    parse_result,
+)
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
 _ANSWER_S = 16 * 60.0

@@ -15,17 +15,17 @@ from math import ceil
 
 from botocore.exceptions import ClientError
 
-from functions.errors import KeyTaken
-from infra.aws.backoff import pauses
-from infra.aws.error_messages import code, storage_errors
-from infra.aws.s3 import S3Storage
+from marless.functions.errors import KeyTaken
+from marless.infra.aws.backoff import pauses
+from marless.infra.aws.error_messages import code, storage_errors
+from marless.infra.aws.s3 import S3Storage
 
 # Between looks at what another one makes.
 _LONGEST_PAUSE_S = 1.0
 
 
 class ClaimedStorage(S3Storage):
-    """Storage with claims (`functions.storage_port.ClaimedBlobs`); it counts its requests, for the bill."""
+    """Storage with claims (`marless.functions.storage_port.ClaimedBlobs`); it counts its requests, for the bill."""
 
     puts = gets = 0
 

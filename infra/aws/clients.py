@@ -16,9 +16,9 @@ from botocore.exceptions import UnknownCredentialError
 from botocore.loaders import create_loader
 from botocore.session import Session
 
-from functions.text.redaction import learn
-from infra.aws.error_messages import named_causes
-from infra.aws.repeated_requests import RepeatedRequests
+from marless.functions.text.redaction import learn
+from marless.infra.aws.error_messages import named_causes
+from marless.infra.aws.repeated_requests import RepeatedRequests
 
 # Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).
 ATTEMPTS = 8

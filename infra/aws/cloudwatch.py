@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
 
 # CloudWatch may ingest an event seconds after it happened, so a reader that follows a log looks back this far.
 LATE_S = 60.0

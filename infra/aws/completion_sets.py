@@ -4,10 +4,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from functions.encoding import to_json
-from infra.aws.backoff import pauses
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
+from marless.functions.encoding import to_json
+from marless.infra.aws.backoff import pauses
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
 
 # Sets are needed for minutes only; the table's TTL deletes them some days later at no cost.
 _KEPT_S = 7 * 24 * 3600

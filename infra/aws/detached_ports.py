@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.aws.awslambda import EventInvoker
-from infra.aws.clients import Cloud
-from infra.aws.completion_sets import DynamoCompletions, wake
-from infra.aws.dynamodb import DynamoLedger
-from infra.aws.error_messages import storage_errors
-from infra.aws.function_settings import Settings
-from infra.aws.ranged_reads import S3Heads
-from infra.aws.s3 import S3Storage
+from marless.infra.aws.awslambda import EventInvoker
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.completion_sets import DynamoCompletions, wake
+from marless.infra.aws.dynamodb import DynamoLedger
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.aws.function_settings import Settings
+from marless.infra.aws.ranged_reads import S3Heads
+from marless.infra.aws.s3 import S3Storage
 
 # Events sent at once; an invocation is accepted in some ten milliseconds.
 _SENDING = 16

@@ -9,11 +9,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from functions.errors import KeyTaken, NoSuchObject, StaleVersion, StorageFault
-from functions.messages.message import Record
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code, storage_errors
-from infra.aws.s3 import S3Storage
+from marless.functions.errors import KeyTaken, NoSuchObject, StaleVersion, StorageFault
+from marless.functions.messages.message import Record
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code, storage_errors
+from marless.infra.aws.s3 import S3Storage
 
 # DynamoDB limits items to 400 KB including attribute names (developer guide, "Constraints in Amazon DynamoDB").
 LARGEST = 350 * 1024

@@ -27,7 +27,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from functions.errors import StorageFault
+from marless.functions.errors import StorageFault
 
 # Permissions that are not named after the call (Service Authorization Reference).
 _ACTIONS = {

@@ -13,8 +13,8 @@ from botocore.exceptions import (
     ProxyConnectionError,
 )
 
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code, storage_errors
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code, storage_errors
 
 # The most time to connect, and to send a piece of a request (`invoke`), while 256 others share a slow line.
 _CONNECT_S = 30.0

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from functions.encoding import JsonDecoder, Undecodable
-from functions.text.redaction import redact
+from marless.functions.encoding import JsonDecoder, Undecodable
+from marless.functions.text.redaction import redact
 
 # Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
@@ -37,13 +37,13 @@ class _Error(msgspec.Struct):
 
 
 _ERRORS = JsonDecoder(_Error)
-# An answer begins with other members (`functions.messages.exchange.Answer`).
+# An answer begins with other members (`marless.functions.messages.exchange.Answer`).
 _REPORTED_ERROR = b'{"errorType"'
 
 
 @dataclass(frozen=True, slots=True)
 class InvocationResult:
-    """How an invocation ended; fields as in `functions.messages.report.Report`."""
+    """How an invocation ended; fields as in `marless.functions.messages.report.Report`."""
 
     outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
     body: bytes = b""
@@ -52,7 +52,7 @@ class InvocationResult:
 
 @dataclass(frozen=True, slots=True)
 class Metering:
-    """The metering of the REPORT line; fields as in `functions.messages.report.Report`."""
+    """The metering of the REPORT line; fields as in `marless.functions.messages.report.Report`."""
 
     duration_ms: float = 0.0
     init_ms: float = 0.0

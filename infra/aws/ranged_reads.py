@@ -6,11 +6,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from functions.storage_port import Head
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code, storage_errors
-from infra.aws.s3 import SHA256
-from infra.object_keys import check_key
+from marless.functions.storage_port import Head
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code, storage_errors
+from marless.infra.aws.s3 import SHA256
+from marless.infra.object_keys import check_key
 
 # Most headers are shorter; a longer one takes a second request.
 _FIRST = 16 * 1024

@@ -1,4 +1,4 @@
-"""External resources that are functions: the host of a worker on Lambda (`functions.resources.port`)."""
+"""External resources that are functions: the host of a worker on Lambda (`marless.functions.resources.port`)."""
 
 import base64
 import time
@@ -11,15 +11,15 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
-from functions.encoding import Undecodable, to_json
-from functions.resources.attempts import Attempts, Batch
-from functions.resources.port import Action, Outcome, ResourceFault
-from infra.aws.backoff import SLOT_PAUSE_S, retry, until
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import explain
-from infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
-from infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64, Metering, metering, parse_result
-from infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
+from marless.functions.encoding import Undecodable, to_json
+from marless.functions.resources.attempts import Attempts, Batch
+from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.infra.aws.backoff import SLOT_PAUSE_S, retry, until
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import explain
+from marless.infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
+from marless.infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64, Metering, metering, parse_result
+from marless.infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.
 _START_S = 30.0

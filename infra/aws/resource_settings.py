@@ -5,9 +5,9 @@ Environment variables, which a deployment fills in, have what each serves and ma
 
 import msgspec
 
-from functions.encoding import JsonDecoder
-from functions.resources.port import Action, Outcome
-from functions.resources.settings import Resource
+from marless.functions.encoding import JsonDecoder
+from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.settings import Resource
 
 SERVES = "MARLESS_RESOURCE"
 """The environment variable with what the function of a resource serves: `OwnResource` as JSON."""

@@ -15,12 +15,12 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from infra.aws.backoff import few, retry
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code, explain, storage_errors
-from infra.aws.function_settings import Settings
-from infra.object_keys import check_key, check_prefix
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.infra.aws.backoff import few, retry
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code, explain, storage_errors
+from marless.infra.aws.function_settings import Settings
+from marless.infra.object_keys import check_key, check_prefix
 
 # The metadata key (x-amz-meta-sha256) of an object's hash, for readers of the header alone.
 SHA256 = "sha256"

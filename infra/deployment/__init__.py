@@ -3,12 +3,12 @@
 The same code deploys to AWS and to an emulated account.
 """
 
-from infra.deployment.deploy import deploy, filled_in, preview
-from infra.deployment.description import Deployment, describe
-from infra.deployment.identity_policy import WHO, identity_policy
-from infra.deployment.package_upload import Image, Packages
-from infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, ROLES, Change, DeploymentFault, stack_name
-from infra.deployment.teardown import teardown
+from marless.infra.deployment.deploy import deploy, filled_in, preview
+from marless.infra.deployment.description import Deployment, describe
+from marless.infra.deployment.identity_policy import WHO, identity_policy
+from marless.infra.deployment.package_upload import Image, Packages
+from marless.infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, ROLES, Change, DeploymentFault, stack_name
+from marless.infra.deployment.teardown import teardown
 
 __all__ = [
     "IMAGE_SUFFIX",

@@ -7,9 +7,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code
-from infra.deployment.stack import DeploymentFault
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code
+from marless.infra.deployment.stack import DeploymentFault
 
 # The limit of one DeleteObjects (API_DeleteObjects), and of one page of a listing.
 _BATCH = 1000

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
-from infra.deployment.description import Deployment, describe_stack
-from infra.deployment.package_upload import Packages, addresses, keep_image, upload, upload_template
-from infra.deployment.resource_functions import PARAMETER, of_parameter, require_names
-from infra.deployment.stack import (
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.deployment.description import Deployment, describe_stack
+from marless.infra.deployment.package_upload import Packages, addresses, keep_image, upload, upload_template
+from marless.infra.deployment.resource_functions import PARAMETER, of_parameter, require_names
+from marless.infra.deployment.stack import (
     BROKEN,
     TENANT_TAG,
     WHOLE,
@@ -21,8 +21,8 @@ from infra.deployment.stack import (
     Wait,
     stack_name,
 )
-from infra.deployment.teardown import remove_kept, remove_stack
-from infra.deployment.template import fill_in, text, with_defaults
+from marless.infra.deployment.teardown import remove_kept, remove_stack
+from marless.infra.deployment.template import fill_in, text, with_defaults
 
 # API_CreateStack, TemplateBody and TemplateURL.
 _LONGEST_TEMPLATE, _LONGEST_FILE = 51_200, 1_000_000

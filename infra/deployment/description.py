@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from functions.resources.settings import Resource
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
-from infra.deployment.resource_functions import PARAMETER, of_parameter
-from infra.deployment.stack import ROLES, Stack, Stacks
+from marless.functions.resources.settings import Resource
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.deployment.resource_functions import PARAMETER, of_parameter
+from marless.infra.deployment.stack import ROLES, Stack, Stacks
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from infra.deployment.stack import artifacts_bucket, repository, stack_name
+from marless.infra.deployment.stack import artifacts_bucket, repository, stack_name
 
 Who = Literal["trainer", "deployer"]
 WHO: tuple[Who, ...] = ("trainer", "deployer")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from infra.aws.clients import Cloud
-from infra.deployment import bucket
-from infra.deployment.stack import (
+from marless.infra.aws.clients import Cloud
+from marless.infra.deployment import bucket
+from marless.infra.deployment.stack import (
     RESOURCE,
     ROLES,
     Part,

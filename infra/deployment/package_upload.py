@@ -12,9 +12,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.aws.clients import Cloud
-from infra.deployment.stack import RESOURCE, ROLES, DeploymentFault, Say, artifacts_bucket, repository
-from infra.packaging import containers
+from marless.infra.aws.clients import Cloud
+from marless.infra.deployment.stack import RESOURCE, ROLES, DeploymentFault, Say, artifacts_bucket, repository
+from marless.infra.packaging import containers
 
 # Images of failed deployments expire; those that a function uses have a second tag and stay: a version keeps using its
 # image. "An image that matches the tagging requirements of a rule cannot be expired by a rule with a lower priority"

@@ -11,11 +11,11 @@ from math import ceil
 
 from msgspec.structs import fields
 
-from functions.encoding import JsonDecoder, Undecodable, to_json_text
-from functions.resources.settings import Resource
-from infra.aws.function_settings import ASKABLE
-from infra.aws.resource_settings import SERVES, AskableFunction
-from infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json_text
+from marless.functions.resources.settings import Resource
+from marless.infra.aws.function_settings import ASKABLE
+from marless.infra.aws.resource_settings import SERVES, AskableFunction
+from marless.infra.deployment.stack import RESOURCE, DeploymentFault, resource_function
 
 PARAMETER = "ExternalResources"
 
@@ -33,7 +33,7 @@ _FUNCTION = """\
       FunctionName: !Sub ${{AWS::StackName}}_{name}
       Description: Answers what environments ask {name}
       Runtime: python3.12
-      Handler: infra.entry.resource.handler
+      Handler: marless.infra.entry.resource.handler
       CodeUri: .
       MemorySize: {memory_mb}
       Timeout: {timeout_s}

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from functions.function_specs import DEPLOYED
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import code
+from marless.functions.function_specs import DEPLOYED
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import code
 
 Wait = Callable[[float], None]
 Say = Callable[[str], None]
@@ -284,7 +284,8 @@ def stack_name(tenant: str) -> str:
 
 
 def function_names(stack: str) -> list[str]:
-    """The names that functions of the stack may have, as in the template; see `infra.deployment.template.fill_in`."""
+    """The names that functions of the stack may have, as in the template; see
+    `marless.infra.deployment.template.fill_in`."""
     return [f"{stack}-{role}{suffix}" for role in ROLES for suffix in ("", IMAGE_SUFFIX)]
 
 

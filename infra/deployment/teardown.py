@@ -5,11 +5,11 @@ from collections.abc import Collection
 
 from botocore.exceptions import ClientError
 
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import explain, storage_errors
-from infra.deployment import leftovers
-from infra.deployment.leftovers import Owned
-from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import explain, storage_errors
+from marless.infra.deployment import leftovers
+from marless.infra.deployment.leftovers import Owned
+from marless.infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
 
 # Tables are deleted asynchronously, and listings show deleted resources for a while.
 _PAUSES_S = (1.0, 5.0, 20.0)

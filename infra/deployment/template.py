@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from functions.encoding import to_json, to_json_text
-from infra.aws.function_settings import ASKABLE
-from infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
-from infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
+from marless.functions.encoding import to_json, to_json_text
+from marless.infra.aws.function_settings import ASKABLE
+from marless.infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
+from marless.infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
 
 _HERE = Path(__file__).resolve().parent
 _RESOURCE = re.compile(r"  (\w+):")

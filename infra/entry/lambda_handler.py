@@ -17,18 +17,18 @@ from typing import Any, Literal
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
-from functions.encoding import JsonDecoder, from_json, to_json
-from functions.messages.exchange import Answer, Failed, Request
-from functions.storage_port import Blobs
-from functions.text.redaction import redact
-from infra.aws.clients import Cloud
-from infra.aws.completion_sets import DynamoCompletions, wake
-from infra.aws.function_settings import ASKABLE, Settings
-from infra.aws.lambda_reply import reported_error
-from infra.aws.s3 import S3Storage
-from infra.entry.time_limit import AttemptTimedOut, time_limit
-from infra.local.own_process import OwnTime, peak_mb
+from marless.functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
+from marless.functions.encoding import JsonDecoder, from_json, to_json
+from marless.functions.messages.exchange import Answer, Failed, Request
+from marless.functions.storage_port import Blobs
+from marless.functions.text.redaction import redact
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.completion_sets import DynamoCompletions, wake
+from marless.infra.aws.function_settings import ASKABLE, Settings
+from marless.infra.aws.lambda_reply import reported_error
+from marless.infra.aws.s3 import S3Storage
+from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
+from marless.infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]
 
@@ -130,8 +130,8 @@ class Worker:
 
 def _ask_functions(cloud: Cloud, askable: str) -> None:
     """Has functions serve what this process's tasks ask; `askable` says which."""
-    from functions.resources.port import RESOURCES
-    from infra.aws.resource_host import LambdaResources
-    from infra.aws.resource_settings import ASKABLE_FUNCTIONS
+    from marless.functions.resources.port import RESOURCES
+    from marless.infra.aws.resource_host import LambdaResources
+    from marless.infra.aws.resource_settings import ASKABLE_FUNCTIONS
 
     RESOURCES.host = LambdaResources(cloud, ASKABLE_FUNCTIONS.decode(askable))

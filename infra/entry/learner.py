@@ -2,8 +2,8 @@
 
 import os
 
-from functions.learner.handler import handle
-from infra.entry.instrumentation import instrument
-from infra.entry.lambda_handler import Worker
+from marless.functions.learner.handler import handle
+from marless.infra.entry.instrumentation import instrument
+from marless.infra.entry.lambda_handler import Worker
 
 handler = instrument(Worker(handle), os.environ)

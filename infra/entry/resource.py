@@ -7,16 +7,16 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from msgspec.structs import replace
 
-from functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
-from functions.resources.answering import handle
-from functions.resources.port import ActionCall, Outcome
-from infra.aws.claimed_storage import ClaimedStorage
-from infra.aws.clients import Cloud
-from infra.aws.function_settings import Settings
-from infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64
-from infra.aws.resource_settings import ACTION_EVENTS, OWN_RESOURCE, SERVES
-from infra.entry.instrumentation import instrument
-from infra.entry.time_limit import AttemptTimedOut, time_limit
+from marless.functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
+from marless.functions.resources.answering import handle
+from marless.functions.resources.port import ActionCall, Outcome
+from marless.infra.aws.claimed_storage import ClaimedStorage
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.function_settings import Settings
+from marless.infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64
+from marless.infra.aws.resource_settings import ACTION_EVENTS, OWN_RESOURCE, SERVES
+from marless.infra.entry.instrumentation import instrument
+from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
 
 # The memory that buys one vCPU (Lambda developer guide, "Configure Lambda function memory").
 _MB_PER_VCPU = 1769

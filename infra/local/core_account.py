@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Protocol
 
-from infra.local.processes.processor_use import ProcessorUse
+from marless.infra.local.processes.processor_use import ProcessorUse
 
 # How often it is looked at what tasks keep busy, while others wait for cores.
 _LOOK_S = 0.05

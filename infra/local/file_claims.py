@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from functions.errors import StorageFault
-from functions.system_errors import explain
+from marless.functions.errors import StorageFault
+from marless.functions.system_errors import explain
 
 
 @contextmanager

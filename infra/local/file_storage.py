@@ -10,10 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from functions.system_errors import explain
-from infra.local.file_claims import claimed
-from infra.object_keys import check_key, check_prefix
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.functions.system_errors import explain
+from marless.infra.local.file_claims import claimed
+from marless.infra.object_keys import check_key, check_prefix
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +52,7 @@ class FileStorage:
             raise _fault("read", path, error) from error
 
     def file(self, key: str, sha256: str, size: int) -> Path:
-        """See `functions.storage_port.Files`."""
+        """See `marless.functions.storage_port.Files`."""
         path = Path(self._path(key))
         try:
             stored_size = path.stat().st_size

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
-from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.messages.actor import SampleTask
-from functions.messages.exchange import Failed, Request
-from functions.messages.learner import LearnTask, RegroupTask, WholeTask
-from functions.messages.message import Ref
-from functions.messages.report import Report
-from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
-from infra.local.file_storage import FileStorage
-from infra.local.worker_handle import WorkerProcess
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.exchange import Failed, Request
+from marless.functions.messages.learner import LearnTask, RegroupTask, WholeTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.report import Report
+from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.worker_handle import WorkerProcess
 
 if TYPE_CHECKING:
-    from functions.resources.settings import Resource
+    from marless.functions.resources.settings import Resource
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
@@ -121,7 +121,7 @@ Refusal = Callable[[Mapping[str, str], str], str]
 
 
 class SharedPool(Protocol):
-    """What a lane asks of its pool, `infra.local.pool.Pool`."""
+    """What a lane asks of its pool, `marless.infra.local.pool.Pool`."""
 
     modules: Mapping[str, str]
     logs: Path

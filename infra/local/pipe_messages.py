@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 
 _LENGTHS = struct.Struct("<IQ")
 # The default capacity of a pipe on Linux.
@@ -113,8 +113,8 @@ class Restart(_Message, frozen=True, tag="restart"):
 
 
 class Told(_Message, frozen=True, tag="told"):
-    """To the worker: its question `number` has come to the encoded `functions.resources.port.Outcome` in the frame's
-    bytes. The `token` is that of the task that asked."""
+    """To the worker: its question `number` has come to the encoded `marless.functions.resources.port.Outcome` in the
+    frame's bytes. The `token` is that of the task that asked."""
 
     number: int
     token: int

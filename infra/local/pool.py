@@ -3,15 +3,15 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from functions.encoding import Undecodable
-from infra.local.available_cores import cores
-from infra.local.lane import Lane, Pending
-from infra.local.pipe_messages import Ask
-from infra.local.task_pool import TaskPool
-from infra.local.worker_processes import Worker
+from marless.functions.encoding import Undecodable
+from marless.infra.local.available_cores import cores
+from marless.infra.local.lane import Lane, Pending
+from marless.infra.local.pipe_messages import Ask
+from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.worker_processes import Worker
 
 if TYPE_CHECKING:
-    from infra.local.resources.resource_pools import ResourcePools
+    from marless.infra.local.resources.resource_pools import ResourcePools
 
 
 class Pool(TaskPool):
@@ -28,7 +28,7 @@ class Pool(TaskPool):
     def serve(self, lane: Lane) -> None:
         """Lets the lane's tasks ask its `resources` from now on."""
         if self.resources is None:
-            from infra.local.resources.resource_pools import ResourcePools
+            from marless.infra.local.resources.resource_pools import ResourcePools
 
             self._has_own_resources = True
             self.share_resources(ResourcePools(self.logs / "resources", self.cores, self.memory_mb))

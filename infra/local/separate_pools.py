@@ -7,16 +7,16 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from infra.local.available_cores import cores
-from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity
-from infra.local.lane import Lane
-from infra.local.pool import Pool
-from infra.local.single_run_pool import OwnPool, logs_beside
+from marless.infra.local.available_cores import cores
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.lane import Lane
+from marless.infra.local.pool import Pool
+from marless.infra.local.single_run_pool import OwnPool, logs_beside
 
 if TYPE_CHECKING:
-    from functions.resources.settings import Resource
-    from infra.local.resources.resource_pools import ResourcePools
+    from marless.functions.resources.settings import Resource
+    from marless.infra.local.resources.resource_pools import ResourcePools
 
 
 class SeparatePools:
@@ -44,7 +44,7 @@ class SeparatePools:
     def resources(self) -> "ResourcePools":
         """What the tasks of all runs ask."""
         if self._resources is None:
-            from infra.local.resources.resource_pools import ResourcePools
+            from marless.infra.local.resources.resource_pools import ResourcePools
 
             self._resources = ResourcePools(self._logs, self._resource_cores)
         return self._resources

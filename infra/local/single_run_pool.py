@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.local.dispatch import Capacity
-from infra.local.lane import Lane
-from infra.local.pool import Pool
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.lane import Lane
+from marless.infra.local.pool import Pool
 
 if TYPE_CHECKING:
-    from functions.resources.settings import Resource
+    from marless.functions.resources.settings import Resource
 
 
 class OwnPool(Lane):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from functions.errors import StaleVersion, StorageFault
-from functions.messages.message import Record
-from functions.system_errors import explain
-from infra.local.file_storage import sync
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.functions.messages.message import Record
+from marless.functions.system_errors import explain
+from marless.infra.local.file_storage import sync
 
 # How long a statement waits for another process's write.
 _BUSY_S = 5.0

@@ -6,14 +6,26 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from functions.encoding import MessagePackDecoder, Undecodable
-from functions.system_errors import explain
-from infra.local.core_account import CoreAccount, soon
-from infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
-from infra.local.lane import Lane, Pending, outputs
-from infra.local.pipe_messages import Ask, Call, Damaged, Ended, Get, Loaded, Put, Ready, Restart, checked_header, frame
-from infra.local.processes.process_starters import Starter, local_starter, worker_environment
-from infra.local.worker_processes import Worker, Workers
+from marless.functions.encoding import MessagePackDecoder, Undecodable
+from marless.functions.system_errors import explain
+from marless.infra.local.core_account import CoreAccount, soon
+from marless.infra.local.dispatch import CORES, GPUS, Capacity, FairShares, Need, Slot, Task, choose, dominant_share
+from marless.infra.local.lane import Lane, Pending, outputs
+from marless.infra.local.pipe_messages import (
+    Ask,
+    Call,
+    Damaged,
+    Ended,
+    Get,
+    Loaded,
+    Put,
+    Ready,
+    Restart,
+    checked_header,
+    frame,
+)
+from marless.infra.local.processes.process_starters import Starter, local_starter, worker_environment
+from marless.infra.local.worker_processes import Worker, Workers
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0

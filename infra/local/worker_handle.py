@@ -8,13 +8,13 @@ from pathlib import Path
 from secrets import randbits
 from typing import Generic, TypeVar
 
-from functions.system_errors import signal_name
-from infra.local.pipe_messages import Inbox, Ready
-from infra.local.processes.process_starters import Starter, start_with_pipes
-from infra.local.processes.process_tree import has_ended
-from infra.local.processes.processor_use import ProcessorUse
-from infra.local.processes.worker_log import WorkerLog
-from infra.local.task_clock import TaskClock
+from marless.functions.system_errors import signal_name
+from marless.infra.local.pipe_messages import Inbox, Ready
+from marless.infra.local.processes.process_starters import Starter, start_with_pipes
+from marless.infra.local.processes.process_tree import has_ended
+from marless.infra.local.processes.processor_use import ProcessorUse
+from marless.infra.local.processes.worker_log import WorkerLog
+from marless.infra.local.task_clock import TaskClock
 
 # So long a process that ends still has a state although its pipes are closed.
 _ENDING_S = 0.1
@@ -26,7 +26,7 @@ Pending = TypeVar("Pending")
 
 
 class WorkerProcess(Generic[Pending]):
-    """One process of ``infra.local.worker_main``, started at once; raises `OSError` when it cannot be started.
+    """One process of ``marless.infra.local.worker_main``, started at once; raises `OSError` when it cannot be started.
 
     `memory_mb`: the most that it may allocate; 0 is unlimited.
     """

@@ -1,8 +1,9 @@
 """A worker process: serves calls one after the other until its coordinator ends.
 
-A fork of `infra.local.processes.zygote`, or started by the pool as ``python -m infra.local.worker_main REQUESTS REPLIES
-LIFELINE STARTED MEMORY_MB OUTLIVES_S``: three pipe descriptors, the pool's monotonic clock at the start, how much the
-process may allocate (0: without limit), and how many seconds it has to end what it is at when the pool is gone.
+A fork of `marless.infra.local.processes.zygote`, or started by the pool as ``python -m marless.infra.local.worker_main
+REQUESTS REPLIES LIFELINE STARTED MEMORY_MB OUTLIVES_S``: three pipe descriptors, the pool's monotonic clock at the
+start, how much the process may allocate (0: without limit), and how many seconds it has to end what it is at when the
+pool is gone.
 """
 
 import importlib
@@ -17,23 +18,23 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from functions.encoding import MessagePackDecoder
-from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.foreign_files import FOREIGN_FILES
-from functions.isolation.foreign_imports import IMPORTS
-from functions.isolation.process_guard import spoilt, state_of_process
-from functions.resources.port import RESOURCES
-from functions.storage_port import Blobs
-from functions.text.redaction import redact
-from functions.text.tracebacks import show_traceback
-from infra.local.file_storage import FileStorage
-from infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
-from infra.local.pipe_messages import Call, Ended, Inbox, Loaded, Offer, Ready, frame
-from infra.local.processes.import_folders import add_last_folders
-from infra.local.processes.lifeline import end_with
-from infra.local.processes.process_tree import adopt_orphans
-from infra.local.processes.remote_objects import RemoteObjects
-from infra.local.resources.upcalls import Answer, Upcalls, heard
+from marless.functions.encoding import MessagePackDecoder
+from marless.functions.isolation.arithmetic import ARITHMETIC
+from marless.functions.isolation.foreign_files import FOREIGN_FILES
+from marless.functions.isolation.foreign_imports import IMPORTS
+from marless.functions.isolation.process_guard import spoilt, state_of_process
+from marless.functions.resources.port import RESOURCES
+from marless.functions.storage_port import Blobs
+from marless.functions.text.redaction import redact
+from marless.functions.text.tracebacks import show_traceback
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
+from marless.infra.local.pipe_messages import Call, Ended, Inbox, Loaded, Offer, Ready, frame
+from marless.infra.local.processes.import_folders import add_last_folders
+from marless.infra.local.processes.lifeline import end_with
+from marless.infra.local.processes.process_tree import adopt_orphans
+from marless.infra.local.processes.remote_objects import RemoteObjects
+from marless.infra.local.resources.upcalls import Answer, Upcalls, heard
 
 Handler = Callable[[bytes, Blobs], bytes]
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from infra.local.dispatch import Slot
-from infra.local.lane import Pending
-from infra.local.pipe_messages import Call, frame
-from infra.local.processes.process_starters import Starter
-from infra.local.worker_handle import WorkerProcess
+from marless.infra.local.dispatch import Slot
+from marless.infra.local.lane import Pending
+from marless.infra.local.pipe_messages import Call, frame
+from marless.infra.local.processes.process_starters import Starter
+from marless.infra.local.worker_handle import WorkerProcess
 
 Worker = WorkerProcess[Pending]
 

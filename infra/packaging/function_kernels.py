@@ -5,8 +5,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from infra.packaging import kernel_build
-from infra.packaging.plugins import PackageFault, pip
+from marless.infra.packaging import kernel_build
+from marless.infra.packaging.plugins import PackageFault, pip
 
 PINS = Path(__file__).with_name("constraints-compiler.txt")
 

@@ -1,6 +1,6 @@
-"""Compiles the kernels of `functions.native`, one library for each instruction set of a machine.
+"""Compiles the kernels of `marless.functions.native`, one library for each instruction set of a machine.
 
-    python -m infra.packaging.kernel_build
+    python -m marless.infra.packaging.kernel_build
 
 Installing the program does it too, through `hatch_build.py`, so this file needs the standard library alone. Without a
 compiler nothing is built, and `algorithm.engine=native` says so.
@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from functions.native.variants import (
+from marless.functions.native.variants import (
     FLAGS,
     SOURCE,
     STRICT,

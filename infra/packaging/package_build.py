@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from functions.function_specs import COORDINATOR, FUNCTIONS
-from functions.native.variants import SOURCE
-from infra.packaging import function_kernels
-from infra.packaging import plugins as plug_ins
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_sources import OURS, PUBLIC, sources
-from infra.packaging.plugins import PackageFault, PlugIns
-from infra.packaging.torch_users import TorchUsers, torch_users
+from marless.functions.function_specs import COORDINATOR, FUNCTIONS
+from marless.functions.native.variants import SOURCE
+from marless.infra.packaging import function_kernels
+from marless.infra.packaging import plugins as plug_ins
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_sources import PUBLIC, sources
+from marless.infra.packaging.plugins import PackageFault, PlugIns
+from marless.infra.packaging.torch_users import TorchUsers, torch_users
 
 Machine = Literal["aarch64", "x86_64"]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).parents[3]
 PINS = Path(__file__).with_name("constraints-functions.txt")
 PYTHON = "3.12"
 MACHINE: Machine = "aarch64"
@@ -31,10 +31,12 @@ RUNTIME, ARCHITECTURE = f"python{PYTHON}", "arm64"
 """Lambda's names of the Python and the machine that packages are built for."""
 LIMIT = 262_144_000  # bytes of an unzipped package
 
-ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS if spec.deployed} | {COORDINATOR: "coordinator.drive.handler"}
-RESOURCE_ENTRY = {"resource": "infra.entry.resource"}
+ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS if spec.deployed} | {
+    COORDINATOR: "marless.coordinator.drive.handler"
+}
+RESOURCE_ENTRY = {"resource": "marless.infra.entry.resource"}
 """That of the functions of external resources, of which a deployment may have none."""
-_DATA = {COORDINATOR: ("coordinator/pricing/prices",)}
+_DATA = {COORDINATOR: ("marless/coordinator/pricing/prices",)}
 
 # Amazon Linux 2023, the system of the runtime, has glibc 2.34.
 _GLIBC = range(34, 16, -1)
@@ -65,9 +67,9 @@ def build(
 ) -> bool:
     """Fills the empty or new folder of each function with its package; returns whether the sources were compiled.
 
-    Every package includes `plugins` and their dependencies, see `infra.packaging.plugins.prepare`. Their tasks are
-    found as on this machine, by entry point or name; a task named ``pettingzoo:...`` needs as plug-ins the package that
-    it names and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
+    Every package includes `plugins` and their dependencies, see `marless.infra.packaging.plugins.prepare`. Their tasks
+    are found as on this machine, by entry point or name; a task named ``pettingzoo:...`` needs as plug-ins the package
+    that it names and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
 
     No package has torch: a learner that needs it is a container image, see `torch_users_among`.
 
@@ -89,7 +91,7 @@ def build(
         for function, target in targets.items():
             shutil.copytree(others, target, dirs_exist_ok=True)
             _copy(function, target, libraries)
-            _compile(compiler, target, *(target / name for name in (*OURS, PUBLIC)))
+            _compile(compiler, target, target / PUBLIC)
             require_size(function, target)
     return compiler is not None
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-OURS = ("functions", "coordinator", "infra")
-# The public package: only plug-ins import it.
+# The public package: only plug-ins import its other modules.
 PUBLIC = "marless"
+OURS = tuple(f"{PUBLIC}.{name}" for name in ("functions", "coordinator", "infra"))
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def sources(root: Path, entry: str) -> Sources:
         waiting.append(name.rpartition(".")[0])  # the import of a.b runs a first
         imports, name_strings = _names(file)
         waiting += [*imports, *name_strings]
-        foreign |= {module.partition(".")[0] for module in imports} - sys.stdlib_module_names - set(OURS)
+        foreign |= {module.partition(".")[0] for module in imports} - sys.stdlib_module_names - {PUBLIC}
     return Sources(tuple(sorted(file.relative_to(root) for file in files.values())), frozenset(foreign))
 
 
 def _file(root: Path, module: str) -> Path | None:
     """The source of one of our modules; None for anything else."""
     parts = module.split(".")
-    if parts[0] not in OURS:
+    if ".".join(parts[:2]) not in OURS:
         return None
     path = root.joinpath(*parts)
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)

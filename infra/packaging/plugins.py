@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.packaging.package_sources import OURS, PUBLIC
+from marless.infra.packaging.package_sources import PUBLIC
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*")
 
@@ -82,10 +82,9 @@ def require_empty(folder: Path) -> None:
 
 
 def require_room(target: Path) -> None:
-    """Raises `PackageFault` if a plug-in has the name of one of our packages."""
-    for name in (*OURS, PUBLIC):
-        if (target / name).exists() or (target / f"{name}.py").exists():
-            raise PackageFault(f"a plug-in brings a module named {name}, which is a package of MARLess; rename it")
+    """Raises `PackageFault` if a plug-in has the name of our package."""
+    if (target / PUBLIC).exists() or (target / f"{PUBLIC}.py").exists():
+        raise PackageFault(f"a plug-in brings a module named {PUBLIC}, which is the package of MARLess; rename it")
 
 
 def pip(arguments: Sequence[str]) -> None:

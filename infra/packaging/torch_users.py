@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.packaging import plugins as plug_ins
-from infra.packaging.plugins import PlugIns
+from marless.infra.packaging import plugins as plug_ins
+from marless.infra.packaging.plugins import PlugIns
 
 # A requirement under an `extra` is an option of the plug-in, not a need.
 _TORCH = re.compile(r"torch(?![\w.-])(?!.*\bextra\b)", re.IGNORECASE)

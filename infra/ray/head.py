@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from functions.system_errors import explain
+from marless.functions.system_errors import explain
 
 AUTO, LOCAL = "auto", "local"
 """What stands for an address: the head of this machine, and a new one of this process."""

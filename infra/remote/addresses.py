@@ -5,8 +5,8 @@ import socket
 import sys
 from typing import NamedTuple
 
-from functions.system_errors import explain
-from infra.remote.faults import DialInError
+from marless.functions.system_errors import explain
+from marless.infra.remote.faults import DialInError
 
 # A peer that does not answer for so long is gone.
 _SILENT_S = 20

@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from functions.encoding import Undecodable, from_json, to_json
+from marless.functions.encoding import Undecodable, from_json, to_json
 
 # Changes within so many seconds share a line.
 _PAUSE_S = 5.0

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 
 DATA: Final = 1
 """Bytes of the pipe between pool and worker."""

@@ -5,11 +5,11 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from functions.encoding import Undecodable
-from infra.remote.chunks import DATA, EXIT, chunk, exit_code
-from infra.remote.descriptors import read_some, write_all
-from infra.remote.handshake import Introduction, Stream
-from infra.remote.pulse import Pulse
+from marless.functions.encoding import Undecodable
+from marless.infra.remote.chunks import DATA, EXIT, chunk, exit_code
+from marless.infra.remote.descriptors import read_some, write_all
+from marless.infra.remote.handshake import Introduction, Stream
+from marless.infra.remote.pulse import Pulse
 
 
 class Ends(NamedTuple):
@@ -81,7 +81,7 @@ class WorkerConnection:
 
 
 class RemoteChild:
-    """The worker as a pool sees it, in the form of `infra.local.processes.process_starters.Child`."""
+    """The worker as a pool sees it, in the form of `marless.infra.local.processes.process_starters.Child`."""
 
     pid = 0
 

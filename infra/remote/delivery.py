@@ -3,22 +3,22 @@ way."""
 
 from contextlib import suppress
 
-from functions import codec, keys
-from functions.encoding import JsonDecoder, Undecodable
-from functions.errors import CorruptObject, NoSuchObject
-from functions.messages.exchange import Answer, Done
-from functions.messages.message import Ref
-from functions.stored_answers import REPLY, unlike
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Pending, request_of
-from infra.local.pipe_messages import Damaged
+from marless.functions import codec, keys
+from marless.functions.encoding import JsonDecoder, Undecodable
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.message import Ref
+from marless.functions.stored_answers import REPLY, unlike
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Pending, request_of
+from marless.infra.local.pipe_messages import Damaged
 
 _ANSWERS = JsonDecoder[Answer](Answer)
 
 
 class Delivery:
-    """The objects of one attempt, as `functions.storage_port.Blobs`. They stay if the attempt's answer names them as
-    they are. Otherwise the pool drops them."""
+    """The objects of one attempt, as `marless.functions.storage_port.Blobs`. They stay if the attempt's answer names
+    them as they are. Otherwise the pool drops them."""
 
     def __init__(self, storage: FileStorage, pending: Pending) -> None:
         self._storage, self._id, self._attempt, self._reads = storage, pending.id, pending.attempt, pending.reads

@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from functions.encoding import Undecodable
-from functions.errors import CorruptObject, NoSuchObject, StorageFault
-from infra.local.available_cores import cores
-from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity, Slot, Task, dominant_share
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Lane, Pending
-from infra.local.pipe_messages import Call, Ended, Get, Offer, Put, frame
-from infra.local.pool import Pool
-from infra.local.processes.remote_objects import answer_with, is_stored
-from infra.local.separate_pools import SeparatePools
-from infra.local.single_run_pool import OwnPool, logs_beside
-from infra.local.worker_processes import Worker
-from infra.remote.census import note
-from infra.remote.delivery import Delivery
-from infra.remote.listener import DialInStarter, Listener
-from infra.remote.pulse import BEAT_S, SILENT_BEATS
+from marless.functions.encoding import Undecodable
+from marless.functions.errors import CorruptObject, NoSuchObject, StorageFault
+from marless.infra.local.available_cores import cores
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.dispatch import Capacity, Slot, Task, dominant_share
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Lane, Pending
+from marless.infra.local.pipe_messages import Call, Ended, Get, Offer, Put, frame
+from marless.infra.local.pool import Pool
+from marless.infra.local.processes.remote_objects import answer_with, is_stored
+from marless.infra.local.separate_pools import SeparatePools
+from marless.infra.local.single_run_pool import OwnPool, logs_beside
+from marless.infra.local.worker_processes import Worker
+from marless.infra.remote.census import note
+from marless.infra.remote.delivery import Delivery
+from marless.infra.remote.listener import DialInStarter, Listener
+from marless.infra.remote.pulse import BEAT_S, SILENT_BEATS
 
 # Workers of many machines may be on their way: so long it is no news that none is there.
 _LONELY_S = 2.0

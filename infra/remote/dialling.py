@@ -5,11 +5,11 @@ import os
 import socket
 import ssl
 
-from functions.encoding import Undecodable
-from functions.system_errors import explain
-from infra.remote.addresses import Address, watch_peer
-from infra.remote.faults import DialInError
-from infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
+from marless.functions.encoding import Undecodable
+from marless.functions.system_errors import explain
+from marless.infra.remote.addresses import Address, watch_peer
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
 
 _BUFFER = 1 << 20
 # Other errors of a name may pass, for example while its server starts.

@@ -3,8 +3,8 @@
 import ssl
 from pathlib import Path
 
-from functions.system_errors import explain
-from infra.remote.faults import DialInError
+from marless.functions.system_errors import explain
+from marless.infra.remote.faults import DialInError
 
 
 def of_driver(certificate: Path, key: Path) -> ssl.SSLContext:

@@ -18,8 +18,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from infra.remote.faults import DialInError
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.infra.remote.faults import DialInError
 
 PATIENCE_S = 10.0
 """So long the first words may take."""

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 
-from functions.encoding import Undecodable
-from functions.system_errors import explain
-from infra.local.processes.process_starters import Pipes
-from infra.remote.addresses import Address, listening_socket, watch_peer
-from infra.remote.census import Census
-from infra.remote.connection import Ends, RemoteChild, WorkerConnection
-from infra.remote.descriptors import widen
-from infra.remote.encryption import fault_of_peer
-from infra.remote.faults import DialInError
-from infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit, greet
-from infra.remote.pulse import BEAT_S, Pulse
-from infra.remote.strangers import Strangers
+from marless.functions.encoding import Undecodable
+from marless.functions.system_errors import explain
+from marless.infra.local.processes.process_starters import Pipes
+from marless.infra.remote.addresses import Address, listening_socket, watch_peer
+from marless.infra.remote.census import Census
+from marless.infra.remote.connection import Ends, RemoteChild, WorkerConnection
+from marless.infra.remote.descriptors import widen
+from marless.infra.remote.encryption import fault_of_peer
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit, greet
+from marless.infra.remote.pulse import BEAT_S, Pulse
+from marless.infra.remote.strangers import Strangers
 
 _BUFFER = 1 << 20
 # So long an agent with wrong answers is not asked, if there are others.

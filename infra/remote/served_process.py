@@ -6,13 +6,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from functions.encoding import Undecodable
-from infra.local.processes.process_starters import Starter, start_with_pipes
-from infra.local.resources.upcalls import DAMAGED
-from infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk
-from infra.remote.descriptors import read_some, widen, write_all
-from infra.remote.handshake import Stream
-from infra.remote.pulse import Pulse
+from marless.functions.encoding import Undecodable
+from marless.infra.local.processes.process_starters import Starter, start_with_pipes
+from marless.infra.local.resources.upcalls import DAMAGED
+from marless.infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk
+from marless.infra.remote.descriptors import read_some, widen, write_all
+from marless.infra.remote.handshake import Stream
+from marless.infra.remote.pulse import Pulse
 
 # So long a process that has closed its pipes may take to end by itself.
 _ENDING_S, _LOOK_S = 0.1, 0.01

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from functions.resources.settings import DIAL_IN_TOKEN
-from functions.system_errors import explain
-from infra.remote.faults import DialInError
+from marless.functions.resources.settings import DIAL_IN_TOKEN
+from marless.functions.system_errors import explain
+from marless.infra.remote.faults import DialInError
 
 VARIABLE = DIAL_IN_TOKEN
 _LEAST_LETTERS, _LEAST_BITS = 16, 56

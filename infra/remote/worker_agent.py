@@ -12,15 +12,15 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from functions.encoding import Undecodable
-from functions.function_specs import FUNCTIONS
-from infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
-from infra.remote.addresses import Address
-from infra.remote.dialling import Away, Dialler
-from infra.remote.faults import DialInError
-from infra.remote.handshake import Badge, Introduction, Stream
-from infra.remote.pulse import BEAT_S, Pulse
-from infra.remote.served_process import ServedProcess
+from marless.functions.encoding import Undecodable
+from marless.functions.function_specs import FUNCTIONS
+from marless.infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
+from marless.infra.remote.addresses import Address
+from marless.infra.remote.dialling import Away, Dialler
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.handshake import Badge, Introduction, Stream
+from marless.infra.remote.pulse import BEAT_S, Pulse
+from marless.infra.remote.served_process import ServedProcess
 
 MODULES: Mapping[str, str] = {spec.name: spec.module for spec in FUNCTIONS}
 """The module that serves each function."""
@@ -48,7 +48,7 @@ class WorkerAgent:
     which ends with it; see `dial_in`. The driver has it work at `slots` tasks at most; processes that have code in them
     which serves nothing else are kept idle meanwhile.
 
-    With `tls` connections are encrypted. `modules` is as in `infra.local.task_pool.TaskPool`.
+    With `tls` connections are encrypted. `modules` is as in `marless.infra.local.task_pool.TaskPool`.
     """
 
     def __init__(

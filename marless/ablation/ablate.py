@@ -6,12 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator.config import toml_dump
-from coordinator.config.schema import RunConfig
-from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
-from functions.encoding import from_json, to_json, to_json_file
-from functions.environments.roles.partition import roles_of
-from functions.errors import MissingExtra
 from marless.ablation import (
     ablation_files,
     declaration,
@@ -28,6 +22,12 @@ from marless.ablation.suite_costs import TaskCosts
 from marless.backends.base import Listen, WorkerDemand
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from marless.functions.encoding import from_json, to_json, to_json_file
+from marless.functions.environments.roles.partition import roles_of
+from marless.functions.errors import MissingExtra
 from marless.reports import TeamPolicy, crossplay, load_policy
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.plot_style import draw_if_possible

@@ -7,13 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from coordinator.file_reading import UnreadableFile
 from marless.ablation.arms import settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import write as write_declaration
 from marless.comparison.contrasts import Contrast
 from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.file_reading import UnreadableFile
 from marless.reports.crossplay import scores
 from marless.reports.policy import TeamPolicy, load_policy
 from marless.studies.campaign import CellCampaign

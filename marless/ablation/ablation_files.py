@@ -8,13 +8,13 @@ from functools import partial
 
 from msgspec.structs import astuple
 
-from coordinator.config.schema import RunConfig
-from functions.encoding import to_json_file
 from marless.ablation import ablation_plots, result_tables
 from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import controls, settings
 from marless.comparison.finished_run import FinishedRun, Point
 from marless.comparison.paired_by_seed import Failures, PairedComparison, compare_paired
+from marless.coordinator.config.schema import RunConfig
+from marless.functions.encoding import to_json_file
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by

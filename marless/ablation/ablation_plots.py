@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coordinator.rules.student_t import t_quantile
-from functions.function_specs import FUNCTIONS, NAMES
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired_by_seed import Axis, Runs
+from marless.coordinator.rules.student_t import t_quantile
+from marless.functions.function_specs import FUNCTIONS, NAMES
 from marless.reports.plot_style import (
     COLOURS,
     FloatArray,

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.loading import convert, override
-from coordinator.config.nested_tables import flatten, merge, nest
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import SHARING_MODES
+from marless.coordinator.config.loading import convert, override
+from marless.coordinator.config.nested_tables import flatten, merge, nest
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.studies.cells import Arm, Settings, Value
 
 SHARING: dict[str, Settings] = {

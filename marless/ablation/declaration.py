@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError
-from coordinator.file_reading import UnreadableFile, read_json
-from functions.encoding import to_json_file
 from marless.comparison.contrasts import Contrast
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.file_reading import UnreadableFile, read_json
+from marless.functions.encoding import to_json_file
 from marless.runs.folder import RunFolder
 from marless.studies.cells import Value
 

@@ -6,7 +6,6 @@ from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
-from functions.function_specs import FUNCTIONS, PLACED
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired_by_seed import (
@@ -19,6 +18,7 @@ from marless.comparison.paired_by_seed import (
     Reach,
 )
 from marless.comparison.signal_savings import FACTOR
+from marless.functions.function_specs import FUNCTIONS, PLACED
 from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell
 from marless.reports.statistics import FEWEST_SEEDS, Estimate

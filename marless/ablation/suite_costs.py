@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from coordinator.rules.scaling import SCALING_RULES
-from coordinator.rules.sharing import SHARING_MODES
-from coordinator.rules.student_t import t_quantile
 from marless.ablation.arms import controls
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired_by_seed import Failures, Runs, dollars_until
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.coordinator.rules.sharing import SHARING_MODES
+from marless.coordinator.rules.student_t import t_quantile
 from marless.reports.statistics import adjusted_rand
 from marless.studies.cells import Arm
 from marless.studies.registration import count

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.loading import convert, override, read_toml
-from coordinator.config.nested_tables import merge
-from coordinator.config.schema import ConfigError, RunConfig
-from functions.encoding import mismatch
+from marless.coordinator.config.loading import convert, override, read_toml
+from marless.coordinator.config.nested_tables import merge
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.functions.encoding import mismatch
 from marless.studies.registration import registration_of
 from marless.studies.seeds import seeds_of
 

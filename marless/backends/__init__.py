@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coordinator.drive.ports import Invoker, Ledger, Storage
-    from coordinator.platform import Platform
-    from functions.messages.report import Report
-    from infra.local.file_storage import FileStorage
-    from infra.local.single_run_pool import WorkerPool
-    from infra.local.sqlite_ledger import SqliteLedger
     from marless.backends.base import Backend, Connection, Part, Readiness, RemoteBackend
     from marless.backends.local import LocalBackend
     from marless.backends.registry import backend, names
+    from marless.coordinator.drive.ports import Invoker, Ledger, Storage
+    from marless.coordinator.platform import Platform
+    from marless.functions.messages.report import Report
+    from marless.infra.local.file_storage import FileStorage
+    from marless.infra.local.single_run_pool import WorkerPool
+    from marless.infra.local.sqlite_ledger import SqliteLedger
 
 __all__ = [
     "Backend",
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "coordinator.drive.ports": ("Invoker", "Ledger", "Storage"),
-    "coordinator.platform": ("Platform",),
-    "functions.messages.report": ("Report",),
-    "infra.local.file_storage": ("FileStorage",),
-    "infra.local.sqlite_ledger": ("SqliteLedger",),
-    "infra.local.single_run_pool": ("WorkerPool",),
+    "marless.coordinator.drive.ports": ("Invoker", "Ledger", "Storage"),
+    "marless.coordinator.platform": ("Platform",),
+    "marless.functions.messages.report": ("Report",),
+    "marless.infra.local.file_storage": ("FileStorage",),
+    "marless.infra.local.sqlite_ledger": ("SqliteLedger",),
+    "marless.infra.local.single_run_pool": ("WorkerPool",),
     "marless.backends.base": ("Backend", "Connection", "Part", "Readiness", "RemoteBackend"),
     "marless.backends.local": ("LocalBackend",),
     "marless.backends.registry": ("backend", "names"),

@@ -5,19 +5,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.errors import UserError
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
+from marless.coordinator.errors import UserError
 from marless.output import say_text
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from functions.resources.settings import Resource
-    from infra.aws.clients import Cloud
-    from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached_ports import Deployed
-    from infra.deployment import Change, Deployment, Packages
+    from marless.functions.resources.settings import Resource
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.aws.deployment_ref import DeploymentRef
+    from marless.infra.aws.detached_ports import Deployed
+    from marless.infra.deployment import Change, Deployment, Packages
 
 # Lambda keeps events for minutes where other runs, or other users of the account, take the room.
 _GRACE_S = 300.0
@@ -41,8 +41,8 @@ class AwsBackend(RemoteBackend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        from infra.aws.clients import Cloud
         from marless.cloud.deployments import connect
+        from marless.infra.aws.clients import Cloud
 
         assert deployment_ref is not None
         connection = connect(
@@ -52,8 +52,8 @@ class AwsBackend(RemoteBackend):
 
     def cloud(self, region: str | None) -> "Cloud":
         """See `RemoteBackend.cloud`."""
-        from infra.aws.clients import Cloud
         from marless.cloud.accounts import region_of
+        from marless.infra.aws.clients import Cloud
 
         return Cloud(region_of(region))
 
@@ -70,23 +70,23 @@ class AwsBackend(RemoteBackend):
 
     def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
         """See `RemoteBackend.deployed`."""
-        from infra.aws.clients import Cloud
         from marless.cloud.deployments import deployed_in
+        from marless.infra.aws.clients import Cloud
 
         return deployed_in(Cloud(deployment_ref.region), deployment_ref)
 
     def deploy(self, request: DeployRequest) -> "Deployment":
         """Looks for all that can be known to be wrong before anything is made."""
-        from infra.aws.clients import Cloud
-        from infra.deployment import deploy, describe, stack_name
-        from infra.deployment.resource_functions import PARAMETER, of_parameter
-        from infra.packaging import containers
-        from infra.packaging.package_build import torch_users_among
         from marless.cloud import deploy_messages
         from marless.cloud.accounts import caller, region_of
         from marless.cloud.deployments import account_concurrency
         from marless.cloud.packing import pack_functions
         from marless.cloud.stack_parameters import merged_parameters
+        from marless.infra.aws.clients import Cloud
+        from marless.infra.deployment import deploy, describe, stack_name
+        from marless.infra.deployment.resource_functions import PARAMETER, of_parameter
+        from marless.infra.packaging import containers
+        from marless.infra.packaging.package_build import torch_users_among
 
         region = region_of(request.region)
         cloud, stack = Cloud(region), stack_name(request.tenant)
@@ -114,22 +114,22 @@ class AwsBackend(RemoteBackend):
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
         """See `RemoteBackend.preview`; builds the packages, whose addresses are part of the template."""
-        from infra.deployment import preview
+        from marless.infra.deployment import preview
 
         with _deployment_inputs(request) as (cloud, parameters, packages):
             return preview(cloud, request.tenant, parameters, packages, request.tags, request.service_role)
 
     def template(self, request: DeployRequest) -> str:
         """See `RemoteBackend.template`."""
-        from infra.deployment import filled_in
+        from marless.infra.deployment import filled_in
 
         with _deployment_inputs(request) as (cloud, parameters, packages):
             return filled_in(cloud, request.tenant, parameters, packages, request.report)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`."""
-        from infra.aws.clients import Cloud
         from marless.cloud.accounts import caller, region_of
+        from marless.infra.aws.clients import Cloud
 
         region_name = region_of(region)
         cloud = Cloud(region_name)
@@ -148,12 +148,12 @@ class AwsBackend(RemoteBackend):
 @contextmanager
 def _deployment_inputs(request: DeployRequest) -> "Iterator[tuple[Cloud, dict[str, str], Packages]]":
     """The account, the stack's parameters, and packages that are removed when the block ends."""
-    from infra.aws.clients import Cloud
-    from infra.deployment.resource_functions import PARAMETER, of_parameter
-    from infra.packaging.package_build import torch_users_among
     from marless.cloud.accounts import region_of
     from marless.cloud.packing import pack_functions
     from marless.cloud.stack_parameters import merged_parameters
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.deployment.resource_functions import PARAMETER, of_parameter
+    from marless.infra.packaging.package_build import torch_users_among
 
     cloud = Cloud(region_of(request.region))
     parameters = merged_parameters(cloud, request.tenant, request.parameters, request.resources)

@@ -5,10 +5,10 @@ from importlib.metadata import version
 
 from msgspec.structs import replace
 
-from coordinator.config.exactness import is_exact
-from coordinator.config.schema import RunConfig
-from functions.native.kernels import are_built
-from infra.remote.handshake import Badge
+from marless.coordinator.config.exactness import is_exact
+from marless.coordinator.config.schema import RunConfig
+from marless.functions.native.kernels import are_built
+from marless.infra.remote.handshake import Badge
 from marless.reports import provenance
 
 

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
-from coordinator.drive.ports import Invoker, Ledger, Storage
-from coordinator.errors import UserError
-from coordinator.platform import LatencyName, Platform
-from coordinator.pricing.aws_latency import LATENCIES, Latency
-from coordinator.pricing.bill import Meter
-from coordinator.pricing.prices import StorageClass
-from functions.function_specs import FUNCTIONS, PLACED
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
+from marless.coordinator.drive.ports import Invoker, Ledger, Storage
+from marless.coordinator.errors import UserError
+from marless.coordinator.platform import LatencyName, Platform
+from marless.coordinator.pricing.aws_latency import LATENCIES, Latency
+from marless.coordinator.pricing.bill import Meter
+from marless.coordinator.pricing.prices import StorageClass
+from marless.functions.function_specs import FUNCTIONS, PLACED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from coordinator.config.schema import RunConfig
-    from functions.resources.settings import Resource
-    from infra.aws.clients import Cloud
-    from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached_ports import Deployed
-    from infra.deployment import Change, Deployment
-    from infra.remote.listener import Listener
+    from marless.coordinator.config.schema import RunConfig
+    from marless.functions.resources.settings import Resource
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.aws.deployment_ref import DeploymentRef
+    from marless.infra.aws.detached_ports import Deployed
+    from marless.infra.deployment import Change, Deployment
+    from marless.infra.remote.listener import Listener
 
 # The module that serves each function.
 FUNCTION_MODULES = {spec.name: spec.module for spec in FUNCTIONS}

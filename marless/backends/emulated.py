@@ -4,17 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.errors import FINISHED, UserError
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
+from marless.coordinator.errors import FINISHED, UserError
 from marless.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infra.aws.clients import Cloud
-    from infra.aws.deployment_ref import DeploymentRef
-    from infra.aws.detached_ports import Deployed
-    from infra.deployment import Change, Deployment
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.aws.deployment_ref import DeploymentRef
+    from marless.infra.aws.detached_ports import Deployed
+    from marless.infra.deployment import Change, Deployment
 
 _GRACE_S = 2.0
 
@@ -63,7 +63,7 @@ class EmulatedBackend(RemoteBackend):
 
     def deploy(self, request: DeployRequest) -> "Deployment":
         """See `RemoteBackend.deploy`; the account that is started stays."""
-        from infra.deployment import deploy
+        from marless.infra.deployment import deploy
 
         cloud, parameters = _deployment_inputs(request)
         return deploy(
@@ -77,14 +77,14 @@ class EmulatedBackend(RemoteBackend):
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":
         """See `RemoteBackend.preview`; the account that is started stays."""
-        from infra.deployment import preview
+        from marless.infra.deployment import preview
 
         cloud, parameters = _deployment_inputs(request)
         return preview(cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role)
 
     def template(self, request: DeployRequest) -> str:
         """See `RemoteBackend.template`; the account that is started stays."""
-        from infra.deployment import filled_in
+        from marless.infra.deployment import filled_in
 
         cloud, parameters = _deployment_inputs(request)
         return filled_in(cloud, request.tenant, parameters)

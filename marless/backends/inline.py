@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import ThreadpoolController
 
-from coordinator.platform import Platform
-from functions.encoding import to_json
-from functions.isolation.foreign_files import FOREIGN_FILES
-from functions.messages.exchange import Failed
-from functions.messages.report import Report
-from infra.local.file_storage import FileStorage
-from infra.local.lane import output_of
-from infra.local.own_process import peak_mb
-from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Connection
 from marless.backends.local import LocalBackend
+from marless.coordinator.platform import Platform
+from marless.functions.encoding import to_json
+from marless.functions.isolation.foreign_files import FOREIGN_FILES
+from marless.functions.messages.exchange import Failed
+from marless.functions.messages.report import Report
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import output_of
+from marless.infra.local.own_process import peak_mb
+from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
 if TYPE_CHECKING:
-    from functions.resources.port import Host
-    from functions.resources.settings import Resource
-    from infra.aws.deployment_ref import DeploymentRef
+    from marless.functions.resources.port import Host
+    from marless.functions.resources.settings import Resource
+    from marless.infra.aws.deployment_ref import DeploymentRef
 
 # A task uses the whole process, such as its resources and its state of random numbers, so only one runs at a time.
 _PROCESS = RLock()
@@ -84,7 +84,7 @@ class InlineInvoker:
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Answers what environments ask, in this process too."""
         if resources:
-            from functions.resources.in_process import InProcess
+            from marless.functions.resources.in_process import InProcess
 
             self._host = InProcess(resources, self._blobs)
 
@@ -92,7 +92,7 @@ class InlineInvoker:
         """Within the block this run's resources are those of the process."""
         if self._host is None:
             return nullcontext()
-        from functions.resources.port import RESOURCES
+        from marless.functions.resources.port import RESOURCES
 
         return RESOURCES.hosted(self._host)
 

@@ -4,18 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.drive.ports import Invoker
-from coordinator.platform import Platform
-from functions.errors import MissingExtra
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Lane
-from infra.local.single_run_pool import OwnPool, WorkerPool
-from infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness
+from marless.coordinator.drive.ports import Invoker
+from marless.coordinator.platform import Platform
+from marless.functions.errors import MissingExtra
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Lane
+from marless.infra.local.single_run_pool import OwnPool, WorkerPool
+from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
 if TYPE_CHECKING:
-    from infra.aws.deployment_ref import DeploymentRef
-    from infra.remote.listener import Listener
+    from marless.infra.aws.deployment_ref import DeploymentRef
+    from marless.infra.remote.listener import Listener
 
 OBJECTS = "objects"
 """The folder of a run's objects in the run's folder."""
@@ -48,7 +48,7 @@ class LocalBackend(Backend):
 
 
 def _kernels() -> Part:
-    from functions.native.kernels import kernels
+    from marless.functions.native.kernels import kernels
 
     try:
         kernels()
@@ -69,7 +69,7 @@ class ListeningBackend(LocalBackend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        from infra.remote.dial_in_pool import DialInRun
+        from marless.infra.remote.dial_in_pool import DialInRun
 
         run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
         connection = _connection(folder, run, max(1, run.connected), read_only)

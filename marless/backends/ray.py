@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from coordinator.errors import UserError
-from infra.ray.cluster import RayError, installed
-from infra.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 from marless.backends.badge import badge, driver_badge
 from marless.backends.base import Connection, Part, Readiness, WorkerDemand
 from marless.backends.local import ListeningBackend, LocalBackend
+from marless.coordinator.errors import UserError
+from marless.infra.ray.cluster import RayError, installed
+from marless.infra.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 from marless.output import note
 
 if TYPE_CHECKING:
-    from coordinator.config.schema import RunConfig
-    from infra.aws.deployment_ref import DeploymentRef
-    from infra.remote.listener import Listener
+    from marless.coordinator.config.schema import RunConfig
+    from marless.infra.aws.deployment_ref import DeploymentRef
+    from marless.infra.remote.listener import Listener
 
 # The processes of a head of Ray 2.60 without its page, added up.
 _COST = "a head takes about 500 MB"
@@ -90,11 +90,11 @@ class RayBackend(LocalBackend):
 
 @contextmanager
 def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
-    from infra.ray.cluster import connect
-    from infra.ray.placed_workers import PlacedWorkers, node_address
-    from infra.remote.addresses import Address
-    from infra.remote.faults import DialInError
-    from infra.remote.listener import Listener
+    from marless.infra.ray.cluster import connect
+    from marless.infra.ray.placed_workers import PlacedWorkers, node_address
+    from marless.infra.remote.addresses import Address
+    from marless.infra.remote.faults import DialInError
+    from marless.infra.remote.listener import Listener
 
     with ExitStack() as stack:
         try:

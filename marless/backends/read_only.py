@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import NoReturn
 
-from coordinator.drive.ports import Ledger, Storage
-from functions.errors import StorageFault
-from functions.messages.message import Record
-from functions.messages.report import Report
+from marless.coordinator.drive.ports import Ledger, Storage
+from marless.functions.errors import StorageFault
+from marless.functions.messages.message import Record
+from marless.functions.messages.report import Report
 
 
 class ReadOnlyStorage:

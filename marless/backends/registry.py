@@ -6,12 +6,12 @@ The value of an entry point is a `Backend` object, such as ``my_package.my_modul
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from coordinator.errors import UserError
-from functions.plug_in_registry import Registry
 from marless.backends.base import Backend, RemoteBackend, WorkerDemand
+from marless.coordinator.errors import UserError
+from marless.functions.plug_in_registry import Registry
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from marless.infra.remote.listener import Listener
 
 DEFAULT = "local"
 # Which deployment is meant where nobody says.

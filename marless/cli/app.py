@@ -15,12 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
-from functions.text.redaction import redact
-from functions.text.terminal_text import visible_text
-from infra.local.own_process import age_s
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
+from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
+from marless.functions.text.redaction import redact
+from marless.functions.text.terminal_text import visible_text
+from marless.infra.local.own_process import age_s
 from marless.output import ERROR, OUTPUT, alone, prepare, say_text
 from marless.program import copied_environment, manual, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
@@ -277,7 +277,7 @@ def _of_aws(error: Exception) -> str:
         return ""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from infra.aws.error_messages import explain
+    from marless.infra.aws.error_messages import explain
 
     return explain(error) if isinstance(error, (BotoCoreError, ClientError)) else ""
 

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.errors import UserError
-from infra.local.available_cores import cores
 from marless.backends import registry
 from marless.backends.base import TENANT, Backend
 from marless.cli.mistakes import setting_of
+from marless.coordinator.errors import UserError
+from marless.infra.local.available_cores import cores
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import LATEST
 from marless.runs.view import View
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from marless.infra.remote.listener import Listener
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
 _MOST_COUNT = 1_000_000

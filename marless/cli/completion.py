@@ -35,8 +35,8 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
     """The settings that begin with `prefix`, up to the equals sign, and their meanings; behind it, values. `typed` are
     those before it, which may name the algorithm."""
-    from coordinator.config.config_keys import general, particular, valid_keys
-    from coordinator.config.loading import algorithm_typed
+    from marless.coordinator.config.config_keys import general, particular, valid_keys
+    from marless.coordinator.config.loading import algorithm_typed
 
     algorithm = algorithm_typed(typed)
     key, equals, _ = prefix.partition("=")
@@ -51,11 +51,11 @@ def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
 
 def _values(key: str, algorithm: str) -> list[str]:
     """Values that the key may have, all of them where they can be listed."""
-    from coordinator.config.checks import NETWORKS
-    from coordinator.config.config_keys import RULES
-    from coordinator.config.value_faults import choices, example_setting
-    from functions.algorithms import registry
-    from functions.environments.task_names import ENVIRONMENTS, family_examples
+    from marless.coordinator.config.checks import NETWORKS
+    from marless.coordinator.config.config_keys import RULES
+    from marless.coordinator.config.value_faults import choices, example_setting
+    from marless.functions.algorithms import registry
+    from marless.functions.environments.task_names import ENVIRONMENTS, family_examples
     from marless.loggers.registry import LOGGERS
 
     listed: Mapping[str, Callable[[], list[str]]] = {

@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from coordinator.errors import Ending, UserError
 from marless.cli.typed_lines import complain
+from marless.coordinator.errors import Ending, UserError
 from marless.output import ask
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import doubt_of, require_trust

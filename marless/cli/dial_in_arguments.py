@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
 from marless.backends import registry
 from marless.backends.base import WorkerDemand
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
 from marless.output import note
 from marless.program import program_name
 
 if TYPE_CHECKING:
     import ssl
 
-    from infra.remote.handshake import Badge
-    from infra.remote.listener import Listener
+    from marless.infra.remote.handshake import Badge
+    from marless.infra.remote.listener import Listener
 
 
 def listen(parser: ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def _refuse_unless_listening(options: Namespace) -> None:
 def token(path: Path | None, make: bool) -> bytes:
     """The token; where nobody names one, it is in a file of the user, which the driver may `make`. Raises
     `DialInError`."""
-    from infra.remote import tokens
+    from marless.infra.remote import tokens
 
     text = os.environ.get(tokens.VARIABLE)
     if path is None and text is not None:
@@ -111,7 +111,7 @@ def token(path: Path | None, make: bool) -> bytes:
 @contextmanager
 def remote_errors() -> Iterator[None]:
     """What goes wrong between driver and workers is the user's to mend: raises `UserError`."""
-    from infra.remote.faults import DialInError
+    from marless.infra.remote.faults import DialInError
 
     try:
         yield
@@ -120,8 +120,8 @@ def remote_errors() -> Iterator[None]:
 
 
 def _listener(options: Namespace, badge: "Badge") -> "Listener":
-    from infra.remote.addresses import address_of
-    from infra.remote.listener import Listener
+    from marless.infra.remote.addresses import address_of
+    from marless.infra.remote.listener import Listener
 
     address, tls = address_of(options.listen), _tls(options)
     secret = token(options.token_file, make=True)
@@ -140,6 +140,6 @@ def _tls(options: Namespace) -> "ssl.SSLContext | None":
         raise UserError("--tls-cert and --tls-key go together")
     if not options.tls_cert:
         return None
-    from infra.remote import encryption
+    from marless.infra.remote import encryption
 
     return encryption.of_driver(options.tls_cert, options.tls_key)

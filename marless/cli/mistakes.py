@@ -108,10 +108,10 @@ def unknown_option(option: str, argv: Sequence[str], options: Collection[str], t
 
 def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> str:
     """The key that has the option's name, or its meaning."""
-    from coordinator.config.config_keys import valid_keys
-    from coordinator.config.loading import algorithm_typed
-    from coordinator.config.unknown_keys import answer
-    from coordinator.config.value_faults import example_setting
+    from marless.coordinator.config.config_keys import valid_keys
+    from marless.coordinator.config.loading import algorithm_typed
+    from marless.coordinator.config.unknown_keys import answer
+    from marless.coordinator.config.value_faults import example_setting
 
     algorithm = algorithm_typed(argv)
     keys = valid_keys(algorithm)
@@ -122,7 +122,7 @@ def _setting_for(problem: str, word: str, value: str, argv: Sequence[str]) -> st
 
 def setting_of(text: str) -> str:
     """The setting that an algorithm's or an environment's name alone stands for; '' for another text."""
-    from functions.environments.task_names import is_known
+    from marless.functions.environments.task_names import is_known
 
     if text in _algorithms():
         return f"algorithm.name={text}"
@@ -130,13 +130,13 @@ def setting_of(text: str) -> str:
 
 
 def _algorithms() -> tuple[str, ...]:
-    from functions.algorithms import registry
+    from marless.functions.algorithms import registry
 
     return registry.names()
 
 
 def _environments() -> list[str]:
     """Those that are listed, and an example of every family."""
-    from functions.environments.task_names import ENVIRONMENTS, family_examples
+    from marless.functions.environments.task_names import ENVIRONMENTS, family_examples
 
     return [*ENVIRONMENTS, *family_examples()]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from coordinator.errors import UserError
-from infra.aws.clients import Cloud, configured_session
-from infra.aws.error_messages import code, explain
+from marless.coordinator.errors import UserError
+from marless.infra.aws.clients import Cloud, configured_session
+from marless.infra.aws.error_messages import code, explain
 
-# Short time-outs for quick checks; calls that do the work wait longer (`infra.aws.clients`).
+# Short time-outs for quick checks; calls that do the work wait longer (`marless.infra.aws.clients`).
 QUICK = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2.0, "read_timeout": 4.0}
 # STS API reference, "Common errors".
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.pricing.bill import total
-from coordinator.pricing.idle_cost import Deployment as Standing
-from coordinator.pricing.idle_cost import idle_month
-from coordinator.pricing.prices import Prices, load_prices, priced_as
-from functions.resources.settings import Resource
-from infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
-from infra.deployment.resource_functions import PARAMETER, of_parameter
-from infra.packaging.torch_users import TorchUsers
 from marless.cloud.accounts import Caller
+from marless.coordinator.pricing.bill import total
+from marless.coordinator.pricing.idle_cost import Deployment as Standing
+from marless.coordinator.pricing.idle_cost import idle_month
+from marless.coordinator.pricing.prices import Prices, load_prices, priced_as
+from marless.functions.resources.settings import Resource
+from marless.infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
+from marless.infra.deployment.resource_functions import PARAMETER, of_parameter
+from marless.infra.packaging.torch_users import TorchUsers
 from marless.program import program_name
 from marless.reports.text import money, table
 

@@ -2,21 +2,21 @@
 
 from msgspec.structs import asdict, replace
 
-from coordinator.config.schema import Function, Functions, RunConfig
-from coordinator.errors import UserError
-from coordinator.platform import LatencyName, Platform
-from coordinator.pricing.bill import Meter
-from functions.function_specs import DEPLOYED
-from infra.aws.awslambda import LambdaInvoker
-from infra.aws.clients import Cloud
-from infra.aws.deployment_ref import DeploymentRef
-from infra.aws.detached_ports import Deployed
-from infra.aws.error_messages import storage_errors
-from infra.aws.function_settings import Settings
-from infra.deployment import Deployment, describe, stack_name
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
 from marless.cloud.run_resources import fit_resources
+from marless.coordinator.config.schema import Function, Functions, RunConfig
+from marless.coordinator.errors import UserError
+from marless.coordinator.platform import LatencyName, Platform
+from marless.coordinator.pricing.bill import Meter
+from marless.functions.function_specs import DEPLOYED
+from marless.infra.aws.awslambda import LambdaInvoker
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.deployment_ref import DeploymentRef
+from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.aws.function_settings import Settings
+from marless.infra.deployment import Deployment, describe, stack_name
 from marless.program import program_name
 
 # Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").

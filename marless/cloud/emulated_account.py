@@ -7,18 +7,18 @@ from aws_emulator import account as accounts
 from aws_emulator.account import Account, AccountFault
 from aws_emulator.account_folder import Lock, Whereabouts
 from aws_emulator.settings import AccountSettings
-from coordinator.drive.ledger_items import load_state
-from coordinator.errors import UserError
-from functions import kernel_variables
-from functions.errors import StorageFault
-from infra.aws.clients import Cloud
-from infra.aws.detached_ports import Deployed
-from infra.aws.error_messages import storage_errors
-from infra.aws.function_settings import Settings
-from infra.deployment import DeploymentFault, deploy, describe, stack_name
-from infra.packaging import package_build
 from marless.cloud.deployments import deployed_in
 from marless.cloud.stack_parameters import merged_parameters
+from marless.coordinator.drive.ledger_items import load_state
+from marless.coordinator.errors import UserError
+from marless.functions import kernel_variables
+from marless.functions.errors import StorageFault
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.aws.function_settings import Settings
+from marless.infra.deployment import DeploymentFault, deploy, describe, stack_name
+from marless.infra.packaging import package_build
 from marless.output import note
 from marless.program import program_name
 from marless.reports import provenance

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from functions.encoding import Undecodable, from_json
-from infra.aws.cloudwatch import Event
+from marless.functions.encoding import Undecodable, from_json
+from marless.infra.aws.cloudwatch import Event
 
 # What Powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys).
 _STANDARD = ("level", "location", "message", "timestamp", "service")

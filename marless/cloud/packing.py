@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
-from functions.native.variants import SOURCE
-from functions.resources.settings import Resource
-from infra.deployment import Image, Packages
-from infra.deployment.stack import RESOURCE
-from infra.packaging import function_kernels, plugins
-from infra.packaging.archives import pack
-from infra.packaging.package_build import ENTRIES, MACHINE, PYTHON, ROOT, build, require_modules
-from infra.packaging.torch_users import TorchUsers
+from marless.functions.resources.settings import Resource
+from marless.infra.deployment import Image, Packages
+from marless.infra.deployment.stack import RESOURCE
+from marless.infra.packaging import function_kernels, plugins
+from marless.infra.packaging.archives import pack
+from marless.infra.packaging.package_build import ENTRIES, MACHINE, PYTHON, ROOT, build, require_modules
+from marless.infra.packaging.torch_users import TorchUsers
 
-# The folders that the image's Dockerfile copies, and what they hold of this machine alone.
-_CONTEXT = ("functions", "infra", "marless")
-_OF_THIS_MACHINE = shutil.ignore_patterns("__pycache__", "*.pyc", "*.so", "kernels-*.sha256")
+# The folders that the image's Dockerfile copies, the last one without what are folders of their own in a checkout, and
+# all without what is of this machine alone.
+_CONTEXT = {"functions": "marless/functions", "infra": "marless/infra", "marless": "marless"}
+_ABSENT = shutil.ignore_patterns("coordinator", *_CONTEXT, "__pycache__", "*.pyc", "*.so", "kernels-*.sha256")
 
 
 @contextmanager
@@ -49,11 +49,11 @@ def pack_functions(
 def learner_image(context: Path, plug_ins: Sequence[str], torch: TorchUsers) -> Image:
     """The learner's image with the plug-ins `plug_ins`, of only what the Dockerfile copies, so of no runs and no
     virtual environments: its sources are written to the new folder `context`."""
-    for name in _CONTEXT:
-        shutil.copytree(ROOT / name, context / name, ignore=_OF_THIS_MACHINE)
-    with tempfile.TemporaryDirectory() as folder:
-        for library in function_kernels.build(MACHINE, Path(folder, "kernels")):
-            shutil.copyfile(library, context / SOURCE.parent.relative_to(ROOT) / library.name)
+    for name, folder in _CONTEXT.items():
+        shutil.copytree(ROOT / folder, context / name, ignore=_ABSENT)
+    with tempfile.TemporaryDirectory() as kernels:
+        for library in function_kernels.build(MACHINE, Path(kernels, "kernels")):
+            shutil.copyfile(library, context / "functions" / "native" / library.name)
     plugins.stage(plug_ins, context / "build" / "plugins")
     # Which version of a plug-in a requirement means can change from day to day.
     parts = ["\n".join(torch.versions).encode()]

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from coordinator.errors import UserError, one_line
-from infra.aws.clients import Cloud
-from infra.packaging.containers import ContainerFault, engine
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import PYTHON
 from marless.backends.base import Part
 from marless.cloud.accounts import caller, region_of
+from marless.coordinator.errors import UserError, one_line
+from marless.infra.aws.clients import Cloud
+from marless.infra.packaging.containers import ContainerFault, engine
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_build import PYTHON
 
 # Checks have time-outs; this one is for delays of the system itself, such as resolving a host name.
 _PATIENCE_S = 8.0

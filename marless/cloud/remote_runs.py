@@ -4,17 +4,17 @@ from argparse import Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.ledger_items import CHECKPOINT, STATE
-from coordinator.errors import UserError
-from functions.encoding import Undecodable
-from functions.errors import StorageFault
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.ledger_items import CHECKPOINT, STATE
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import Undecodable
+from marless.functions.errors import StorageFault
 from marless.runs.folder import Identity, RunFolder, decode_identity, require_name
 
 if TYPE_CHECKING:
-    from infra.aws.detached_ports import Outside
+    from marless.infra.aws.detached_ports import Outside
 
 
 def find_run(options: Namespace) -> RunFolder:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from coordinator.errors import UserError
-from functions.encoding import mismatch
-from functions.resources.settings import NAME, Resource
-from infra.deployment import Deployment
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import mismatch
+from marless.functions.resources.settings import NAME, Resource
+from marless.infra.deployment import Deployment
 from marless.reports.user_code.user_modules import function_fault
 
 EXAMPLE = "judge=my_judge:grade,slots=4"

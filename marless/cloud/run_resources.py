@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import fields, replace
 
-from coordinator.errors import UserError
-from functions.resources.settings import Resource
 from marless.cloud.resource_options import FIXED
+from marless.coordinator.errors import UserError
+from marless.functions.resources.settings import Resource
 
 _DEFAULTS = {field.name: field.default for field in fields(Resource)}
 

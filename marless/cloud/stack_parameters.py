@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from functions.resources.settings import Resource
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
-from infra.deployment import stack_name, template
-from infra.deployment.resource_functions import PARAMETER, of_parameter, to_parameter
-from infra.deployment.stack import Stacks
 from marless.cloud import resource_options
+from marless.functions.resources.settings import Resource
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
+from marless.infra.deployment import stack_name, template
+from marless.infra.deployment.resource_functions import PARAMETER, of_parameter, to_parameter
+from marless.infra.deployment.stack import Stacks
 
 # Set by every deployment, not by the user.
 _OURS = ("Tenant", "Code", "Release")

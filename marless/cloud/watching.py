@@ -4,13 +4,13 @@ import time
 
 from msgspec.structs import replace
 
-from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive import lease
-from coordinator.drive.ledger_items import LedgerJournal, load_state
-from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
-from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.backends.base import Connection
+from marless.coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.drive import lease
+from marless.coordinator.drive.ledger_items import LedgerJournal, load_state
+from marless.coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
+from marless.infra.local.own_process import has_ended
 from marless.program import program_name
 from marless.reports.journal import JsonLines
 from marless.reports.lost_attempts import RetryLines

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from coordinator.errors import UserError
 from marless.comparison import setting_keys as keys_
 from marless.comparison.run_evaluations import ComparedRun
 from marless.comparison.setting_keys import AGENTS, TASK, Values, values
+from marless.coordinator.errors import UserError
 
 
 @dataclass(frozen=True)

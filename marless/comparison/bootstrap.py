@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.randomness import generator
+from marless.functions.randomness import generator
 from marless.reports.statistics import FloatArray, Interval, interquartile_means
 
 # As many as rliable takes for tables, and for curves and profiles.

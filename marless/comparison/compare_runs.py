@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import UserError
 from marless.comparison import score_tables
 from marless.comparison.arms_of_runs import ComparedArm, arms_of
 from marless.comparison.comparison import Comparison, compare
 from marless.comparison.marl_eval import arms_of_files
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.run_selection import collect
+from marless.coordinator.errors import UserError
 from marless.reports.evaluations import METRIC
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section

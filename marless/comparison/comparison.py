@@ -7,12 +7,12 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from coordinator.errors import UserError
 from marless.comparison import bootstrap, setting_keys
 from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.bootstrap import FEWER, Scores, Statistic
 from marless.comparison.run_evaluations import Axis, ComparedRun
 from marless.comparison.scores import Scale, absolutes, common_span, ends_first, returns_at, scale
+from marless.coordinator.errors import UserError
 from marless.reports.evaluations import METRIC, metrics_of
 from marless.reports.provenance import CodeChange
 from marless.reports.statistics import FEWEST_SEEDS, Estimate, FloatArray

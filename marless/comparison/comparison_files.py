@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from functions.encoding import to_json
 from marless.comparison import comparison_plots, score_tables
 from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.comparison import Comparison
+from marless.functions.encoding import to_json
 from marless.reports import evaluations
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.evaluations import Document

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from coordinator.config.schema import ConfigError
 from marless.comparison.signal_savings import Bound
+from marless.coordinator.config.schema import ConfigError
 from marless.reports.statistics import Interval
 
 Measure = Literal["return", "dollars", "reach"]

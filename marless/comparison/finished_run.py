@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from coordinator.core.state import RoundLine
-from coordinator.file_reading import UnreadableFile, read_json
-from functions.function_specs import NAMES, by_function
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.file_reading import UnreadableFile, read_json
+from marless.functions.function_specs import NAMES, by_function
 from marless.reports.journal import read as read_lines
 from marless.runs import summary
 from marless.runs.folder import IDENTITY, METRICS, SUMMARY, RunFolder

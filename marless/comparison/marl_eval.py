@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.errors import UserError
-from coordinator.file_reading import read_json
 from marless.comparison.arms_of_runs import ComparedArm, with_equal_seeds
 from marless.comparison.run_evaluations import ComparedRun, curve_of
+from marless.coordinator.errors import UserError
+from marless.coordinator.file_reading import read_json
 from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, STEPS, Document, RunEntries
 

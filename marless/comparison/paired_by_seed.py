@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from functions.function_specs import NAMES, PLACED
 from marless.comparison import bootstrap
 from marless.comparison.contrasts import Contrast, Headline
 from marless.comparison.finished_run import FinishedRun, Point
@@ -26,6 +25,7 @@ from marless.comparison.signal_savings import (
     savings,
     verdict,
 )
+from marless.functions.function_specs import NAMES, PLACED
 from marless.reports import statistics
 from marless.reports.statistics import Estimate
 

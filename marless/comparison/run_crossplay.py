@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from coordinator.errors import UserError
-from functions.encoding import to_json
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.errors import BadRequest, MissingExtra
 from marless.comparison import comparison_plots, tournament
 from marless.comparison.tournament import Tournament
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.output import note
 from marless.reports.atomic_files import replace
 from marless.reports.policy import TeamPolicy

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
-from coordinator.file_reading import read_file, read_json
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
+from marless.coordinator.file_reading import read_file, read_json
 from marless.reports import evaluations
 from marless.reports.evaluations import METRIC, RunEntries
 from marless.reports.journal import read as read_lines

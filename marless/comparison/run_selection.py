@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from coordinator.errors import UserError
 from marless.comparison.run_evaluations import LACKS, ComparedRun, read
 from marless.comparison.study_settings import listed_settings, ordered
+from marless.coordinator.errors import UserError
 from marless.program import program_name
 from marless.reports.evaluations import METRIC
 from marless.runs import summary

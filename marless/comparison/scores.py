@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.errors import UserError
 from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.run_evaluations import Axis, ComparedRun, FloatArray
+from marless.coordinator.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from coordinator.config.unknown_keys import nearest_key
-from coordinator.errors import UserError
-from functions.environments.base import EnvTask
-from functions.environments.task_names import EXACT_PHYSICS
-from functions.text.redaction import is_secret
 from marless.comparison.run_evaluations import ComparedRun
+from marless.coordinator.config.unknown_keys import nearest_key
+from marless.coordinator.errors import UserError
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.task_names import EXACT_PHYSICS
+from marless.functions.text.redaction import is_secret
 from marless.program import program_name
 from marless.reports.evaluations import names
 

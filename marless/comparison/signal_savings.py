@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from coordinator.rules.student_t import t_quantile
+from marless.coordinator.rules.student_t import t_quantile
 from marless.reports.statistics import FEWEST_SEEDS, FloatArray, Interval, tost_paired
 
 # Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.

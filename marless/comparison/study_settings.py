@@ -6,8 +6,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from coordinator.file_reading import UnreadableFile, read_json
 from marless.comparison.run_evaluations import ListedSetting
+from marless.coordinator.file_reading import UnreadableFile, read_json
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
 from marless.studies.decisions import Asked

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core.league_matches import FIRST_RATING, TENFOLD
-from functions.environments.base import EnvTask
+from marless.coordinator.core.league_matches import FIRST_RATING, TENFOLD
+from marless.functions.environments.base import EnvTask
 from marless.reports import crossplay
 from marless.reports.digits import Digits, digits_of
 from marless.reports.notebook.shown_result import ShownResult

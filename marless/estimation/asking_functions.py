@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from functions.encoding import JsonDecoder
-from functions.messages.exchange import Request
-from functions.messages.report import Report
-from functions.messages.usage import ActionUse, Usage
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
+from marless.functions.encoding import JsonDecoder
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import ActionUse, Usage
 
 _REQUESTS = JsonDecoder[Request](Request)
 # The end of an attempt that holds its environment.

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Container, Sequence
 
-from coordinator.core.events import decode_answer
-from coordinator.drive.completion_reports import open_asks
-from coordinator.drive.ledger_items import load_state
-from coordinator.drive.ports import Ledger
-from coordinator.errors import UserError
-from functions import codec
-from functions.completion import completion_report, report_completion
-from functions.encoding import JsonDecoder
-from functions.keys import object_key
-from functions.messages.exchange import Done, Request
-from functions.messages.headers import TaskHeader
-from functions.messages.report import Report
-from functions.storage_port import Head
-from functions.stored_answers import last_object
+from marless.coordinator.core.events import decode_answer
+from marless.coordinator.drive.completion_reports import open_asks
+from marless.coordinator.drive.ledger_items import load_state
+from marless.coordinator.drive.ports import Ledger
+from marless.coordinator.errors import UserError
 from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions, work_of
+from marless.functions import codec
+from marless.functions.completion import completion_report, report_completion
+from marless.functions.encoding import JsonDecoder
+from marless.functions.keys import object_key
+from marless.functions.messages.exchange import Done, Request
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.report import Report
+from marless.functions.storage_port import Head
+from marless.functions.stored_answers import last_object
 
 _REQUESTS = JsonDecoder[Request](Request)
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
-from coordinator.core import budget
-from coordinator.core.state import Plan, State
-from coordinator.placement.placement_rules import FUSED, PLACEMENTS
-from coordinator.pricing.bill import Bill, Meter, total
-from functions.function_specs import NAMES
 from marless.backends import registry
+from marless.coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.placement.placement_rules import FUSED, PLACEMENTS
+from marless.coordinator.pricing.bill import Bill, Meter, total
 from marless.estimation.placements import PlacementPlan, plan_placement
 from marless.estimation.recording import BRIEF, Progress, Recording, record, unseen, without_switches
 from marless.estimation.targets import Target
+from marless.functions.function_specs import NAMES
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section
 from marless.reports.text import counted, money, seconds

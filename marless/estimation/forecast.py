@@ -10,14 +10,14 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.drive.completion_reports import Detached
-from coordinator.drive.detached_turn import CloudPorts, take_turn
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
-from coordinator.pricing.aws_latency import Latency
+from marless.coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.completion_reports import Detached
+from marless.coordinator.drive.detached_turn import CloudPorts, take_turn
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
+from marless.coordinator.pricing.aws_latency import Latency
 from marless.estimation.asking_functions import AskingFunctions
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies

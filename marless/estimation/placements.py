@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import Placement, RunConfig
-from coordinator.core import next_placement
-from coordinator.core.controller import looks_at_rounds
-from coordinator.core.rounds import to_evaluation
-from coordinator.placement import planner
-from coordinator.placement.placement_rules import RoundPlacement
-from coordinator.placement.planner import Forecast
-from coordinator.pricing.prices import load_prices
+from marless.coordinator.config.schema import Placement, RunConfig
+from marless.coordinator.core import next_placement
+from marless.coordinator.core.controller import looks_at_rounds
+from marless.coordinator.core.rounds import to_evaluation
+from marless.coordinator.placement import planner
+from marless.coordinator.placement.placement_rules import RoundPlacement
+from marless.coordinator.placement.planner import Forecast
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.recording import BRIEF, Progress, record, unseen
 from marless.estimation.rented_machine import INSTANCE, VCPUS
 from marless.estimation.targets import Target

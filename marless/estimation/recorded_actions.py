@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functions.messages.usage import ActionTime
+from marless.functions.messages.usage import ActionTime
 
 
 @dataclass(frozen=True)

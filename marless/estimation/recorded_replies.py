@@ -10,13 +10,13 @@ from hashlib import sha256
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core.state import RoundLine, State
-from functions import keys
-from functions.environments.base import EnvSpec
-from functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.exchange import Done, Reply, Request
-from functions.messages.learner import (
+from marless.coordinator.core.state import RoundLine, State
+from marless.functions import keys
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.exchange import Done, Reply, Request
+from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -26,9 +26,9 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.message import Ref
-from functions.messages.usage import Usage
-from functions.randomness import generator
+from marless.functions.messages.message import Ref
+from marless.functions.messages.usage import Usage
+from marless.functions.randomness import generator
 
 # By how much of its size a number that is made anew differs: too little for any rule to notice.
 _SPREAD = 1e-6

@@ -12,24 +12,24 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.config import toml_dump
-from coordinator.config.loading import convert, load, override
-from coordinator.config.schema import RunConfig, Sharing, Stop
-from coordinator.config.toml_parsing import parse_toml
-from coordinator.core.opponents import takes_identity
-from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.errors import UserError
-from coordinator.pricing.prices import load_prices
-from coordinator.rules.sharing import SHARING_MODES
-from functions.algorithms.registry import algorithm
 from marless.backends import registry
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.loading import convert, load, override
+from marless.coordinator.config.schema import RunConfig, Sharing, Stop
+from marless.coordinator.config.toml_parsing import parse_toml
+from marless.coordinator.core.opponents import takes_identity
+from marless.coordinator.core.round_graph import PHASES
+from marless.coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.errors import UserError
+from marless.coordinator.pricing.prices import load_prices
+from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.estimation.recorded_actions import blocked_ms
 from marless.estimation.service_times import ServiceTimes, fit, slots_of
 from marless.estimation.virtual_resources import ResourceTimes
+from marless.functions.algorithms.registry import algorithm
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
 from marless.runs.inputs.stored_inputs import store_inputs

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from coordinator.pricing.prices import Prices
+from marless.coordinator.pricing.prices import Prices
 
 INSTANCE, VCPUS = "c6a.large", 2
 # Linux instances are billed by the second, and at least for a minute (Amazon EC2 pricing, "On-Demand").

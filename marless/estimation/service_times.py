@@ -14,13 +14,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.errors import UserError
-from coordinator.placement.timings import Fit, line
-from coordinator.pricing.aws_latency import Latency
-from functions.messages.usage import Usage
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.errors import UserError
+from marless.coordinator.placement.timings import Fit, line
+from marless.coordinator.pricing.aws_latency import Latency
 from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import ResourceTimes
+from marless.functions.messages.usage import Usage
 
 # Times that differ by less are equal: reports are read one after the other.
 _INSTANT_S = 1e-4

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RANDOM, League, RunConfig, Stop
-from coordinator.core.state import Plan
-from coordinator.errors import UserError
 from marless.backends import registry
+from marless.coordinator.config.schema import RANDOM, League, RunConfig, Stop
+from marless.coordinator.core.state import Plan
+from marless.coordinator.errors import UserError
 from marless.estimation.forecast import Simulated, forecast
 from marless.estimation.recording import Recording, without_switches
 from marless.estimation.service_times import ServiceTimes, fit

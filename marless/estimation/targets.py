@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import Plan, RunInputs, State
-from coordinator.errors import UserError
-from coordinator.platform import Platform
-from coordinator.pricing.bill import INIT_LIMIT_MS
-from coordinator.pricing.prices import load_prices
-from functions.function_specs import NAMES
 from marless.backends.base import Backend
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import Plan, RunInputs, State
+from marless.coordinator.errors import UserError
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.bill import INIT_LIMIT_MS
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.forecast import forecast, forecast_detached
 from marless.estimation.recording import Recording
 from marless.estimation.service_times import ServiceTimes
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
+from marless.functions.function_specs import NAMES
 
 # How long a detached run waits after time-outs; a forecast loses no report.
 GRACE_S = 30.0

@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core.state import WorkItem
-from functions.encoding import JsonDecoder, to_json
-from functions.errors import NoSuchObject
-from functions.messages.exchange import Request
-from functions.messages.message import Record
-from functions.messages.report import Report
-from functions.messages.usage import Usage
+from marless.coordinator.core.state import WorkItem
 from marless.estimation.recorded_actions import Ask
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
+from marless.functions.encoding import JsonDecoder, to_json
+from marless.functions.errors import NoSuchObject
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.message import Record
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import Usage
 
 _REQUESTS = JsonDecoder[Request](Request)
 # How long a platform takes to reject an invocation.

@@ -9,9 +9,9 @@ from math import ceil
 
 import numpy as np
 
-from functions.messages.usage import ActionUse
-from infra.aws import backoff
 from marless.estimation.recorded_actions import Ask
+from marless.functions.messages.usage import ActionUse
+from marless.infra.aws import backoff
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from coordinator.errors import UserError
-from functions import codec
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.errors import UnusableBase
-from functions.language.specs import adapter_name
-from functions.messages.order import LanguageModel
+from marless.coordinator.errors import UserError
 from marless.extras import require
+from marless.functions import codec
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.specs import adapter_name
+from marless.functions.messages.order import LanguageModel
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
 
@@ -59,8 +59,8 @@ def _base_folder(run: Stored) -> str:
 def _written(
     path: Path, model: LanguageModel, adapters: Mapping[str, NDArray[Any]], base_folder: str, alone: bool
 ) -> dict[str, bytes]:
-    from functions.language.model.base_model import open_base
-    from functions.language.model.peft_format import write_adapter, write_base
+    from marless.functions.language.model.base_model import open_base
+    from marless.functions.language.model.peft_format import write_adapter, write_base
 
     base = open_base(path)
     layout = AdapterLayout(base.shape, model.rank, model.layers)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.errors import UserError
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.last_action import numbers_of
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.orders import EntityOrder
-from functions.nn.batched_acting import BatchedNetwork
-from functions.nn.layers import Gru, Layer
-from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from marless.coordinator.errors import UserError
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.last_action import numbers_of
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.spaces.orders import EntityOrder
+from marless.functions.nn.batched_acting import BatchedNetwork
+from marless.functions.nn.layers import Gru, Layer
+from marless.functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
 from marless.reports.policy import TeamPolicy
 
 # The inputs that carry something from step to step; the output that each takes next has NEXT before its name.
@@ -101,7 +101,7 @@ class AgentPolicy:
     layers: tuple[PolicyLayer, ...]
     outputs: int
     actions: Choices | Numbers
-    # The environment's own observations and actions, as `functions.environments.spaces` reads them.
+    # The environment's own observations and actions, as `marless.functions.environments.spaces` reads them.
     spaces: dict[str, Any]
     last_action: bool
     # The order of the observation's entities that the network takes.

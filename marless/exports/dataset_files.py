@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from functions.encoding import to_json_file
 from marless.exports.agent_tables import agent_table, by_step, numbers, places
 from marless.exports.destination import file_names
 from marless.exports.episode_recording import Arrays, Episode
 from marless.exports.sampled_episodes import SampledEpisode
 from marless.extras import require
+from marless.functions.encoding import to_json_file
 from marless.runs.inputs.datasets import DOCUMENT, EPISODES
 
 _Files = dict[str, bytes]

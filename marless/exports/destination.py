@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
-from coordinator.errors import UserError
+from marless.coordinator.errors import UserError
 
 
 def require_free(folder: Path) -> None:

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments import registry
-from functions.environments.base import ActionArray, EnvironmentFault, EnvSpec, Observation, Step, VectorEnvironment
-from functions.policies import draws
-from functions.randomness import generator
+from marless.functions.environments import registry
+from marless.functions.environments.base import (
+    ActionArray,
+    EnvironmentFault,
+    EnvSpec,
+    Observation,
+    Step,
+    VectorEnvironment,
+)
+from marless.functions.policies import draws
+from marless.functions.randomness import generator
 from marless.reports.policy import TeamPolicy
 
 # Episodes played side by side.

@@ -7,10 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.errors import UserError
-from functions.environments.base import EnvironmentFault, Unsupported
-from functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
-from functions.messages.headers import Origin
+from marless.coordinator.errors import UserError
 from marless.exports import dataset_files, policy_files
 from marless.exports.adapter_files import PEFT, adapter_files
 from marless.exports.destination import require_free, write_folder
@@ -18,6 +15,9 @@ from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.replayed_rounds import ALONE, PlayAgain, replayed_rounds
 from marless.exports.sampled_episodes import sampled_episodes
 from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
+from marless.functions.environments.base import EnvironmentFault, Unsupported
+from marless.functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
+from marless.functions.messages.headers import Origin
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder

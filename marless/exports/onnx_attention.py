@@ -3,10 +3,10 @@
 import numpy as np
 from onnx import TensorProto
 
-from functions.environments.entities.description import EntityBlock
-from functions.nn.entities.attention import HEADS, EntityAttention
-from functions.nn.layers import EPSILON
 from marless.exports.onnx_nodes import Nodes
+from marless.functions.environments.entities.description import EntityBlock
+from marless.functions.nn.entities.attention import HEADS, EntityAttention
+from marless.functions.nn.layers import EPSILON
 
 _NONE = -1e30  # the score of an absent entity: its share is 0
 

@@ -13,9 +13,6 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from functions.nn.entities.attention import EntityAttention
-from functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
-from functions.nn.losses import ILLEGAL
 from marless.exports.agent_policy import (
     HIDDEN,
     LAST_ACTION,
@@ -28,6 +25,9 @@ from marless.exports.agent_policy import (
 from marless.exports.onnx_attention import entity_attention
 from marless.exports.onnx_nodes import Nodes
 from marless.exports.onnx_order import sorted_entities
+from marless.functions.nn.entities.attention import EntityAttention
+from marless.functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
+from marless.functions.nn.losses import ILLEGAL
 
 IR_VERSION = 10
 _FACTORY = "network/"
@@ -210,7 +210,7 @@ def _reshape_action(nodes: Nodes, action: str, shape: tuple[int, ...]) -> str:
     return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 
 
-# By kind: adds a layer of `functions.nn.layers`, given the names of its input and its parameters.
+# By kind: adds a layer of `marless.functions.nn.layers`, given the names of its input and its parameters.
 LAYERS: dict[type[Layer], Callable[..., str]] = {
     Normalise: _normalise,
     Linear: _linear,

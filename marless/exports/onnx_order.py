@@ -1,9 +1,9 @@
-"""`task.order` in ONNX: the arithmetic of `functions.environments.spaces.orders`, operation by operation."""
+"""`task.order` in ONNX: the arithmetic of `marless.functions.environments.spaces.orders`, operation by operation."""
 
 import numpy as np
 
-from functions.environments.spaces.orders import Array, Block, EntityOrder, SortedBlock
 from marless.exports.onnx_nodes import Nodes
+from marless.functions.environments.spaces.orders import Array, Block, EntityOrder, SortedBlock
 
 
 def sorted_entities(nodes: Nodes, order: EntityOrder, size: int) -> str:

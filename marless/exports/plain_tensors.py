@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from coordinator.errors import UserError
-from functions.nn import layers
-from functions.nn.layers import Layer
+from marless.coordinator.errors import UserError
 from marless.exports.agent_policy import AgentPolicy, FactoryNetwork
+from marless.functions.nn import layers
+from marless.functions.nn.layers import Layer
 
 # What computes the layers, beside the program that plays the policies.
 MODULE = "marless_layers.py"

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from functions.encoding import to_json_file
-from functions.environments import spaces
 from marless.exports import plain_tensors
 from marless.exports.agent_policy import AgentPolicy, agent_policies
 from marless.exports.destination import file_names
 from marless.extras import require
+from marless.functions.encoding import to_json_file
+from marless.functions.environments import spaces
 from marless.reports.policy import TeamPolicy, without_secrets
 
 DOCUMENT, PLAYER, README = "policies.json", "play.py", "README.txt"

@@ -10,19 +10,19 @@ from typing import Any
 
 from msgspec import structs
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import RoundLine, State
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports, Storage
-from coordinator.errors import UserError
-from coordinator.placement.placement_rules import PLACEMENTS
-from functions import codec, keys
-from functions.encoding import to_json
-from functions.setting_limits import MOST_ROUNDS
-from functions.storage_port import Blobs
 from marless.backends import registry
 from marless.backends.base import Connection
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import RoundLine, State
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports, Storage
+from marless.coordinator.errors import UserError
+from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.exports.stored_rounds import SampledRound, sampled_round
+from marless.functions import codec, keys
+from marless.functions.encoding import to_json
+from marless.functions.setting_limits import MOST_ROUNDS
+from marless.functions.storage_port import Blobs
 from marless.program import program_name
 from marless.reports import journal
 from marless.reports.text import counted, seconds

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from functions.data.trajectory import EARLIER, Array, tensors_below
-from functions.environments.base import EnvSpec
-from functions.messages.headers import Origin
-from functions.nn.heads import head_of
 from marless.exports.episode_recording import Arrays, Episode
 from marless.exports.stored_rounds import SampledRound
+from marless.functions.data.trajectory import EARLIER, Array, tensors_below
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.headers import Origin
+from marless.functions.nn.heads import head_of
 from marless.reports.policy import TeamPolicy
 
 # The version of agents that act by no policies of the run's own round: by those of an earlier one, by a script, at

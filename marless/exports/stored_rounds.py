@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from functions import codec
-from functions.data.origins import origin_of
-from functions.data.trajectory import Array, tensors_below
-from functions.keys import round_name
-from functions.messages.headers import Origin
-from functions.messages.message import Ref
-from functions.storage_port import Blobs
+from marless.functions import codec
+from marless.functions.data.origins import origin_of
+from marless.functions.data.trajectory import Array, tensors_below
+from marless.functions.keys import round_name
+from marless.functions.messages.headers import Origin
+from marless.functions.messages.message import Ref
+from marless.functions.storage_port import Blobs
 from marless.runs.stored_run import Stored
 
 Rollouts = Mapping[str, Mapping[str, Array]]
 
 
 class SampledRound(NamedTuple):
-    """The rollouts of a round by name, `functions.data.trajectory.rollout_prefix`, in order, and their origin.
+    """The rollouts of a round by name, `marless.functions.data.trajectory.rollout_prefix`, in order, and their origin.
 
     Objects count rounds from 0, what users read (metrics.jsonl) from 1.
     """

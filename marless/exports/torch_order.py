@@ -1,4 +1,4 @@
-"""`task.order` in torch: the arithmetic of `functions.environments.spaces.orders`, operation by operation."""
+"""`task.order` in torch: the arithmetic of `marless.functions.environments.spaces.orders`, operation by operation."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from functions.environments.spaces.orders import Block, EntityOrder, SortedBlock
+from marless.functions.environments.spaces.orders import Block, EntityOrder, SortedBlock
 
 
 class SortedEntities(nn.Module):

@@ -8,12 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from coordinator.errors import UserError
-from functions.errors import BadRequest
-from functions.nn.layers import Gru, Layer
-from functions.nn.losses import ILLEGAL
-from functions.nn.torch_layers import gru_step, layer_of
-from functions.nn.torch_modules import build
+from marless.coordinator.errors import UserError
 from marless.exports.agent_policy import (
     HIDDEN,
     LAST_ACTION,
@@ -25,10 +20,15 @@ from marless.exports.agent_policy import (
     PolicyLayer,
 )
 from marless.exports.torch_order import SortedEntities
+from marless.functions.errors import BadRequest
+from marless.functions.nn.layers import Gru, Layer
+from marless.functions.nn.losses import ILLEGAL
+from marless.functions.nn.torch_layers import gru_step, layer_of
+from marless.functions.nn.torch_modules import build
 
 
 class _Layer(nn.Module):
-    """A layer of `functions.nn.layers`; one with a hidden state also takes the state before."""
+    """A layer of `marless.functions.nn.layers`; one with a hidden state also takes the state before."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()

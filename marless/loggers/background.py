@@ -5,7 +5,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from coordinator.errors import one_line
+from marless.coordinator.errors import one_line
 from marless.loggers import registry
 from marless.loggers.base import LoggedRun, Point, Writer
 

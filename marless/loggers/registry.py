@@ -5,9 +5,9 @@ The value of an entry point is a `Logger` object, such as ``my_package.my_module
 
 from collections.abc import Iterable
 
-from coordinator.errors import UserError
-from functions.plug_in_registry import Registry
 from marless import extras
+from marless.coordinator.errors import UserError
+from marless.functions.plug_in_registry import Registry
 from marless.loggers.base import Logger
 
 BUILT_IN: dict[str, Logger | str] = {

@@ -5,8 +5,8 @@ docs/how-to/log.md lists them.
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.core.state import Evaluated, RoundLine
-from functions.text.terminal_text import visible
+from marless.coordinator.core.state import Evaluated, RoundLine
+from marless.functions.text.terminal_text import visible
 from marless.loggers.base import Point
 
 # Parts of our own names after ``return/``.

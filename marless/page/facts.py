@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import RoundLine
-from coordinator.errors import UserError
-from coordinator.file_reading import read_file, read_json, read_text
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.errors import UserError
+from marless.coordinator.file_reading import read_file, read_json, read_text
 from marless.page.run_settings import hidden
 from marless.program import program_name
 from marless.reports.journal import read as read_lines

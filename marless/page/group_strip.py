@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from coordinator.core.state import RoundLine
+from marless.coordinator.core.state import RoundLine
 from marless.page import axis_numbers
 from marless.page.chart import COLOURS
 from marless.page.markup import Html, element, html, join

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from functions.text.redaction import redact
+from marless.functions.text.redaction import redact
 
 
 class Html(str):

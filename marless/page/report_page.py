@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from coordinator.errors import UserError
 from marless.comparison.compare_runs import compare_runs
 from marless.comparison.comparison import curves
 from marless.comparison.run_evaluations import AXES, Axis
 from marless.comparison.run_selection import folders_of
+from marless.coordinator.errors import UserError
 from marless.page import facts
 from marless.page.comparison_section import MOST_SECTIONS, Compared
 from marless.page.document import comparison_page, run_page

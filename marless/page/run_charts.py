@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from coordinator.core.state import Evaluated, RoundLine
 from marless.comparison.run_evaluations import AXES, Axis
+from marless.coordinator.core.state import Evaluated, RoundLine
 from marless.page.chart import COLOURS, Line, Size, figure
 from marless.page.facts import Facts
 from marless.page.markup import Html

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import general, valid_keys
-from coordinator.config.loading import convert, load
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.toml_dump import toml_value
-from functions.resources.settings import SOURCES
-from functions.text.redaction import is_secret
+from marless.coordinator.config.config_keys import general, valid_keys
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.config.toml_dump import toml_value
+from marless.functions.resources.settings import SOURCES
+from marless.functions.text.redaction import is_secret
 
 # The defaults of the others follow from these.
 _GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.page import axis_numbers
 from marless.page.chart import marks_along
 from marless.page.document import document

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.errors import UserError
-from functions.environments.base import VectorEnvironment
-from functions.environments.registry import innermost
-from functions.environments.scene import Scene
+from marless.coordinator.errors import UserError
+from marless.functions.environments.base import VectorEnvironment
+from marless.functions.environments.registry import innermost
+from marless.functions.environments.scene import Scene
 from marless.replays import scene_drawing
 
 Picture = NDArray[np.uint8]

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core.sides import Side, sides_of
-from coordinator.errors import UserError
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
-from functions.environments.scene import Colour, Scene
-from functions.errors import BadRequest
-from functions.messages.team import Opponents, Team
-from functions.policies import Player, draws
-from functions.randomness import generator
+from marless.coordinator.core.sides import Side, sides_of
+from marless.coordinator.errors import UserError
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported, VectorEnvironment
+from marless.functions.environments.scene import Colour, Scene
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Opponents, Team
+from marless.functions.policies import Player, draws
+from marless.functions.randomness import generator
 from marless.replays.environment_picture import Picture, picture, rendering
 from marless.replays.scene_drawing import camera
 from marless.reports.policy import TeamFile, TeamPolicy

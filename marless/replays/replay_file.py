@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from coordinator.errors import UserError
-from infra.local.pictures import ffmpeg
 from marless import extras
+from marless.coordinator.errors import UserError
+from marless.infra.local.pictures import ffmpeg
 from marless.replays import animation
 from marless.replays.animation import Animation, Still
 from marless.replays.teams import on_stage

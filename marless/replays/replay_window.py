@@ -1,8 +1,8 @@
 """Plays a run's team in a window: `marless replay --live`."""
 
-from coordinator.errors import UserError
-from infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless import extras
+from marless.coordinator.errors import UserError
+from marless.infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless.program import program_name
 from marless.replays.animation import Animation
 from marless.replays.teams import on_stage

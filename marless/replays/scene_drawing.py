@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.scene import BLACK, Box, Colour, Disc, Line, Scene
+from marless.functions.environments.scene import BLACK, Box, Colour, Disc, Line, Scene
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from coordinator.config.schema import RANDOM
-from coordinator.errors import UserError
+from marless.coordinator.config.schema import RANDOM
+from marless.coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
 from marless.replays.greedy_episodes import Frame, Stage, random_team
 from marless.reports.policy import TeamPolicy

@@ -8,20 +8,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core import requests
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import serving
-from coordinator.errors import UserError
-from functions import codec
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.errors import MissingExtra
-from functions.language.base_header import read_header
-from functions.language.errors import UnusableBase
-from functions.language.model.text_tokenizer import tokenizer_of
-from functions.language.protocol import Tokenizer
-from functions.language.trajectories import join
-from functions.messages.actor import SampleTask
 from marless.backends import registry
+from marless.coordinator.core import requests
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import serving
+from marless.coordinator.errors import UserError
+from marless.functions import codec
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.errors import MissingExtra
+from marless.functions.language.base_header import read_header
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.text_tokenizer import tokenizer_of
+from marless.functions.language.protocol import Tokenizer
+from marless.functions.language.trajectories import join
+from marless.functions.messages.actor import SampleTask
 from marless.runs.evaluator_episodes import answers
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import temporary_download

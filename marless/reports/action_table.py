@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from coordinator.core.state import RoundLine
-from coordinator.pricing.bill import Bill, Meter, action_line
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.pricing.bill import Bill, Meter, action_line
 from marless.reports.text import money, seconds
 
 HEADER = ("resource", "actions", "hits", "billed", "dollars", "mean", "p99")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from coordinator.errors import UserError
-from functions.errors import StorageFault
-from functions.system_errors import explain
+from marless.coordinator.errors import UserError
+from marless.functions.errors import StorageFault
+from marless.functions.system_errors import explain
 
 
 def replace(path: Path, body: bytes, durable: bool = False) -> None:

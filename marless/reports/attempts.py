@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.file_reading import UnreadableFile, read_file
-from functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 
 # About 50 MB; a longer run keeps its first attempts.
 MOST_LINES = 200_000

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core.sides import Side, sides_of
-from functions.environments import registry
-from functions.environments.base import ActionArray, EnvSpec, EnvTask, Observation, VectorEnvironment
-from functions.episode_returns import Episodes
-from functions.nn.heads import distribution
-from functions.nn.losses import ILLEGAL
-from functions.policies import draws
-from functions.randomness import generator
+from marless.coordinator.core.sides import Side, sides_of
+from marless.functions.environments import registry
+from marless.functions.environments.base import ActionArray, EnvSpec, EnvTask, Observation, VectorEnvironment
+from marless.functions.episode_returns import Episodes
+from marless.functions.nn.heads import distribution
+from marless.functions.nn.losses import ILLEGAL
+from marless.functions.policies import draws
+from marless.functions.randomness import generator
 from marless.reports.policy import TeamPolicy, same_task
 
 FloatArray = NDArray[np.float64]

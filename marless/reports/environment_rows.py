@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from coordinator.core.sides import sides_of
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.spaces.space_types import (
+from marless.coordinator.core.sides import sides_of
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.spaces.space_types import (
     BoxSpace,
     DictSpace,
     DiscreteSpace,

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from functions.encoding import Undecodable, from_json
-from functions.environments.base import EnvTask
+from marless.functions.encoding import Undecodable, from_json
+from marless.functions.environments.base import EnvTask
 
 METRIC, STEPS = "return", "step_count"
 _ABSOLUTE, _STEP = "absolute_metrics", "step_"

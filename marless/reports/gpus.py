@@ -9,8 +9,8 @@ import subprocess
 import sys
 from functools import cache
 
-from functions.encoding import JsonDecoder, Undecodable
-from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
+from marless.functions.encoding import JsonDecoder, Undecodable
+from marless.functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
 
 # Both take seconds where the driver starts up.
 _MOST_S = 120.0

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from coordinator.core.state import RoundLine
-from coordinator.file_reading import UnreadableFile, read_file
-from functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 from marless.reports.atomic_files import replace, storage_errors, sync
 
 _DECODER = JsonDecoder(RoundLine)

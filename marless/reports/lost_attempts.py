@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from coordinator.core import budget
-from coordinator.core.round_graph import task_name
-from coordinator.core.state import Plan, State
-from coordinator.pricing.bill import charge_of
-from functions.function_specs import NAMES
+from marless.coordinator.core import budget
+from marless.coordinator.core.round_graph import task_name
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.pricing.bill import charge_of
+from marless.functions.function_specs import NAMES
 from marless.reports.text import counted, money, seconds
 
 # The first pause after a line, and the longest: each pause is twice as long as the one before.

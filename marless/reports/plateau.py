@@ -2,7 +2,7 @@
 
 Returns fluctuate, so the lack of a new best in the last rounds says little. A run has a plateau if the hypothesis that
 its return rose by a tenth of the total gain is rejected: relative to such a rise, the observed returns would decline
-beyond chance by the test of `coordinator.rules.trend`.
+beyond chance by the test of `marless.coordinator.rules.trend`.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.rules import trend
-from functions.messages.message import Message
+from marless.coordinator.rules import trend
+from marless.functions.messages.message import Message
 
 FloatArray = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.errors import MissingExtra
+from marless.functions.errors import MissingExtra
 from marless.reports.atomic_files import replace
 
 if TYPE_CHECKING:

@@ -20,29 +20,29 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from coordinator.core.opponents import scripted_team
-from coordinator.errors import UserError, one_line
-from coordinator.file_reading import UnreadableFile, read_file
-from functions import codec
-from functions.encoding import from_json, to_json_text
-from functions.environments import native_spaces, registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.entities.ordered import INDEX, order_of
-from functions.environments.last_action import numbers_of
-from functions.environments.spaces.agent import AgentCodec, Seen
-from functions.environments.spaces.observations import SpaceError
-from functions.environments.spaces.orders import EntityOrder
-from functions.environments.spaces.space_types import AgentSpaces
-from functions.environments.spaces.team import TeamCodec
-from functions.environments.task_names import EXACT_PHYSICS, is_adapted
-from functions.errors import CorruptObject
-from functions.keys import group_name
-from functions.language.task_names import is_language_task
-from functions.messages.team import Team
-from functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
-from functions.nn.losses import mask_logits
-from functions.policies import Player, Policy
-from functions.text.redaction import redact_settings
+from marless.coordinator.core.opponents import scripted_team
+from marless.coordinator.errors import UserError, one_line
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions import codec
+from marless.functions.encoding import from_json, to_json_text
+from marless.functions.environments import native_spaces, registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.entities.ordered import INDEX, order_of
+from marless.functions.environments.last_action import numbers_of
+from marless.functions.environments.spaces.agent import AgentCodec, Seen
+from marless.functions.environments.spaces.observations import SpaceError
+from marless.functions.environments.spaces.orders import EntityOrder
+from marless.functions.environments.spaces.space_types import AgentSpaces
+from marless.functions.environments.spaces.team import TeamCodec
+from marless.functions.environments.task_names import EXACT_PHYSICS, is_adapted
+from marless.functions.errors import CorruptObject
+from marless.functions.keys import group_name
+from marless.functions.language.task_names import is_language_task
+from marless.functions.messages.team import Team
+from marless.functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
+from marless.functions.nn.losses import mask_logits
+from marless.functions.policies import Player, Policy
+from marless.functions.text.redaction import redact_settings
 from marless.user_errors import short_errors
 
 FILE = "policies.safetensors"
@@ -135,7 +135,7 @@ class TeamPolicy:
             actor.hidden = actor.last_action = None
 
     def player(self, num_envs: int) -> Player:
-        """All agents in `num_envs` environments, for `functions.environments.base.VectorEnvironment`."""
+        """All agents in `num_envs` environments, for `marless.functions.environments.base.VectorEnvironment`."""
         return Player(Policy(self._header.spec, self._header.team, self._tensors), num_envs)
 
     def act(
@@ -263,7 +263,7 @@ def _document(header: TeamFile) -> dict[str, Any]:
 
 
 def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
-    """Agents that all act by a script; see `functions.environments.scripted.script_names.reference`."""
+    """Agents that all act by a script; see `marless.functions.environments.scripted.script_names.reference`."""
     spec = registry.spec(task)
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 

@@ -15,21 +15,23 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from functions import kernel_variables
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments.base import EnvTask
-from functions.environments.task_names import ENVIRONMENTS, FAMILIES, prefix_of
-from functions.plug_in_registry import plug_ins
-from functions.resources.settings import Resource
-from functions.text import source_code
+from marless.coordinator.config.schema import RunConfig
+from marless.functions import kernel_variables
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.task_names import ENVIRONMENTS, FAMILIES, prefix_of
+from marless.functions.plug_in_registry import plug_ins
+from marless.functions.resources.settings import Resource
+from marless.functions.text import source_code
 from marless.program import cache_folder
 from marless.reports import atomic_files, gpus
 from marless.reports.user_code.user_modules import code_of, hash_of_files
 
+# Where git knows the program's files, and below which folders Python finds them: three are links in a checkout.
 PACKAGES = ("functions", "coordinator", "infra", "marless")
+_FOLDERS = (*(f"marless/{name}" for name in PACKAGES[:3]), "marless")
 # The parts of them that weights, decisions and bills follow from. Command lines, pages and exports are not among them.
-COMPUTING = (*PACKAGES[:3], *(f"marless/{room}" for room in ("backends", "cloud", "runs", "studies")))
+COMPUTING = (*_FOLDERS[:3], *(f"marless/{room}" for room in ("backends", "cloud", "runs", "studies")))
 ROOT = Path(__file__).resolve().parents[2]
 
 # A change of this rule changes the hash, too.
@@ -108,12 +110,12 @@ def code_sha256(root: Path = ROOT, packages: tuple[str, ...] = COMPUTING) -> str
 @cache
 def source_sha256() -> str:
     """Return the hash of all source files of this program, as they are."""
-    return hash_of_files(ROOT, _sources(ROOT, PACKAGES))
+    return hash_of_files(ROOT, _sources(ROOT, _FOLDERS))
 
 
 def _sources(root: Path, packages: Iterable[str]) -> list[Path]:
     files = (path for package in packages for path in sorted((root / package).rglob("*")))
-    return [path for path in files if path.suffix in source_code.SUFFIXES]
+    return [path for path in dict.fromkeys(files) if path.suffix in source_code.SUFFIXES]
 
 
 def environment_fingerprint(

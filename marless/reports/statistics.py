@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coordinator.rules.student_t import t_cdf, t_quantile
+from marless.coordinator.rules.student_t import t_cdf, t_quantile
 
 # Two arms are told apart only with as many seeds of each arm, on one task and on several. If n paired seeds all favour
 # one arm, the p-value of the sign test is 2 / 2^n: 0.06 for 5 seeds and 0.13 for 4 (Dixon and Mood, "The Statistical

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.config.schema import RunConfig
-from coordinator.config.toml_dump import toml_value
-from coordinator.core.state import RoundLine, State
-from coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement
-from functions.text.redaction import redact_settings
-from functions.text.terminal_text import visible
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.config.toml_dump import toml_value
+from marless.coordinator.core.state import RoundLine, State
+from marless.coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement
+from marless.functions.text.redaction import redact_settings
+from marless.functions.text.terminal_text import visible
 from marless.reports.digits import figure, interval_digits
 from marless.reports.statistics import FinalReturn, Interval, summary
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from coordinator.core.state import State
-from functions import codec
-from functions.storage_port import Blobs
+from marless.coordinator.core.state import State
+from marless.functions import codec
+from marless.functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coordinator.config import toml_dump
-from coordinator.config.exactness import is_exact
-from coordinator.config.schema import RunConfig, Stop
-from coordinator.core.apply import apply
-from coordinator.core.decide import limit_reached
-from coordinator.core.events import Resumed
-from coordinator.core.round_graph import in_flight
-from coordinator.core.state import Plan, State
-from coordinator.drive.ledger_items import load_state
-from coordinator.drive.ports import Storage
-from coordinator.drive.recovery import intact_state
-from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
-from infra.aws.deployment_ref import DeploymentRef
 from marless.backends.base import Connection
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.exactness import is_exact
+from marless.coordinator.config.schema import RunConfig, Stop
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.decide import limit_reached
+from marless.coordinator.core.events import Resumed
+from marless.coordinator.core.round_graph import in_flight
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.drive.ledger_items import load_state
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.drive.recovery import intact_state
+from marless.coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
+from marless.infra.aws.deployment_ref import DeploymentRef
 from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.provenance import CodeChange

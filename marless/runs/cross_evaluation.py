@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from coordinator.config.schema import RANDOM
-from coordinator.errors import UserError
-from functions.environments.base import EnvironmentFault, Unsupported
-from functions.errors import BadRequest
+from marless.coordinator.config.schema import RANDOM
+from marless.coordinator.errors import UserError
+from marless.functions.environments.base import EnvironmentFault, Unsupported
+from marless.functions.errors import BadRequest
 from marless.reports import crossplay, statistics
 from marless.reports.policy import TeamPolicy
 from marless.reports.statistics import FinalReturn

@@ -1,13 +1,13 @@
 """Hands a run over to the coordinator in the cloud."""
 
-from coordinator.config.schema import RunConfig
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.ledger_items import STATE
-from coordinator.errors import FINISHED, Ending, UserError
-from functions.errors import StaleVersion, StorageFault
-from infra.local import own_process
 from marless.backends import registry
 from marless.backends.base import Connection
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.ledger_items import STATE
+from marless.coordinator.errors import FINISHED, Ending, UserError
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.infra.local import own_process
 from marless.output import say
 from marless.program import program_name
 from marless.runs.folder import Identity, RunFolder

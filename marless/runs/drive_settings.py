@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.errors import UserError
 from marless.backends.base import TENANT, Backend
 from marless.backends.local import ListeningBackend, LocalBackend
+from marless.coordinator.errors import UserError
 from marless.runs.view import View
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from marless.infra.remote.listener import Listener
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,17 @@ from contextlib import closing
 import msgspec
 import numpy as np
 
-from coordinator.config.loading import overrides
-from coordinator.config.schema import RunConfig
-from coordinator.core import sides
-from coordinator.core.opponents import evaluated_side
-from coordinator.core.round_records import mean_env_metrics
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import serving
-from functions.messages.evaluator import EvaluateReply
-from functions.text.redaction import redact_settings
-from infra.local.available_cores import cores
 from marless.backends import registry
+from marless.coordinator.config.loading import overrides
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core import sides
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.round_records import mean_env_metrics
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import serving
+from marless.functions.messages.evaluator import EvaluateReply
+from marless.functions.text.redaction import redact_settings
+from marless.infra.local.available_cores import cores
 from marless.reports import statistics
 from marless.reports.digits import digits_of, figure
 from marless.reports.notebook.shown_result import ShownResult

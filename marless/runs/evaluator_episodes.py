@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import msgspec
 
-from coordinator.config.loading import convert, override
-from coordinator.core.events import decode_answer
-from coordinator.core.opponents import evaluated_side
-from coordinator.core.requests import address, describe, resources
-from coordinator.core.state import Plan, State
-from coordinator.core.state_location import serving
-from coordinator.drive.ports import Invoker
-from coordinator.errors import UserError
-from functions.encoding import to_json
-from functions.environments.base import EnvSpec
-from functions.messages.actor import DescribeReply, DescribeTask, SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.exchange import Done, Failed
-from functions.messages.report import Report
-from functions.messages.team import Team
+from marless.coordinator.config.loading import convert, override
+from marless.coordinator.core.events import decode_answer
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.requests import address, describe, resources
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state_location import serving
+from marless.coordinator.drive.ports import Invoker
+from marless.coordinator.errors import UserError
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.exchange import Done, Failed
+from marless.functions.messages.report import Report
+from marless.functions.messages.team import Team
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160

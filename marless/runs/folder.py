@@ -15,17 +15,17 @@ from typing import Self
 
 import msgspec
 
-from coordinator.config import toml_dump
-from coordinator.config.loading import load
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import NO_INPUTS, RunInputs
-from coordinator.drive.run_manifest import RunManifest, with_inputs_together
-from coordinator.errors import UserError, broken_path
-from coordinator.file_reading import UnreadableFile, read_file
-from functions.encoding import Undecodable, from_json, own_format, to_json_file
-from functions.errors import StorageFault
-from infra.aws.deployment_ref import DeploymentRef
-from infra.local.sqlite_ledger import LEDGER_FILE
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import NO_INPUTS, RunInputs
+from marless.coordinator.drive.run_manifest import RunManifest, with_inputs_together
+from marless.coordinator.errors import UserError, broken_path
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions.encoding import Undecodable, from_json, own_format, to_json_file
+from marless.functions.errors import StorageFault
+from marless.infra.aws.deployment_ref import DeploymentRef
+from marless.infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import program_name
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names

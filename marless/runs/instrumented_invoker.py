@@ -4,10 +4,10 @@ functions took, why tasks fail."""
 import re
 import time
 
-from coordinator.core.events import decode_answer
-from coordinator.drive.ports import Invoker
-from functions.messages.exchange import Failed, FailureKind
-from functions.messages.report import Report
+from marless.coordinator.core.events import decode_answer
+from marless.coordinator.drive.ports import Invoker
+from marless.functions.messages.exchange import Failed, FailureKind
+from marless.functions.messages.report import Report
 
 # The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')

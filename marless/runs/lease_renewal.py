@@ -7,16 +7,16 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.run_manifest import RunManifest
-from coordinator.errors import UserError
-from coordinator.platform import Platform
-from functions.encoding import to_json
-from functions.errors import StaleVersion, StorageFault
-from infra.aws.deployment_ref import DeploymentRef
-from infra.local import own_process
 from marless.backends.base import Connection
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.run_manifest import RunManifest
+from marless.coordinator.errors import UserError
+from marless.coordinator.platform import Platform
+from marless.functions.encoding import to_json
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.infra.aws.deployment_ref import DeploymentRef
+from marless.infra.local import own_process
 from marless.runs.folder import Identity
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import ConfigError
-from coordinator.core import budget
-from coordinator.drive.ledger_items import Unresumable
-from coordinator.errors import UserError, one_line
-from coordinator.file_reading import UnreadableFile, read_json
-from functions.encoding import to_json
-from functions.errors import StorageFault
-from infra.local.sqlite_ledger import LEDGER_FILE
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.core import budget
+from marless.coordinator.drive.ledger_items import Unresumable
+from marless.coordinator.errors import UserError, one_line
+from marless.coordinator.file_reading import UnreadableFile, read_json
+from marless.functions.encoding import to_json
+from marless.functions.errors import StorageFault
+from marless.infra.local.sqlite_ledger import LEDGER_FILE
 from marless.program import cache_folder
 from marless.reports import atomic_files, statistics
 from marless.reports.provenance import source_sha256

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from coordinator.core.state import Plan, RoundLine
+from marless.coordinator.core.state import Plan, RoundLine
 from marless.reports.plateau import Plateau, plateau
 from marless.reports.text import counted
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.budget import bill_of
-from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.ports import Storage
-from coordinator.file_reading import read_file
-from functions import codec
-from functions.encoding import to_json
-from functions.environments.base import EnvSpec
-from functions.errors import MissingExtra
-from functions.messages.message import Ref
-from functions.messages.team import Team
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.budget import bill_of
+from marless.coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.file_reading import read_file
+from marless.functions import codec
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import MissingExtra
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
 from marless.reports import statistics
 from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read

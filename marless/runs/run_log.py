@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import RoundLine
-from coordinator.errors import UserError, one_line
-from functions.text.redaction import redact_settings
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.text.redaction import redact_settings
 from marless.loggers import registry
 from marless.loggers.background import Background
 from marless.loggers.base import LoggedRun, Point

@@ -11,19 +11,19 @@ from typing import Any
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from coordinator.config.schema import RANDOM, RunConfig
-from coordinator.core import opponents
-from coordinator.core.opponents import FixedOpponents, unscripted
-from coordinator.core.sides import Side, sides_of
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
-from functions import codec
-from functions.environments.base import EnvTask
-from functions.environments.scripted import script_names
-from functions.errors import CorruptObject, NoSuchObject
-from functions.messages.headers import TaskHeader
-from functions.messages.message import Ref
-from infra.local.file_storage import FileStorage
+from marless.coordinator.config.schema import RANDOM, RunConfig
+from marless.coordinator.core import opponents
+from marless.coordinator.core.opponents import FixedOpponents, unscripted
+from marless.coordinator.core.sides import Side, sides_of
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError
+from marless.functions import codec
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scripted import script_names
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.message import Ref
+from marless.infra.local.file_storage import FileStorage
 from marless.output import note
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy

@@ -4,21 +4,21 @@ import time
 from collections.abc import Collection
 from typing import Protocol
 
-from coordinator.config.defaults import unused_schedule
-from coordinator.config.schema import RunConfig
-from coordinator.core import budget
-from coordinator.core.decide import decide
-from coordinator.core.events import Stopped
-from coordinator.core.round_graph import PHASES
-from coordinator.core.state import State
-from coordinator.drive.driver import PATIENCE_S, Driver
-from coordinator.drive.ledger_items import load_state
-from coordinator.drive.ports import Ports
-from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
-from functions import keys
-from functions.errors import NoSuchObject, StorageFault
-from functions.messages.exchange import FailureKind
 from marless.backends.base import Connection
+from marless.coordinator.config.defaults import unused_schedule
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core import budget
+from marless.coordinator.core.decide import decide
+from marless.coordinator.core.events import Stopped
+from marless.coordinator.core.round_graph import PHASES
+from marless.coordinator.core.state import State
+from marless.coordinator.drive.driver import PATIENCE_S, Driver
+from marless.coordinator.drive.ledger_items import load_state
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
+from marless.functions import keys
+from marless.functions.errors import NoSuchObject, StorageFault
+from marless.functions.messages.exchange import FailureKind
 from marless.program import program_name
 from marless.reports.attempts import AttemptLog
 from marless.reports.journal import JsonLines, read

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import Plan, State
-from coordinator.drive import lease
-from coordinator.drive.ledger_items import CHECKPOINT, load_state
-from coordinator.drive.ports import Ledger, Storage
-from coordinator.errors import UserError
-from coordinator.pricing.prices import load_prices
-from functions.errors import NoSuchObject
-from functions.messages.message import Ref
-from infra.local.file_storage import FileStorage
-from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.backends.base import Connection
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.drive import lease
+from marless.coordinator.drive.ledger_items import CHECKPOINT, load_state
+from marless.coordinator.drive.ports import Ledger, Storage
+from marless.coordinator.errors import UserError
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.errors import NoSuchObject
+from marless.functions.messages.message import Ref
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.own_process import has_ended
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.ledger_loss import behind, refuse_lost
 

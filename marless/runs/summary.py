@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.core.opponents import evaluated_side
-from coordinator.core.state import Plan, State
-from coordinator.file_reading import UnreadableFile, read_json
-from coordinator.pricing.bill import Bill
-from functions.encoding import to_json_file
-from functions.function_specs import BILLED, by_function
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.state import Plan, State
+from marless.coordinator.file_reading import UnreadableFile, read_json
+from marless.coordinator.pricing.bill import Bill
+from marless.functions.encoding import to_json_file
+from marless.functions.function_specs import BILLED, by_function
 from marless.machine import Machine, this_machine
 from marless.reports import statistics
 from marless.reports.action_table import ActionTotals, totals

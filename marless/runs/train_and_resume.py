@@ -7,19 +7,19 @@ from contextlib import closing
 
 import msgspec
 
-from coordinator.config.config_keys import general
-from coordinator.config.exactness import is_exact
-from coordinator.config.loading import convert, override
-from coordinator.config.schema import Functions, RunConfig
-from coordinator.drive import run_manifest
-from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
-from coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
-from functions.algorithms.registry import algorithm
-from functions.errors import StorageFault
-from functions.function_specs import NAMES
-from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import Backend, Connection, LocatedDeployment, RemoteBackend
+from marless.coordinator.config.config_keys import general
+from marless.coordinator.config.exactness import is_exact
+from marless.coordinator.config.loading import convert, override
+from marless.coordinator.config.schema import Functions, RunConfig
+from marless.coordinator.drive import run_manifest
+from marless.coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
+from marless.coordinator.pricing.prices import ELSEWHERE, USUAL, priced_as
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.errors import StorageFault
+from marless.functions.function_specs import NAMES
+from marless.infra.aws.deployment_ref import DeploymentRef
 from marless.output import note
 from marless.program import program_name
 from marless.reports.provenance import CodeChange

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from coordinator.config.defaults import lacks_kernels
-from coordinator.config.schema import Stop
-from coordinator.core.round_graph import PHASES, last_episodes
-from coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.config.defaults import lacks_kernels
+from marless.coordinator.config.schema import Stop
+from marless.coordinator.core.round_graph import PHASES, last_episodes
+from marless.coordinator.core.state import Plan, RoundLine, State
 from marless.runs.summary import Summary
 
 

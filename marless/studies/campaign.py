@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from coordinator.governor.shared_budget import Purse
+from marless.coordinator.governor.shared_budget import Purse
 from marless.studies.cells import Cell
 from marless.studies.decisions import Halved
 from marless.studies.study_file import Owner

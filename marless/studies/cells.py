@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.config.loading import load
+from marless.coordinator.config.loading import load
 from marless.studies.study_run import StudyRun
 
 Value = str | int | float | bool | tuple[int, ...]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.config.schema import Pricing, RunConfig
-from coordinator.drive import run_manifest, study_governor
-from coordinator.drive.ledger_items import Unresumable
-from coordinator.drive.run_manifest import STUDY
-from coordinator.errors import FINISHED, UserError
-from coordinator.file_reading import read_json
-from coordinator.governor.study_state import StudyPlan, StudyState
-from coordinator.platform import Platform
-from functions.encoding import Undecodable, to_json, to_json_file
-from functions.errors import CorruptObject
-from infra.aws.deployment_ref import DeploymentRef
 from marless.backends import registry
 from marless.backends.base import LocatedDeployment, RemoteBackend
 from marless.cloud.watching import Watch
+from marless.coordinator.config.schema import Pricing, RunConfig
+from marless.coordinator.drive import run_manifest, study_governor
+from marless.coordinator.drive.ledger_items import Unresumable
+from marless.coordinator.drive.run_manifest import STUDY
+from marless.coordinator.errors import FINISHED, UserError
+from marless.coordinator.file_reading import read_json
+from marless.coordinator.governor.study_state import StudyPlan, StudyState
+from marless.coordinator.platform import Platform
+from marless.functions.encoding import Undecodable, to_json, to_json_file
+from marless.functions.errors import CorruptObject
+from marless.infra.aws.deployment_ref import DeploymentRef
 from marless.runs import summary
 from marless.runs.beginning import begin_run
 from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
@@ -34,7 +34,7 @@ from marless.studies.study_run import StudyRun
 
 # Studies on this machine do without the AWS SDK.
 if TYPE_CHECKING:
-    from infra.aws.detached_ports import Deployed
+    from marless.infra.aws.detached_ports import Deployed
 
 DEPLOYMENT = "deployment.json"
 # Searches whose settings are known from the start.

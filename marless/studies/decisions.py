@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.file_reading import read_file
-from functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.coordinator.file_reading import read_file
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 from marless.runs.folder import RunFolder
 
 FILE = "decisions.jsonl"

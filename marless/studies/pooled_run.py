@@ -7,15 +7,15 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from coordinator.config.schema import ConfigError
-from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.ledger_items import Unresumable
-from coordinator.errors import FINISHED, Ending, UserError, one_line
-from coordinator.governor.shared_budget import least
-from functions.errors import CorruptObject, NoSuchObject, StorageFault
-from functions.text.redaction import redact
-from infra.local.lane import Lane
 from marless.backends.local import LocalBackend
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.drive.ledger_items import Unresumable
+from marless.coordinator.errors import FINISHED, Ending, UserError, one_line
+from marless.coordinator.governor.shared_budget import least
+from marless.functions.errors import CorruptObject, NoSuchObject, StorageFault
+from marless.functions.text.redaction import redact
+from marless.infra.local.lane import Lane
 from marless.runs.beginning import begin_run, compare_code, continue_run, with_processors
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.integrity.code_record import CodeRecord

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import ConfigError
+from marless.coordinator.config.schema import ConfigError
 from marless.reports.text import counted
 
 # Settings are chosen on this seed and higher ones. Lower seeds are for the study that reports.

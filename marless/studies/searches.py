@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from coordinator.config.schema import ConfigError
-from functions.encoding import mismatch
-from functions.errors import MissingExtra
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.encoding import mismatch
+from marless.functions.errors import MissingExtra
 from marless.studies.study_file import Search, Value
 
 Values = dict[str, Value]

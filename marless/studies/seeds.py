@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from coordinator.config.schema import ConfigError
+from marless.coordinator.config.schema import ConfigError
 
 _MOST = 10_000
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.governor.shared_budget import Purse, least
-from infra.local.pool import Pool
-from infra.local.separate_pools import SeparatePools
 from marless.backends.base import FUNCTION_MODULES
 from marless.backends.local import LocalBackend
+from marless.coordinator.governor.shared_budget import Purse, least
+from marless.infra.local.pool import Pool
+from marless.infra.local.separate_pools import SeparatePools
 from marless.runs import run_log
 from marless.runs.session import Stopping
 from marless.studies.campaign import Campaign, CampaignView
@@ -19,7 +19,7 @@ from marless.studies.pooled_run import PooledRun
 from marless.studies.study_run import OVER, StudyRun
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener as Listener
+    from marless.infra.remote.listener import Listener as Listener
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
@@ -185,6 +185,6 @@ def drive_separately(
 def _separate_pools(logs: Path, listener: "Listener | None") -> SeparatePools:
     if listener is None:
         return SeparatePools(FUNCTION_MODULES, logs)
-    from infra.remote.dial_in_pool import SeparateDialInPools
+    from marless.infra.remote.dial_in_pool import SeparateDialInPools
 
     return SeparateDialInPools(listener, FUNCTION_MODULES, logs)

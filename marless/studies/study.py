@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from coordinator.config.loading import convert
-from coordinator.config.nested_tables import flatten, merge, nest
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.governor.shared_budget import Purse
-from functions.encoding import to_json_file
+from marless.coordinator.config.loading import convert
+from marless.coordinator.config.nested_tables import flatten, merge, nest
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.governor.shared_budget import Purse
+from marless.functions.encoding import to_json_file
 from marless.loggers import registry as loggers
 from marless.reports.journal import read
 from marless.reports.text import counted

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from coordinator.config.loading import read_toml
-from coordinator.config.nested_tables import merge
-from coordinator.config.schema import ConfigError, RunConfig
-from functions.encoding import mismatch
-from functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
+from marless.coordinator.config.loading import read_toml
+from marless.coordinator.config.nested_tables import merge
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.functions.encoding import mismatch
+from marless.functions.setting_limits import LARGEST, MOST_PROCESSES, MOST_ROUNDS, MOST_SEED
 from marless.studies.registration import registration_of
 from marless.studies.seeds import seeds_of
 

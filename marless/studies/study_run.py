@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from coordinator.config.schema import RunConfig
+from marless.coordinator.config.schema import RunConfig
 
 Status = Literal["new", "running", "paused", "stopped", "finished", "failed", "interrupted"]
 """Of a run. `paused`: it waits for a decision about its setting; `stopped`: that decision was against it."""

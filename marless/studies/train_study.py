@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coordinator.errors import UserError
-from coordinator.file_reading import read_json
-from functions.algorithms.engine import MODULES
-from infra.local.available_cores import cores
-from infra.local.dispatch import GPUS, Capacity
-from infra.local.pool import Pool
-from infra.local.processes.process_starters import local_starter, worker_environment
 from marless.backends.base import FUNCTION_MODULES, Listen, WorkerDemand
+from marless.coordinator.errors import UserError
+from marless.coordinator.file_reading import read_json
+from marless.functions.algorithms.engine import MODULES
+from marless.infra.local.available_cores import cores
+from marless.infra.local.dispatch import GPUS, Capacity
+from marless.infra.local.pool import Pool
+from marless.infra.local.processes.process_starters import local_starter, worker_environment
 from marless.reports import gpus
 from marless.reports.digits import figure
 from marless.reports.notebook.shown_result import ShownResult
@@ -34,7 +34,7 @@ from marless.studies.study_file import StudyFile, load, require_same
 from marless.studies.study_run import StudyRun, summary
 
 if TYPE_CHECKING:
-    from infra.remote.listener import Listener
+    from marless.infra.remote.listener import Listener
 
 ROOT = Path("studies")
 # Clusters keep account of no smaller part of one.
@@ -149,7 +149,7 @@ def _pool(study: Study) -> Pool:
 def _dial_in_pool(study: Study, listener: "Listener") -> Pool:
     """Processes of other machines, which have their own cores and memory; raises `UserError` where the study is for
     this one."""
-    from infra.remote.dial_in_pool import DialInPool
+    from marless.infra.remote.dial_in_pool import DialInPool
 
     for run in study.runs:
         refuse_gpu_elsewhere(run.config.algorithm.device)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from functions.environments.base import FloatArray
-from functions.environments.entities.description import EntityBlock
+from marless.functions.environments.base import FloatArray
+from marless.functions.environments.entities.description import EntityBlock
 
 
 class EntityRanges:

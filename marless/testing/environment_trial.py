@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -20,8 +20,8 @@ from functions.environments.base import (
     Unsupported,
     VectorEnvironment,
 )
-from functions.environments.spaces.observations import ObservationCodec, observation_codec
-from functions.environments.spaces.space_types import BoxSpace
+from marless.functions.environments.spaces.observations import ObservationCodec, observation_codec
+from marless.functions.environments.spaces.space_types import BoxSpace
 from marless.testing.entity_ranges import EntityRanges
 from marless.testing.environments import checked_steps
 

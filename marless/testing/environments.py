@@ -1,4 +1,5 @@
-"""The conformance suite of environments: checks the protocol of `functions.environments.base` with random actions.
+"""The conformance suite of environments: checks the protocol of `marless.functions.environments.base` with random
+actions.
 
 Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
 """
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -20,8 +21,8 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.resumable import Resumable, Saved
-from functions.environments.spec_check import fault_of
+from marless.functions.environments.resumable import Resumable, Saved
+from marless.functions.environments.spec_check import fault_of
 
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]

@@ -1,4 +1,5 @@
-"""The conformance suite of language tasks: checks the protocol of `functions.language.protocol` with random replies.
+"""The conformance suite of language tasks: checks the protocol of `marless.functions.language.protocol` with random
+replies.
 
 Authors run ``check(lambda: make(None))`` in a test of their own, inside of `marless.resources.local` where the task
 asks resources.
@@ -9,10 +10,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvironmentFault
-from functions.language.episodes import Episodes, fault_of
-from functions.language.experience import Sampled
-from functions.language.protocol import LanguageTask, Lesson, Outcome, TokenArray, Turn
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.language.episodes import Episodes, fault_of
+from marless.functions.language.experience import Sampled
+from marless.functions.language.protocol import LanguageTask, Lesson, Outcome, TokenArray, Turn
 
 Make = Callable[[], LanguageTask]
 Array = NDArray[np.generic]

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation.ablate import AblationResult, AblationView
 from marless.ablation.ablation_campaign import Ablation, CellEnd
+from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.extras import install
 from marless.output import note, say, say_json, say_text
 from marless.reports.digits import figure

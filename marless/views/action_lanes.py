@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.attempt_record import AttemptRecord
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.core.state import Plan, RoundLine
-from functions.text.redaction import redact_settings
+from marless.coordinator.core.state import Plan, RoundLine
+from marless.functions.text.redaction import redact_settings
 from marless.output import say_json
 from marless.reports import statistics
 from marless.runs.summary import Summary

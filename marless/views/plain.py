@@ -4,8 +4,8 @@ a receipt at the end."""
 import time
 from collections.abc import Callable
 
-from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Plan, RoundLine, State
+from marless.coordinator.core.round_graph import PHASES
+from marless.coordinator.core.state import Plan, RoundLine, State
 from marless.output import note, say
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, evaluation_label, money, plus_minus, seconds

@@ -5,8 +5,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from coordinator.core.state import Plan
-from coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.core.state import Plan
+from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.program import program_name
 from marless.reports.action_table import ActionTotals
 from marless.reports.text import (

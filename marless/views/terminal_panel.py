@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.core.budget import kept_for_end
-from coordinator.core.round_graph import PHASES
-from coordinator.core.state import Evaluated, Plan, RoundLine, State
+from marless.coordinator.core.budget import kept_for_end
+from marless.coordinator.core.round_graph import PHASES
+from marless.coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, evaluation_label, money, plus_minus, seconds, sparkline

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.drive.attempt_record import AttemptRecord
-from functions.encoding import to_json
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.functions.encoding import to_json
 from marless.views.action_lanes import action_bars
 
 

@@ -3,7 +3,7 @@ slot of a resource."""
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.reports.text import seconds
 from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
 from marless.views.timeline import coordinator_spans

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from functions.environments import toy
+from marless.functions.environments import toy
 
 _CHANCE = 0.25
 

@@ -102,7 +102,7 @@ def _replace(path: Path, source: str, copy: Path) -> None:
     """Write the file, and compile the kernels again if it is one of their sources."""
     path.write_text(source, "utf-8")
     if path.suffix in (".c", ".h"):
-        subprocess.run([sys.executable, "-m", "infra.packaging.kernel_build"], cwd=copy, capture_output=True)
+        subprocess.run([sys.executable, "-m", "marless.infra.packaging.kernel_build"], cwd=copy, capture_output=True)
 
 
 def _failure(copy: Path, tests: list[str], marks: str) -> str:

@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import description
-from coordinator.config.loading import load
-from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
-from functions.algorithms.registry import ALGORITHMS, implementation
-from functions.algorithms.specification import AlgorithmSpec
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.errors import BadRequest
-from functions.messages.team import Team
+from marless.coordinator.config.config_keys import description
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
+from marless.functions.algorithms.registry import ALGORITHMS, implementation
+from marless.functions.algorithms.specification import AlgorithmSpec
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
 from scripts.reference import markdown
 
 SPREAD = EnvTask(name="mpe/simple_spread")

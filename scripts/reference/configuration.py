@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.config_keys import NAME, NAMED_TABLES, RULES, valid_keys
-from coordinator.config.schema import RunConfig
+from marless.coordinator.config.config_keys import NAME, NAMED_TABLES, RULES, valid_keys
+from marless.coordinator.config.schema import RunConfig
 from scripts.reference import markdown
 from scripts.reference.rules import QUESTIONS
 

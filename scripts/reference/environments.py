@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.sides import sides_of
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.starcraft.smac_scenarios import PACKAGES
-from functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
+from marless.coordinator.core.sides import sides_of
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
+from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
 

@@ -1,10 +1,11 @@
-"""The tables of names in docs/how-to/coming-from-*.md, between two markers, from `coordinator.config.foreign_names`."""
+"""The tables of names in docs/how-to/coming-from-*.md, between two markers, from
+`marless.coordinator.config.foreign_names`."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from coordinator.config.foreign_names import PEERS, Counterpart
+from marless.coordinator.config.foreign_names import PEERS, Counterpart
 from scripts.reference import markdown
 
 _FOLDER = markdown.DATA.parent / "how-to"

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from coordinator.placement.coordination_cost import detached, reports
-from coordinator.pricing.aws_latency import STANDARD
-from coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
-from coordinator.pricing.idle_cost import idle_month
-from coordinator.pricing.prices import load_prices
-from functions.messages.usage import Usage
 from marless.cloud.deploy_messages import standing_of
+from marless.coordinator.placement.coordination_cost import detached, reports
+from marless.coordinator.pricing.aws_latency import STANDARD
+from marless.coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
+from marless.coordinator.pricing.idle_cost import idle_month
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.messages.usage import Usage
 from scripts.reference import markdown
 
 # A coordinator's usual memory in MB, and the usual size of a run's state in bytes.

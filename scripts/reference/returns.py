@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.conformance import outcomes, report
 from benchmarks.conformance.protocols import CONSTANT_STEP, ON_POLICY, published
-from functions.algorithms.registry import ALGORITHMS
+from marless.functions.algorithms.registry import ALGORITHMS
 from scripts.reference import markdown
 
 _BEGIN, _END = "<!-- returns: written by `make docs` -->", "<!-- end of returns -->"

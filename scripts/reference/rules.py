@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from coordinator.config.config_keys import RULES
+from marless.coordinator.config.config_keys import RULES
 from scripts.reference import markdown
 
 _ABOUT = """\

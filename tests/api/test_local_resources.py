@@ -9,10 +9,10 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 import numpy as np
 import pytest
 
-from coordinator.config.schema import ConfigError
-from coordinator.errors import UserError
-from functions.environments.base import EnvTask
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.errors import UserError
 from marless.environments import as_pettingzoo, check, make
+from marless.functions.environments.base import EnvTask
 from marless.resources import ResourceFault, local
 
 JUDGE = {"serve": "judges:grade", "slots": 2}

@@ -8,7 +8,7 @@ import pytest
 from driver import train
 from killed_runs import kill_at_random
 
-from infra.local.file_storage import FileStorage
+from marless.infra.local.file_storage import FileStorage
 
 # Every run draws new moments; set this to repeat those of a failure.
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))

@@ -18,7 +18,7 @@ import pytest
 from installed_commands import needs_bubblewrap
 from killed_runs import FOLDERS, processes, serves_resource
 
-from infra.local.file_storage import FileStorage
+from marless.infra.local.file_storage import FileStorage
 
 pytestmark = [pytest.mark.conformance, needs_bubblewrap]
 
@@ -111,7 +111,7 @@ def kill_one_below(process, draw):
     rows, below = processes(), [process.pid]
     for parent in below:
         below += [pid for pid, other, _ in rows if other == parent]
-    victims = [pid for pid in below[1:] if b"infra.local.processes.zygote" in command_line(pid)]
+    victims = [pid for pid in below[1:] if b"marless.infra.local.processes.zygote" in command_line(pid)]
     if not victims:
         return False
     # As often one of the judge's as one of the workers'.

@@ -7,8 +7,8 @@ import pytest
 from driver import train
 from killed_runs import OPTIONS, Process, gone, same
 
-from coordinator.pricing.bill import charge_of
-from functions.function_specs import NAMES
+from marless.coordinator.pricing.bill import charge_of
+from marless.functions.function_specs import NAMES
 
 # Each round's two updates use the last three rounds; each writes the priorities for the next one's draws.
 REPLAYED = (

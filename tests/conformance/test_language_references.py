@@ -15,15 +15,15 @@ import msgspec  # noqa: E402
 import torch  # noqa: E402
 from small_bases import SHAPE, base_of, random_adapter, random_base  # noqa: E402
 
-from functions.language.adapter_layout import AdapterLayout  # noqa: E402
-from functions.language.experience import Replies  # noqa: E402
-from functions.language.grpo import advantages  # noqa: E402
-from functions.language.grpo_gradient import gradient_sums  # noqa: E402
-from functions.language.model.base_model import Base, convert  # noqa: E402
-from functions.language.model.peft_format import write_adapter, write_base  # noqa: E402
-from functions.language.model.speaker import Speaker  # noqa: E402
-from functions.language.protocol import TokenArray  # noqa: E402
-from functions.randomness import generator  # noqa: E402
+from marless.functions.language.adapter_layout import AdapterLayout  # noqa: E402
+from marless.functions.language.experience import Replies  # noqa: E402
+from marless.functions.language.grpo import advantages  # noqa: E402
+from marless.functions.language.grpo_gradient import gradient_sums  # noqa: E402
+from marless.functions.language.model.base_model import Base, convert  # noqa: E402
+from marless.functions.language.model.peft_format import write_adapter, write_base  # noqa: E402
+from marless.functions.language.model.speaker import Speaker  # noqa: E402
+from marless.functions.language.protocol import TokenArray  # noqa: E402
+from marless.functions.randomness import generator  # noqa: E402
 
 pytestmark = pytest.mark.conformance
 

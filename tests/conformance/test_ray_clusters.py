@@ -19,7 +19,7 @@ from dialled_in import free_port
 from language_runs import RELAY, relay_base
 from studies import EACH_ONCE, hashes, settings_of, study
 
-from infra.local.available_cores import cores
+from marless.infra.local.available_cores import cores
 
 pytestmark = [
     pytest.mark.conformance,

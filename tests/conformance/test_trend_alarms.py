@@ -1,6 +1,6 @@
 """The rule `significant` meets its guarantee: false alarms and power, measured over the whole chain from raw returns.
 
-As a program it recomputes `coordinator.rules.trend.CRITICAL` (minutes).
+As a program it recomputes `marless.coordinator.rules.trend.CRITICAL` (minutes).
 """
 
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from coordinator.rules import trend
+from marless.coordinator.rules import trend
 
 pytestmark = pytest.mark.conformance
 

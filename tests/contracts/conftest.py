@@ -17,19 +17,19 @@ from asking import begin
 from emulated import Emulated, emulated
 from shell import Shell
 
-from infra.aws.awslambda import LambdaInvoker
-from infra.aws.dynamodb import DynamoLedger
-from infra.aws.s3 import S3Storage
-from infra.local.dispatch import Capacity
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Lane
-from infra.local.pool import Pool
-from infra.local.single_run_pool import WorkerPool
-from infra.local.sqlite_ledger import SqliteLedger
-from infra.remote.addresses import Address
-from infra.remote.dial_in_pool import DialInRun
-from infra.remote.handshake import Badge
-from infra.remote.listener import Listener
+from marless.infra.aws.awslambda import LambdaInvoker
+from marless.infra.aws.dynamodb import DynamoLedger
+from marless.infra.aws.s3 import S3Storage
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Lane
+from marless.infra.local.pool import Pool
+from marless.infra.local.single_run_pool import WorkerPool
+from marless.infra.local.sqlite_ledger import SqliteLedger
+from marless.infra.remote.addresses import Address
+from marless.infra.remote.dial_in_pool import DialInRun
+from marless.infra.remote.handshake import Badge
+from marless.infra.remote.listener import Listener
 
 BACKENDS = ["local", "emulated"]
 TOKEN, BADGE = b"a token of the contract suite", Badge("test", "any")
@@ -62,7 +62,7 @@ def run() -> str:
 def local_storage(tmp_path: Path) -> Backend:
     root = tmp_path / "blobs"
     source = (
-        "from infra.local.file_storage import FileStorage\nfrom pathlib import Path\n"
+        "from marless.infra.local.file_storage import FileStorage\nfrom pathlib import Path\n"
         f"client = FileStorage(Path({str(root)!r}))\n"
     )
     return Backend(lambda: FileStorage(root), source)
@@ -89,7 +89,7 @@ def blobs(storage: Backend) -> Any:
 def local_ledgers(tmp_path: Path) -> Backend:
     path = tmp_path / "ledger.sqlite"
     source = (
-        "import os\nfrom infra.local.sqlite_ledger import SqliteLedger\nfrom pathlib import Path\n"
+        "import os\nfrom marless.infra.local.sqlite_ledger import SqliteLedger\nfrom pathlib import Path\n"
         f"client = SqliteLedger(Path({str(path)!r}))\n"
     )
     return Backend(lambda: SqliteLedger(path), source)
@@ -121,7 +121,7 @@ def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
-        "from infra.local.single_run_pool import WorkerPool\nfrom pathlib import Path\n"
+        "from marless.infra.local.single_run_pool import WorkerPool\nfrom pathlib import Path\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)
@@ -157,8 +157,8 @@ def listener() -> Iterator[Listener]:
     """A driver's; an agent with two processes stays dialled in."""
     listener = Listener(Address("127.0.0.1", 0), TOKEN, BADGE)
     source = (
-        "from infra.remote.addresses import Address\nfrom infra.remote.handshake import Badge\n"
-        "from infra.remote.worker_agent import WorkerAgent\n"
+        "from marless.infra.remote.addresses import Address\nfrom marless.infra.remote.handshake import Badge\n"
+        "from marless.infra.remote.worker_agent import WorkerAgent\n"
         f"WorkerAgent(Address('127.0.0.1', {listener.address.port}), 2, {TOKEN!r}, Badge('test', 'any'), print,"
         " modules={'actor': 'echo', 'learner': 'no_such_module'}).run()"
     )
@@ -229,7 +229,8 @@ def _source(account: Emulated, rest: str) -> str:
     """Source text that finds the account from another process; the keys are not secret, they open nothing else."""
     cloud = account.cloud
     return (
-        "import os\nfrom infra.aws.awslambda import LambdaInvoker\nfrom infra.aws.clients import Cloud\n"
-        "from infra.aws.dynamodb import DynamoLedger\nfrom infra.aws.s3 import S3Storage\n"
+        "import os\nfrom marless.infra.aws.awslambda import LambdaInvoker\n"
+        "from marless.infra.aws.clients import Cloud\n"
+        "from marless.infra.aws.dynamodb import DynamoLedger\nfrom marless.infra.aws.s3 import S3Storage\n"
         f"cloud = Cloud({cloud.region!r}, {cloud.endpoint!r}, {cloud.credentials!r})\n{rest}"
     )

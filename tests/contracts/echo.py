@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from functions.errors import KeyTaken
-from functions.storage_port import Blobs
-from infra.local.own_process import resident_mb
-from infra.local.pipe_messages import Ended, Ready, frame
+from marless.functions.errors import KeyTaken
+from marless.functions.storage_port import Blobs
+from marless.infra.local.own_process import resident_mb
+from marless.infra.local.pipe_messages import Ended, Ready, frame
 
 mark = "fresh"
 UNSPEAKABLE = object()
@@ -287,7 +287,7 @@ def _name_a_file_whose_name_is_no_text(argument, blobs):
 
 
 def _ask(argument, blobs):
-    from functions.resources.port import RESOURCES, Action
+    from marless.functions.resources.port import RESOURCES, Action
 
     return RESOURCES.host.ask(argument, [Action(b"q")])[0].error
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from aws_emulator import account
 from aws_emulator.settings import AccountSettings
-from infra.aws.clients import Cloud
 from marless.cloud.emulated_account import cloud_at
+from marless.infra.aws.clients import Cloud
 
 _HERE = Path(__file__).resolve().parent
 

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from stand_in_agents import StandIns, flipped
 from task_fields import make_task
 
-from functions import codec
-from functions.encoding import from_json, to_json
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.learner.handler import handle as learn
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Done, Failed
-from functions.messages.learner import InitialiseTask, LearnReply
-from functions.messages.message import Ref
-from functions.messages.team import Team
-from infra.local.file_storage import FileStorage
-from infra.local.pipe_messages import Ended, Put, Ready, frame
-from infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
+from marless.functions import codec
+from marless.functions.encoding import from_json, to_json
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Done, Failed
+from marless.functions.messages.learner import InitialiseTask, LearnReply
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.pipe_messages import Ended, Put, Ready, frame
+from marless.infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
 
 TASK = make_task(
     InitialiseTask,
@@ -37,7 +37,7 @@ TASK = make_task(
     hyperparameters={"hidden": [4], "num_minibatches": 2, "epochs": 2},
     team=Team(groups=(0, 1)),
 )
-MODULES = {"learner": "functions.learner.handler"}
+MODULES = {"learner": "marless.functions.learner.handler"}
 
 
 class Honest(dict):

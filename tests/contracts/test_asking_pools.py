@@ -16,12 +16,12 @@ from pacing import calls, most_at_once, release
 from questioning import steps
 from test_processes import on_linux, pids, runs, vanish
 
-from functions.resources.kept_answers import kept_answer
-from functions.resources.settings import Resource
-from infra.local.dispatch import Capacity
-from infra.local.file_storage import FileStorage
-from infra.local.pool import Pool
-from infra.local.separate_pools import SeparatePools
+from marless.functions.resources.kept_answers import kept_answer
+from marless.functions.resources.settings import Resource
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.pool import Pool
+from marless.infra.local.separate_pools import SeparatePools
 
 MODULES = {"actor": "questioning"}
 KEY = "0" * 64
@@ -277,9 +277,9 @@ DRIVER = """
 import signal
 import sys
 from pathlib import Path
-from functions.resources.settings import Resource
-from infra.local.dispatch import Capacity
-from infra.local.pool import Pool
+from marless.functions.resources.settings import Resource
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.pool import Pool
 from questioning import steps
 root = Path(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it

@@ -1,4 +1,5 @@
-"""The contract of every storage adapter: `functions.storage_port.Blobs` and `coordinator.drive.ports.Storage`."""
+"""The contract of every storage adapter: `marless.functions.storage_port.Blobs` and
+`marless.coordinator.drive.ports.Storage`."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -6,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from infra.local.file_storage import FileStorage
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.infra.local.file_storage import FileStorage
 
 # A writer process: on a line of input it puts fifty keys as fast as it can and prints those that it created.
 CONTEST = """
-from functions.errors import KeyTaken
+from marless.functions.errors import KeyTaken
 import sys
 name = sys.stdin.readline().strip()
 won = []
@@ -165,7 +166,7 @@ class TestFiles:
         source = f"""
 import os
 from pathlib import Path
-from infra.local.file_storage import FileStorage
+from marless.infra.local.file_storage import FileStorage
 os.link = lambda *_: os.kill(os.getpid(), 9)
 FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
 """
@@ -187,8 +188,8 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
         source = f"""
 import resource, signal
 from pathlib import Path
-from functions.errors import StorageFault
-from infra.local.file_storage import FileStorage
+from marless.functions.errors import StorageFault
+from marless.infra.local.file_storage import FileStorage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 blobs = FileStorage(Path({str(tmp_path)!r}))

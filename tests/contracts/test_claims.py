@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from functions.errors import NoSuchObject
-from infra.aws.claimed_storage import ClaimedStorage
+from marless.functions.errors import NoSuchObject
+from marless.infra.aws.claimed_storage import ClaimedStorage
 
 LONGEST_S = 30.0
 

@@ -26,21 +26,21 @@ from msgspec.structs import replace
 from relay import Relay
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
-from functions.resources.settings import Resource
-from infra.local.file_storage import FileStorage
-from infra.local.pipe_messages import Ended, frame
-from infra.remote import encryption
-from infra.remote.addresses import Address, address_of, listening_socket
-from infra.remote.census import noted
-from infra.remote.connection import Ends, RemoteChild, WorkerConnection
-from infra.remote.dial_in_pool import DialInPool, DialInRun, SeparateDialInPools
-from infra.remote.dialling import Away, Dialler
-from infra.remote.dialling import refusal as refusal_of
-from infra.remote.faults import DialInError
-from infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction, Stream, apply
-from infra.remote.listener import Agent, Listener
-from infra.remote.pulse import Pulse
-from infra.remote.worker_agent import WorkerAgent
+from marless.functions.resources.settings import Resource
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.pipe_messages import Ended, frame
+from marless.infra.remote import encryption
+from marless.infra.remote.addresses import Address, address_of, listening_socket
+from marless.infra.remote.census import noted
+from marless.infra.remote.connection import Ends, RemoteChild, WorkerConnection
+from marless.infra.remote.dial_in_pool import DialInPool, DialInRun, SeparateDialInPools
+from marless.infra.remote.dialling import Away, Dialler
+from marless.infra.remote.dialling import refusal as refusal_of
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction, Stream, apply
+from marless.infra.remote.listener import Agent, Listener
+from marless.infra.remote.pulse import Pulse
+from marless.infra.remote.worker_agent import WorkerAgent
 
 TOKEN, BADGE = b"0123456789abcdef", Badge("marless 1", "any")
 MODULES = {"actor": "echo"}

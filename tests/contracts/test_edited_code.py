@@ -8,9 +8,9 @@ import edited_code
 import pytest
 from asking import collect
 
-from functions.encoding import from_json
-from functions.messages.exchange import Failed
-from infra.local.single_run_pool import WorkerPool
+from marless.functions.encoding import from_json
+from marless.functions.messages.exchange import Failed
+from marless.infra.local.single_run_pool import WorkerPool
 from marless.runs.integrity.code_record import CodeRecord
 
 

@@ -9,9 +9,9 @@ from asking import collect
 from pacing import calls
 from questioning import steps
 
-from functions.resources.settings import Resource
-from infra.local.dispatch import Capacity
-from infra.local.pool import Pool
+from marless.functions.resources.settings import Resource
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.pool import Pool
 
 
 def most_cores_at_once(noted, cores):

@@ -1,4 +1,4 @@
-"""The contract of every invoker, `coordinator.drive.ports.Invoker`. `echo` lists the actions of tasks."""
+"""The contract of every invoker, `marless.coordinator.drive.ports.Invoker`. `echo` lists the actions of tasks."""
 
 import os
 import time

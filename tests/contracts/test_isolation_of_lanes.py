@@ -9,9 +9,9 @@ import pytest
 from asking import ask, begin, collect, said
 from test_processes import on_linux, pids, runs, vanish
 
-from infra.local.dispatch import Capacity
-from infra.local.file_storage import FileStorage
-from infra.local.pool import Pool
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.pool import Pool
 
 MODULES = {"actor": "echo", "learner": "echo_too"}
 

@@ -7,7 +7,7 @@ import time
 
 from asking import ask, begin, collect, said, task
 
-from infra.aws.awslambda import EventInvoker, LambdaInvoker
+from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
 
 
 def opened(account, handler="echo.on_lambda", timeout_s=30, width=2):

@@ -1,4 +1,4 @@
-"""The contract of every ledger adapter: `coordinator.drive.ports.Ledger`."""
+"""The contract of every ledger adapter: `marless.coordinator.drive.ports.Ledger`."""
 
 import shutil
 import sqlite3
@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from functions.errors import StaleVersion, StorageFault
-from functions.messages.message import Record
-from infra.local.sqlite_ledger import SqliteLedger
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.functions.messages.message import Record
+from marless.infra.local.sqlite_ledger import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
 CONTEST = """
 import sys
-from functions.errors import StaleVersion
+from marless.functions.errors import StaleVersion
 sys.stdin.readline()
 won = 0
 while won < 100:
@@ -208,8 +208,8 @@ class TestSqlite:
         source = f"""
 import resource, signal
 from pathlib import Path
-from functions.errors import StorageFault
-from infra.local.sqlite_ledger import SqliteLedger
+from marless.functions.errors import StorageFault
+from marless.infra.local.sqlite_ledger import SqliteLedger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = SqliteLedger(Path({str(tmp_path / "ledger.sqlite")!r}))
 ledger.commit("run", b"first", 0)

@@ -12,18 +12,18 @@ import pytest
 from asking import ask, begin, collect, said, task
 from task_fields import make_task
 
-from functions.encoding import to_json
-from functions.environments.base import EnvTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.message import Ref
-from functions.messages.team import Team
-from infra.local.dispatch import Capacity
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Pending
-from infra.local.pipe_messages import Ended, frame
-from infra.local.pool import Pool
-from infra.local.separate_pools import SeparatePools
-from infra.local.single_run_pool import WorkerPool
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Pending
+from marless.infra.local.pipe_messages import Ended, frame
+from marless.infra.local.pool import Pool
+from marless.infra.local.separate_pools import SeparatePools
+from marless.infra.local.single_run_pool import WorkerPool
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 
@@ -213,11 +213,11 @@ def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_inv
 
 
 def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_path, shell):
-    (tmp_path / "mine.py").write_text("import infra\ndef handle(body, blobs): return infra.__file__.encode()\n")
-    (tmp_path / "infra.py").write_text("")
+    (tmp_path / "mine.py").write_text("import marless\ndef handle(body, blobs): return marless.__file__.encode()\n")
+    (tmp_path / "marless.py").write_text("")
     shell.cd(tmp_path)
     with WorkerPool(1, tmp_path / "blobs", {"actor": "mine"}) as pool:
-        assert ask(pool, "echo").body.endswith(b"infra/__init__.py")
+        assert ask(pool, "echo").body.endswith(b"marless/__init__.py")
 
 
 def test_a_prewarmed_worker_s_start_is_metered_once_with_its_first_task(pool):

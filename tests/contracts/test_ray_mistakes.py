@@ -10,11 +10,11 @@ from dialled_in import free_port
 from msgspec.structs import replace
 from studies import settings_of, study
 
-from coordinator.errors import USER_ERROR, UserError
-from infra.ray.cluster import RayError, connect
-from infra.ray.head import trouble
 from marless import ablate
 from marless import study as study_of
+from marless.coordinator.errors import USER_ERROR, UserError
+from marless.infra.ray.cluster import RayError, connect
+from marless.infra.ray.head import trouble
 from marless.studies.study_file import load
 from marless.studies.train_study import open_study
 

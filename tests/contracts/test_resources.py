@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 from resource_hosts import APART, HOSTS, asking, in_processes
 
-from functions.resources.kept_answers import KeptAnswer, keep_answer
-from functions.resources.port import Action, ResourceFault
-from functions.resources.settings import Resource
-from infra.local.file_storage import FileStorage
+from marless.functions.resources.kept_answers import KeptAnswer, keep_answer
+from marless.functions.resources.port import Action, ResourceFault
+from marless.functions.resources.settings import Resource
+from marless.infra.local.file_storage import FileStorage
 
 PYTHON = sys.executable
 EVERYWHERE = {**HOSTS, **APART}

@@ -14,11 +14,11 @@ from emulated_runs import summary
 from aws_emulator import account
 from aws_emulator.middleware.faults import PATH
 from aws_emulator.settings import AccountSettings
-from functions import kernel_variables
-from infra.aws.detached_ports import Deployed
-from infra.aws.function_settings import Settings
-from infra.deployment import deploy
 from marless.cloud.emulated_account import account_folder, cloud_at
+from marless.functions import kernel_variables
+from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.function_settings import Settings
+from marless.infra.deployment import deploy
 from marless.reports import provenance
 
 # Functions inherit what selects CPU instructions, as in accounts that a command starts.

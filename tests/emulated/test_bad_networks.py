@@ -12,7 +12,7 @@ from account_counts import READS, WRITES, Counted, billed
 from emulated_runs import detach, same, summary
 
 from aws_emulator.network import PATH
-from functions.function_specs import DEPLOYED
+from marless.functions.function_specs import DEPLOYED
 
 # For each kind, the conditions of the network and the name under which it counts what happened.
 KINDS = {

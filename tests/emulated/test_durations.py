@@ -10,11 +10,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from coordinator.config.schema import Stop
-from coordinator.core import next_placement
-from coordinator.placement import planner
-from coordinator.placement.layout import Layout
-from infra.deployment import deploy
+from marless.coordinator.config.schema import Stop
+from marless.coordinator.core import next_placement
+from marless.coordinator.placement import planner
+from marless.coordinator.placement.layout import Layout
+from marless.infra.deployment import deploy
 from marless.reports import provenance
 from marless.runs import stored_run
 from marless.runs.folder import RunFolder

@@ -11,8 +11,8 @@ from decimal import Decimal
 import pytest
 from account_counts import READS, WRITES, Counted, billed
 
-from coordinator.pricing.bill import LOG_BYTES
-from functions.function_specs import DEPLOYED
+from marless.coordinator.pricing.bill import LOG_BYTES
+from marless.functions.function_specs import DEPLOYED
 
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
 # its last report. On a slow or loaded machine it takes longer, as the handler's own work does: no more than a third.

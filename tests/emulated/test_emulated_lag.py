@@ -3,7 +3,7 @@
 import pytest
 from emulated_runs import detach, same, summary
 
-from functions.function_specs import NAMES
+from marless.functions.function_specs import NAMES
 
 LAG = ("pipeline.lag=2", "scaling.rollouts=2", "evaluation.every=1", "stop.rounds=4")
 # The sweep soon gives up a task whose event was lost.

@@ -3,7 +3,7 @@
 import pytest
 from emulated_runs import detach, same, summary
 
-from functions.function_specs import NAMES
+from marless.functions.function_specs import NAMES
 
 # A replay buffer of two rounds out of three: the last round learns from part of the rollouts.
 WINDOW = (

@@ -3,7 +3,7 @@
 import pytest
 from emulated_runs import same, summary
 
-from functions.function_specs import NAMES
+from marless.functions.function_specs import NAMES
 
 BC = ("algorithm.name=bc", "offline.dataset=recorded")
 

@@ -11,11 +11,11 @@ from account_counts import Counted, billed
 from commands import SMALL
 from emulated_runs import summary
 
-from coordinator.pricing.bill import LOG_BYTES
-from functions.resources.port import Action, ResourceFault
-from infra.aws.resource_host import LambdaResources
-from infra.aws.resource_settings import AskableFunction
 from marless.cli.app import main
+from marless.coordinator.pricing.bill import LOG_BYTES
+from marless.functions.resources.port import Action, ResourceFault
+from marless.infra.aws.resource_host import LambdaResources
+from marless.infra.aws.resource_settings import AskableFunction
 
 JUDGE = Path(__file__).with_name("judges") / "slow_judge.py"
 SLOTS = 2

@@ -13,10 +13,10 @@ from built_kernels import needs_kernels
 from commands import SMALL
 from emulated_runs import detach, same, summary
 
-from coordinator.drive import lease
-from coordinator.drive.ledger_items import STATE, load_state
-from functions.errors import StorageFault
 from marless.backends import registry
+from marless.coordinator.drive import lease
+from marless.coordinator.drive.ledger_items import STATE, load_state
+from marless.functions.errors import StorageFault
 from marless.runs.folder import RunFolder
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from infra.packaging.package_build import ROOT
+from marless.infra.packaging.package_build import ROOT
 
 _STEPS = 8
 

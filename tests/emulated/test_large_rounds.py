@@ -9,8 +9,8 @@ from commands import SMALL, Commands
 from emulated_runs import summary
 
 from aws_emulator import account
-from infra.deployment import deploy
 from marless.cloud.emulated_account import CONCURRENCY, account_folder
+from marless.infra.deployment import deploy
 from marless.reports import provenance
 
 ROOM = 3

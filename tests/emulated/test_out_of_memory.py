@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from infra.deployment import deploy
+from marless.infra.deployment import deploy
 from marless.reports import provenance
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")

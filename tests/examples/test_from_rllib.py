@@ -11,7 +11,7 @@ import pytest
 from commands import Commands
 
 from benchmarks.rllib import on_one_cluster
-from coordinator.config.loading import load
+from marless.coordinator.config.loading import load
 
 FOLDER = Path(__file__).parents[2] / "examples" / "from_rllib"
 EPISODE_STEPS = 25

@@ -11,13 +11,13 @@ from installed_commands import STOCKFISH, needs_bubblewrap, needs_stockfish
 from written_programs import episode
 
 from examples.resources import heated_plate, program_writers
-from functions.encoding import from_json, to_json
-from functions.environments import registry
-from functions.resources.kinds.registry import begin
-from functions.resources.port import Action
-from functions.resources.sandbox import Sandbox
-from functions.resources.settings import Resource
 from marless.environments import EnvTask, check
+from marless.functions.encoding import from_json, to_json
+from marless.functions.environments import registry
+from marless.functions.resources.kinds.registry import begin
+from marless.functions.resources.port import Action
+from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.settings import Resource
 
 SANDBOX = Sandbox("none", timeout_s=20, memory_mb=256)
 

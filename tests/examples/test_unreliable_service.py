@@ -9,7 +9,7 @@ from loopback import serving
 from written_programs import episode
 
 from examples.resources.unreliable_service import TROUBLES, Service
-from functions.encoding import to_json
+from marless.functions.encoding import to_json
 
 
 def ask(service, key, timeout=10):

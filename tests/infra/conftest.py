@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from infra.aws import clients
+from marless.infra.aws import clients
 
 
 @pytest.fixture

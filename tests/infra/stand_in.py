@@ -10,7 +10,7 @@ from typing import Any
 from aws_emulator.listener import listen
 from aws_emulator.middleware.atomic import Atomic
 from aws_emulator.network import Network
-from infra.aws.clients import Cloud
+from marless.infra.aws.clients import Cloud
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]

@@ -13,8 +13,8 @@ import time
 import pytest
 from stand_in import answer, json_error, standing, unheard
 
-from infra.aws.awslambda import EventInvoker, LambdaInvoker
-from infra.aws.clients import Cloud
+from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
+from marless.infra.aws.clients import Cloud
 
 # As in the developer guide, "Log and monitor Python Lambda functions".
 REPORT = (

@@ -21,11 +21,12 @@ from aws_emulator.cloudformation.resources.functions import frozen
 from aws_emulator.cloudformation.sam_translation import translate
 from aws_emulator.server import EmulatedAccount
 from aws_emulator.settings import AccountSettings
-from functions.errors import StorageFault
-from functions.resources.settings import Resource
-from infra.aws.clients import Cloud
-from infra.aws.function_settings import ASKABLE
-from infra.deployment import (
+from marless.cloud.emulated_account import cloud_at
+from marless.functions.errors import StorageFault
+from marless.functions.resources.settings import Resource
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.function_settings import ASKABLE
+from marless.infra.deployment import (
     ROLES,
     DeploymentFault,
     Image,
@@ -38,9 +39,8 @@ from infra.deployment import (
     teardown,
     template,
 )
-from infra.deployment.resource_functions import PARAMETER, logical_id, to_parameter
-from infra.deployment.stack import Stacks
-from marless.cloud.emulated_account import cloud_at
+from marless.infra.deployment.resource_functions import PARAMETER, logical_id, to_parameter
+from marless.infra.deployment.stack import Stacks
 
 NAME = "someone"
 STACK = "marless-someone"

@@ -11,12 +11,12 @@ import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
 
 from aws_emulator.middleware.capacity import item_size
-from coordinator.core.budget import ITEM_OVERHEAD_BYTES
-from functions.errors import StaleVersion, StorageFault
-from infra.aws import dynamodb
-from infra.aws.completion_sets import DynamoCompletions
-from infra.aws.dynamodb import DynamoLedger
-from infra.aws.s3 import S3Storage
+from marless.coordinator.core.budget import ITEM_OVERHEAD_BYTES
+from marless.functions.errors import StaleVersion, StorageFault
+from marless.infra.aws import dynamodb
+from marless.infra.aws.completion_sets import DynamoCompletions
+from marless.infra.aws.dynamodb import DynamoLedger
+from marless.infra.aws.s3 import S3Storage
 
 BUCKET, TABLE = "objects", "runs"
 SMALL, LARGE = b"s", b"L" * (dynamodb.LARGEST + 1)
@@ -87,7 +87,7 @@ def test_an_item_says_when_it_was_written(ledger):
 def test_the_body_and_the_run_s_name_give_an_item_s_size_whatever_its_version_and_time(
     service, spill, run, tenant, item
 ):
-    # A run's bill (coordinator.core.budget) depends on it; the size follows DynamoDB's own rule.
+    # A run's bill (marless.coordinator.core.budget) depends on it; the size follows DynamoDB's own rule.
     ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
     for _ in range(12):
         version = ledger.commit(item, SMALL, version)
@@ -355,7 +355,7 @@ def test_machines_with_different_clocks_agree_on_the_time(ledger, monkeypatch):
     ledger.load("state")
     here = ledger.now()
     with monkeypatch.context() as patched:
-        patched.setattr("infra.aws.dynamodb.time", SimpleNamespace(time=lambda: true() + 3600.0))
+        patched.setattr("marless.infra.aws.dynamodb.time", SimpleNamespace(time=lambda: true() + 3600.0))
         ledger.load("state")
         elsewhere = ledger.now()
     # The header `Date` has whole seconds.
@@ -365,7 +365,7 @@ def test_machines_with_different_clocks_agree_on_the_time(ledger, monkeypatch):
 def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(service, monkeypatch):
     sets, pauses = DynamoCompletions(service.cloud, TABLE, "sets/default/busy"), []
     sets.add("one", b"member")
-    monkeypatch.setattr("infra.aws.completion_sets.time.sleep", pauses.append)
+    monkeypatch.setattr("marless.infra.aws.completion_sets.time.sleep", pauses.append)
 
     def unprocessed(environ, start, app):
         wanted = json.loads(environ["wsgi.input"].read())["RequestItems"]

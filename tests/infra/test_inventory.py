@@ -5,11 +5,11 @@ import pytest
 from aws_emulator.cloudformation.inventory import INVENTORY, missing, paths, unknown
 from aws_emulator.cloudformation.resources.catalogue import kinds
 from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
-from functions.resources.settings import Resource
-from infra.deployment import template
-from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS, Owned
-from infra.deployment.resource_functions import PARAMETER, to_parameter
-from infra.deployment.stack import RESOURCE, ROLES
+from marless.functions.resources.settings import Resource
+from marless.infra.deployment import template
+from marless.infra.deployment.leftovers import LISTINGS, LOGICAL_IDS, Owned
+from marless.infra.deployment.resource_functions import PARAMETER, to_parameter
+from marless.infra.deployment.stack import RESOURCE, ROLES
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
 OPTIONS |= {PARAMETER: to_parameter({"judge": Resource(serve="my_judge:grade")})}

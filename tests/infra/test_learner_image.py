@@ -7,10 +7,10 @@ import sys
 import pytest
 from stand_in import moto, standing
 
-from infra.deployment import DeploymentFault, Image, Packages
-from infra.deployment.package_upload import keep_image, upload
-from infra.packaging import containers
-from infra.packaging.containers import ContainerFault
+from marless.infra.deployment import DeploymentFault, Image, Packages
+from marless.infra.deployment.package_upload import keep_image, upload
+from marless.infra.packaging import containers
+from marless.infra.packaging.containers import ContainerFault
 
 ACCOUNT = "123456789012"
 # Notes how it was called. Refuses what is in REFUSED, as docker's command line does; fails what is in FAILS.

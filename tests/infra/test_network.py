@@ -13,10 +13,10 @@ from stand_in import lost, standing
 
 from aws_emulator import tcp_table
 from aws_emulator.network import Conditions
-from infra.aws import clients, lambda_calls
-from infra.aws.awslambda import EventInvoker, LambdaInvoker
-from infra.aws.clients import Cloud
-from infra.aws.repeated_requests import Requests
+from marless.infra.aws import clients, lambda_calls
+from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.repeated_requests import Requests
 
 FUNCTIONS = {"actor": "marless-one-actor:7"}
 # The largest request that Lambda takes; the kernel's buffers hold half of it.

@@ -3,9 +3,9 @@
 import pytest
 from emulated_accounts import living
 
-from infra.deployment import DeploymentFault, deploy, template
-from infra.packaging import package_build
 from marless.cloud.emulated_account import cloud_at
+from marless.infra.deployment import DeploymentFault, deploy, template
+from marless.infra.packaging import package_build
 
 STACK = "marless-someone"
 WRITE_LOG = """              - Sid: WriteOwnLog

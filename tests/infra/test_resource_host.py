@@ -5,10 +5,10 @@ import threading
 import pytest
 from stand_in import answer, json_error, standing
 
-from functions.resources.port import Action
-from infra.aws.resource_host import LambdaResources
-from infra.aws.resource_settings import AskableFunction
-from infra.entry.time_limit import AttemptTimedOut, time_limit
+from marless.functions.resources.port import Action
+from marless.infra.aws.resource_host import LambdaResources
+from marless.infra.aws.resource_settings import AskableFunction
+from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
 
 THROTTLE = json_error("429 Too Many Requests", "TooManyRequestsException", "Rate Exceeded.")
 

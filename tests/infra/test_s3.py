@@ -11,18 +11,18 @@ from moto.s3.models import s3_backends
 from stand_in import answer, flipped, lost, moto, s3_error, stalled, standing, torn
 from task_fields import make_task
 
-from functions import codec
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import KeyTaken, StorageFault
-from functions.messages.exchange import Answer, Done
-from functions.messages.learner import InitialiseReply, InitialiseTask
-from functions.messages.team import Team
-from functions.serving import Output, serve
-from infra.aws import clients as clouds
-from infra.aws.clients import Cloud
-from infra.aws.ranged_reads import S3Heads
-from infra.aws.s3 import S3Storage
+from marless.functions import codec
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import KeyTaken, StorageFault
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.learner import InitialiseReply, InitialiseTask
+from marless.functions.messages.team import Team
+from marless.functions.serving import Output, serve
+from marless.infra.aws import clients as clouds
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.ranged_reads import S3Heads
+from marless.infra.aws.s3 import S3Storage
 
 BUCKET = "objects"
 
@@ -141,7 +141,7 @@ def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, 
 
 
 def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(service, storage):
-    """Callers of `put` handle a key that they took themselves; see `functions.serving`."""
+    """Callers of `put` handle a key that they took themselves; see `marless.functions.serving`."""
     request = make_task(
         InitialiseTask,
         id="run/000000/initialise",
@@ -187,7 +187,7 @@ def test_a_body_that_stalls_is_read_again(service, storage, prefix, monkeypatch)
 
 
 def test_a_body_that_never_comes_whole_is_a_fault(service, storage, prefix, monkeypatch):
-    monkeypatch.setattr("infra.aws.backoff.FIRST_S", 0.001)
+    monkeypatch.setattr("marless.infra.aws.backoff.FIRST_S", 0.001)
     storage.put("a", b"body" * 1000)
     service.do("GET", *[torn] * 8)
     assert "it never came whole" in fault(lambda: storage.get("a"))

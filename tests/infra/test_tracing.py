@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from task_fields import make_task
 
-from functions.messages.actor import DescribeTask
-from infra.packaging.package_build import ENTRIES, ROOT
+from marless.functions.messages.actor import DescribeTask
+from marless.infra.packaging.package_build import ENTRIES, ROOT
 from scripts.functions_at_work import TASK, account, order
 
 # What Lambda's runtime does: it imports the entry, then sets the trace header for each event.

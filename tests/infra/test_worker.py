@@ -12,19 +12,19 @@ import pytest
 from aws_lambda_powertools import Logger
 from task_fields import make_task
 
-from functions.actor.handler import handle
-from functions.completion import CompletionReport, set_name
-from functions.environments.base import EnvSpec
-from functions.errors import StorageFault
-from functions.messages.actor import DescribeReply, DescribeTask
-from functions.messages.exchange import Done
-from functions.messages.order import ReportTo
-from infra.aws.clients import Cloud
-from infra.aws.completion_sets import DynamoCompletions
-from infra.aws.lambda_reply import InvocationResult, parse_result
-from infra.entry.instrumentation import instrument
-from infra.entry.lambda_handler import Worker
-from infra.local.own_process import OwnTime
+from marless.functions.actor.handler import handle
+from marless.functions.completion import CompletionReport, set_name
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import StorageFault
+from marless.functions.messages.actor import DescribeReply, DescribeTask
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.order import ReportTo
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.completion_sets import DynamoCompletions
+from marless.infra.aws.lambda_reply import InvocationResult, parse_result
+from marless.infra.entry.instrumentation import instrument
+from marless.infra.entry.lambda_handler import Worker
+from marless.infra.local.own_process import OwnTime
 from scripts.functions_at_work import TASK, account, order
 
 

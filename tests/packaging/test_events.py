@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from functions.messages.exchange import Answer, Done, Request
-from infra.deployment import template
+from marless.functions.messages.exchange import Answer, Done, Request
+from marless.infra.deployment import template
 from scripts.events import EVENTS, events
 from scripts.functions_at_work import account
 
@@ -36,7 +36,7 @@ def test_there_is_an_event_of_every_kind_and_no_other_file():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_function_answers_its_events_without_a_bucket(name):
-    handle = import_module(f"functions.{name.partition('/')[0]}.handler").handle
+    handle = import_module(f"marless.functions.{name.partition('/')[0]}.handler").handle
     answer = msgspec.json.decode(handle(FILES[name], Nothing()), type=Answer)
     assert isinstance(answer, Done), answer
     task = msgspec.json.decode(FILES[name], type=Request)
@@ -49,7 +49,7 @@ def test_the_coordinator_answers_its_events(shell):
     assert json.loads(FILES["coordinator/sweep.json"]) == json.loads(schedule["Input"])
     with account() as variables:
         shell.export(**variables)
-        handler = import_module("coordinator.drive.handler").Coordinator(variables)
+        handler = import_module("marless.coordinator.drive.handler").Coordinator(variables)
         assert handler(json.loads(FILES["coordinator/sweep.json"]), None) == {"woken": 0}
         # A run of that name is not in the account.
         assert handler(json.loads(FILES["coordinator/wake.json"]), None) == {"run": "example", "left": "nobody"}

@@ -19,16 +19,18 @@ from packaging.utils import canonicalize_name
 from shell import Shell
 
 from aws_emulator import account
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments.scripted import script_names as scripted
-from functions.environments.task_names import BUILT_IN, FAMILIES
-from functions.function_specs import COORDINATOR, FUNCTIONS
-from functions.resources.settings import Resource
-from infra.packaging import function_kernels
-from infra.packaging import package_build as packages_module
-from infra.packaging.archives import pack
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import (
+from marless.cloud.emulated_account import account_folder
+from marless.cloud.packing import learner_image, pack_functions
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments.scripted import script_names as scripted
+from marless.functions.environments.task_names import BUILT_IN, FAMILIES
+from marless.functions.function_specs import COORDINATOR, FUNCTIONS
+from marless.functions.resources.settings import Resource
+from marless.infra.packaging import function_kernels
+from marless.infra.packaging import package_build as packages_module
+from marless.infra.packaging.archives import pack
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_build import (
     ENTRIES,
     LIMIT,
     PINS,
@@ -39,10 +41,8 @@ from infra.packaging.package_build import (
     require_size,
     torch_users_among,
 )
-from infra.packaging.package_sources import sources
-from infra.packaging.plugins import PackageFault, prepare, stage
-from marless.cloud.emulated_account import account_folder
-from marless.cloud.packing import learner_image, pack_functions
+from marless.infra.packaging.package_sources import sources
+from marless.infra.packaging.plugins import PackageFault, prepare, stage
 from scripts.audit_image import DOCKERFILE
 from scripts.dockerfile import Followed
 
@@ -61,32 +61,32 @@ OWNERS = importlib.metadata.packages_distributions()
 # Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.ours())}
 # What a task's resources bring, where its run has some.
-ASKING = {"functions.resources.asking", "infra.aws.resource_host"}
+ASKING = {"marless.functions.resources.asking", "marless.infra.aws.resource_host"}
 # What actors of native runs, and environments of theirs, compute by.
 ACTING = {
-    "functions.nn.native.acting",
-    "functions.environments.mpe.native_world",
+    "marless.functions.nn.native.acting",
+    "marless.functions.environments.mpe.native_world",
 }
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # What it imports where a process waits for functions, or governs a study.
-LISTENING, GOVERNING = {"coordinator.drive.attempt_record"}, {"coordinator.drive.study_governor"}
+LISTENING, GOVERNING = {"marless.coordinator.drive.attempt_record"}, {"marless.coordinator.drive.study_governor"}
 # And what it imports when a run names an algorithm.
 LEARNING = {
-    "functions.algorithms.validation",
-    "functions.isolation.process_guard",
+    "marless.functions.algorithms.validation",
+    "marless.functions.isolation.process_guard",
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
     *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
 # The parser of Python is loaded when code of a user starts a program.
-LATE = {"functions.isolation.imported_sources"}
+LATE = {"marless.functions.isolation.imported_sources"}
 # What learners import when a run names the engine.
 ENGINES = {
-    "functions.algorithms.engines.native_engine",
-    "functions.nn.native", "functions.nn.native.calls", "functions.nn.native.losses",
-    "functions.nn.native.random_matrices", "functions.nn.native.weights",
-    "functions.algorithms.engines.torch_engine", "functions.algorithms.value.module_mixer",
-    "functions.nn.torch_modules", "functions.named_code", "functions.nn.onnx_export", "functions.nn.torch_layers",
-    "functions.nn.torch_weights", "functions.kernel_variables",
+    "marless.functions.algorithms.engines.native_engine",
+    "marless.functions.nn.native", "marless.functions.nn.native.calls", "marless.functions.nn.native.losses",
+    "marless.functions.nn.native.random_matrices", "marless.functions.nn.native.weights",
+    "marless.functions.algorithms.engines.torch_engine", "marless.functions.algorithms.value.module_mixer",
+    "marless.functions.nn.torch_modules", "marless.functions.named_code", "marless.functions.nn.onnx_export",
+    "marless.functions.nn.torch_layers", "marless.functions.nn.torch_weights", "marless.functions.kernel_variables",
 }  # fmt: skip
 # Deployed functions do without threadpoolctl: environment variables give them one thread.
 MAY_IMPORT = {spec.name: spec.may_import for spec in FUNCTIONS if spec.deployed} | {
@@ -178,7 +178,7 @@ def later(function):
 
 
 def ours(modules):
-    return {name for name in modules if name.partition(".")[0] in ("functions", "coordinator", "infra")}
+    return {name for name in modules if name.startswith(("marless.functions", "marless.coordinator", "marless.infra"))}
 
 
 def names(files):
@@ -187,7 +187,7 @@ def names(files):
 
 @pytest.mark.parametrize(
     ("modules", "most"),
-    [(("coordinator.core.decide", "coordinator.core.apply"), 84), ((ENTRIES["coordinator"],), 113)],
+    [(("marless.coordinator.core.decide", "marless.coordinator.core.apply"), 84), ((ENTRIES["coordinator"],), 113)],
     ids=["core", "on Lambda"],
 )
 def test_the_coordinator_starts_with_few_modules(modules, most):
@@ -196,9 +196,9 @@ def test_the_coordinator_starts_with_few_modules(modules, most):
 import importlib, sys
 for name in {modules!r}:
     importlib.import_module(name)
-importlib.import_module("coordinator.config.schema").RunConfig()
+importlib.import_module("marless.coordinator.config.schema").RunConfig()
 for name, module in sys.modules.items():
-    if name.partition(".")[0] in ("functions", "coordinator", "infra", "marless") and not hasattr(module, "__path__"):
+    if name.partition(".")[0] == "marless" and not hasattr(module, "__path__"):
         print(name)
 """
     done = subprocess.run(
@@ -211,7 +211,7 @@ for name, module in sys.modules.items():
 def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
     modules = loaded(function)
     packed = names(sources(ROOT, ENTRIES[function]).files)
-    learns = "functions.algorithms.engine" in packed
+    learns = "marless.functions.algorithms.engine" in packed
     assert packed - LATE == ours(modules) | (ENGINES if learns else set())
     assert not modules & {"torch", "pydantic", "boto3"}
 
@@ -276,25 +276,25 @@ def test_a_package_holds_the_models_of_all_services_that_are_called():
 
 def test_sources_follow_imports_at_the_top_in_functions_and_by_name(tmp_path):
     files = {
-        "functions/__init__.py": "",
-        "functions/entry.py": "import json\nfrom functions import near\nimport numpy.linalg\n",
-        "functions/near.py": "def f():\n    from functions.late import g\n",
-        "functions/late.py": "NAMED = {'x': 'functions.named.module'}\n",
-        "functions/named/__init__.py": "import yaml\n",
-        "functions/named/module.py": "'see functions.unused for more'\n",
-        "functions/unused.py": "import torch\n",
+        "marless/functions/__init__.py": "",
+        "marless/functions/entry.py": "import json\nfrom marless.functions import near\nimport numpy.linalg\n",
+        "marless/functions/near.py": "def f():\n    from marless.functions.late import g\n",
+        "marless/functions/late.py": "NAMED = {'x': 'marless.functions.named.module'}\n",
+        "marless/functions/named/__init__.py": "import yaml\n",
+        "marless/functions/named/module.py": "'see marless.functions.unused for more'\n",
+        "marless/functions/unused.py": "import torch\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = sources(tmp_path, "functions.entry")
-    assert {str(file) for file in found.files} == set(files) - {"functions/unused.py"}
+    found = sources(tmp_path, "marless.functions.entry")
+    assert {str(file) for file in found.files} == set(files) - {"marless/functions/unused.py"}
     assert found.foreign == {"numpy", "yaml"}
 
 
 def test_an_entry_that_is_not_there_is_named():
-    with pytest.raises(ModuleNotFoundError, match="there is no module infra"):
-        sources(ROOT, "infra.entry.nobody")
+    with pytest.raises(ModuleNotFoundError, match=r"there is no module marless\.infra"):
+        sources(ROOT, "marless.infra.entry.nobody")
 
 
 @pytest.mark.slow
@@ -305,13 +305,13 @@ def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor
     assert {"nests.py", "meadow/__init__.py", "lonely.py", "with_needs.py", "needed.py"} <= present
     assert {"botocore/data/s3/1/service-2.json.gz", f"{numpy}/METADATA", f"{numpy}/licenses/LICENSE"} <= present
     ballast = {"aws_emulator", "botocore/data/ec2", "numpy/tests", "numpy/__init__.pyi", f"{numpy}/RECORD"}
-    assert not present & {*ballast, "coordinator", "functions/learner"}
+    assert not present & {*ballast, "marless/coordinator", "marless/functions/learner"}
 
 
 @pytest.mark.slow
 def test_a_function_that_learns_holds_kernels_for_its_processor(offline, tmp_path):
     build({"learner": tmp_path}, machine="x86_64", python=HERE)
-    held = {file.name: file.read_text() for file in (tmp_path / "functions/native").glob("*.so")}
+    held = {file.name: file.read_text() for file in (tmp_path / "marless/functions/native").glob("*.so")}
     assert held.keys() == {"kernels-x86-64-v3.so", "kernels-x86-64-v4.so"}
     assert {text.partition(" -O3")[0] for text in held.values()} == {"cc -target x86_64-linux-gnu.2.17"}
 
@@ -365,10 +365,10 @@ def image_files(context, folder):
 def test_the_image_of_a_plug_in_that_needs_torch_holds_both(offline, tmp_path):
     with pack_functions(["deep"], torch_users_among(["deep"]), {}, lambda line: None) as packages:
         assert packages.archives.keys() == {"actor", "evaluator", "coordinator"}
-        shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT))
+        shutil.copyfile(offline, packages.image.context / PINS.relative_to(ROOT / "marless"))
         files = image_files(packages.image.context, tmp_path / "image")
     there = {name.partition("/")[0] for name in files}
-    assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "functions", "infra", "marless"}
+    assert there >= {"torch", "sympy.py", "deep.py", "needed.py", "numpy", "marless"}
     # These name the folder that the wheels lay in.
     assert not {name.rpartition("/")[2] for name in files} & {"RECORD", "direct_url.json"}
 
@@ -382,8 +382,8 @@ def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(
         assert packages.archives.keys() == {*ENTRIES, "resource"}
         with ZipFile(packages.archives["resource"]) as archive:
             files = set(archive.namelist())
-    kinds = {f"functions/resources/kinds/{kind}.py" for kind in ("function", "command", "http")}
-    assert files >= {"my_judge.py", "infra/entry/resource.py", "infra/aws/claimed_storage.py", *kinds}
+    kinds = {f"marless/functions/resources/kinds/{kind}.py" for kind in ("function", "command", "http")}
+    assert files >= {"my_judge.py", "marless/infra/entry/resource.py", "marless/infra/aws/claimed_storage.py", *kinds}
     brought = {name.replace("-", "_") for name in PINNED} | {"threadpoolctl"}  # what serves here limits threads with it
     assert not sources(ROOT, RESOURCE_ENTRY["resource"]).foreign - brought
     advice = r"resource judge: no plug-in has the module my_judge; add it, as --plugin ./my_judge.py"
@@ -394,7 +394,7 @@ def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(
 @pytest.mark.conformance
 def test_every_build_of_an_image_has_the_same_files(offline, tmp_path):
     image = learner_image(tmp_path / "context", ["deep"], torch_users_among(["deep"]))
-    shutil.copyfile(offline, image.context / PINS.relative_to(ROOT))
+    shutil.copyfile(offline, image.context / PINS.relative_to(ROOT / "marless"))
     first, second = (image_files(image.context, tmp_path / name) for name in ("first", "second"))
     assert second == first
 
@@ -424,7 +424,9 @@ def test_a_deployment_needs_no_container_engine(offline, tmp_path, shell, capfd)
 def test_no_package_holds_the_emulated_account(function):
     # Only files of the packages' own roots are copied, and none of these imports the emulated account.
     found = sources(ROOT, ENTRIES[function])
-    assert {file.parts[0] for file in found.files} <= {"functions", "infra", "coordinator"}
+    assert {file.parts[:2] for file in found.files} <= {
+        ("marless", name) for name in ("functions", "infra", "coordinator")
+    }
     assert not found.foreign & {"aws_emulator", "moto", "samtranslator", "boto3"}
 
 
@@ -442,17 +444,17 @@ print(found.name, found.load()(None, 1))
 
 
 def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(actor):
-    (compiled,) = (actor / "functions/actor/__pycache__").glob("handler.*.pyc")
+    (compiled,) = (actor / "marless/functions/actor/__pycache__").glob("handler.*.pyc")
     data = compiled.read_bytes()
     # PEP 552: bit 0 of the flags says hash-based, bit 1 that the hash is to be checked.
     assert int.from_bytes(data[4:8], "little") == 1
-    assert b"/var/task/functions/actor/handler.py" in data
+    assert b"/var/task/marless/functions/actor/handler.py" in data
     assert str(actor).encode() not in data
 
 
 @pytest.mark.slow
 def test_the_same_inputs_give_the_same_archive(packages, plugins, tmp_path):
-    assert (packages["coordinator"] / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
+    assert (packages["coordinator"] / "marless/coordinator/pricing/prices/aws-us-east-1.toml").is_file()
     once, again = packages["actor"], tmp_path / "again"
     build({"actor": again}, plugins, python=HERE)
     assert pack(once, tmp_path / "once.zip") == pack(again, tmp_path / "again.zip")
@@ -499,10 +501,10 @@ def test_a_folder_that_holds_something_is_not_overwritten(tmp_path):
         build({"actor": tmp_path})
 
 
-def test_a_plug_in_may_not_take_the_name_of_one_of_our_packages(offline, tmp_path):
-    (tmp_path / "infra.py").write_text("")
-    with pytest.raises(PackageFault, match="a module named infra"):
-        build({"actor": tmp_path / "actor"}, [str(tmp_path / "infra.py")], python=HERE)
+def test_a_plug_in_may_not_take_the_name_of_our_package(offline, tmp_path):
+    (tmp_path / "marless.py").write_text("")
+    with pytest.raises(PackageFault, match="a module named marless"):
+        build({"actor": tmp_path / "actor"}, [str(tmp_path / "marless.py")], python=HERE)
 
 
 def test_a_plug_in_that_pip_cannot_find_is_one_line(offline, tmp_path):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from coordinator.errors import USER_ERROR
-from infra.packaging.package_build import ROOT
+from marless.coordinator.errors import USER_ERROR
+from marless.infra.packaging.package_build import ROOT
 
 needs_make = pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 

@@ -12,12 +12,12 @@ import pytest
 from c_programs import needs_compiler
 from fresh_environments import FreshEnvironment
 
-from functions.native.libraries import load
-from functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
-from infra.deployment import template
-from infra.packaging.interpreters import interpreter
-from infra.packaging.package_build import ENTRIES, PINS, ROOT
-from infra.packaging.package_sources import sources
+from marless.functions.native.libraries import load
+from marless.functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
+from marless.infra.deployment import template
+from marless.infra.packaging.interpreters import interpreter
+from marless.infra.packaging.package_build import ENTRIES, PINS, ROOT
+from marless.infra.packaging.package_sources import sources
 from marless.reports import provenance
 
 SETTINGS = (
@@ -45,9 +45,9 @@ STUDY = "seeds = '1-2'\npool.slots = 1\n" + "".join(
 _INSTALLED = """
 import json, sys
 from marless.reports import provenance
-from infra.deployment import template
-from infra.packaging.package_sources import sources
-from infra.packaging.package_build import ENTRIES, PINS, ROOT
+from marless.infra.deployment import template
+from marless.infra.packaging.package_sources import sources
+from marless.infra.packaging.package_build import ENTRIES, PINS, ROOT
 json.dump({
     "root": str(ROOT),
     "code": provenance.code_sha256(),

@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from infra.packaging.package_build import PYTHON, ROOT
 from marless.cli.app import Parser, module_of
+from marless.infra.packaging.package_build import PYTHON, ROOT
 
 FOLDER = ROOT / ".github/workflows"
 TEXTS = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.yml"))}

@@ -11,9 +11,9 @@ import pytest
 from commands import SMALL, Commands
 from msgspec.structs import replace
 
-from coordinator.drive.ledger_items import StateEncoder, decode_state
-from infra.local.sqlite_ledger import SqliteLedger
 from marless.cli.app import main
+from marless.coordinator.drive.ledger_items import StateEncoder, decode_state
+from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.reports import provenance
 from marless.runs.folder import RunFolder
 

@@ -11,8 +11,8 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config.loading import load
-from functions.function_specs import NAMES
+from marless.coordinator.config.loading import load
+from marless.functions.function_specs import NAMES
 
 pytestmark = pytest.mark.usefixtures("processes")  # ended by time-outs
 
@@ -24,8 +24,8 @@ QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluato
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """Imports the packages first: after an installation, the first import may take longer than these time-outs."""
-    handlers = (f"functions.{role}.handler" for role in NAMES)
-    program = f"import {', '.join(handlers)}, functions.environments.mpe, faulty_environments"
+    handlers = (f"marless.functions.{role}.handler" for role in NAMES)
+    program = f"import {', '.join(handlers)}, marless.functions.environments.mpe, faulty_environments"
     folder = Path(faulty_environments.__file__).parent
     subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 

@@ -13,9 +13,9 @@ from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
 from aws_emulator import account
-from infra.deployment import describe
 from marless.cli.app import main
 from marless.cloud.emulated_account import CONCURRENCY, account_folder, cloud_at, cloud_of
+from marless.infra.deployment import describe
 
 ON = ("--backend", "emulated")
 

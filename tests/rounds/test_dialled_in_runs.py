@@ -10,10 +10,10 @@ from dialled_in import MODULES, command, ended, free_port
 from relay import Relay
 from studies import hashes, settings_of, study, train_alone
 
-from coordinator.config.loading import convert
-from coordinator.errors import UNFINISHED, USER_ERROR, UserError
 from marless.backends.local import ListeningBackend
 from marless.backends.ray import RayBackend
+from marless.coordinator.config.loading import convert
+from marless.coordinator.errors import UNFINISHED, USER_ERROR, UserError
 from marless.reports.journal import read
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import RunFolder

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from commands import Commands
 
-from coordinator.config.loading import load
-from coordinator.placement.placement_rules import RoundPlacement
-from coordinator.pricing.aws_latency import STANDARD
-from functions.function_specs import NAMES
-from functions.warm_cache import WARM
 from marless.backends.registry import backend
+from marless.coordinator.config.loading import load
+from marless.coordinator.placement.placement_rules import RoundPlacement
+from marless.coordinator.pricing.aws_latency import STANDARD
 from marless.estimation.estimate import config_for_recording, estimate, estimate_run, record_briefly, share_with_lag
 from marless.estimation.placements import with_placement
 from marless.estimation.targets import Target
+from marless.functions.function_specs import NAMES
+from marless.functions.warm_cache import WARM
 
 # Three rounds, one evaluation during training.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")

@@ -11,8 +11,8 @@ from algorithm_families import family as family_of
 from algorithm_families import named
 from driver import train
 
-from functions.algorithms.registry import ALGORITHMS
-from infra.local.file_storage import FileStorage
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.weights import gather
 
 ROUNDS, NUM_ENVS, EPISODES = 2, 2, 2

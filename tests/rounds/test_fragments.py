@@ -7,11 +7,11 @@ from driver import CONTROLLER, SMALL, part_of_run
 from driver import train as drive
 from task_fields import make_task
 
-from functions import codec
-from functions.actor.handler import play
-from functions.environments.base import EnvTask
-from functions.errors import BadRequest
-from functions.messages.actor import SampleTask
+from marless.functions import codec
+from marless.functions.actor.handler import play
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import SampleTask
 
 FRAGMENTS = (
     "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "scaling.rollouts=3",

@@ -4,10 +4,10 @@ import pytest
 from driver import SMALL, part_of_run
 from driver import train as drive
 
-from coordinator.config.loading import load
-from coordinator.drive.ledger_items import load_state
-from functions.algorithms.registry import algorithm
-from infra.local.sqlite_ledger import SqliteLedger
+from marless.coordinator.config.loading import load
+from marless.coordinator.drive.ledger_items import load_state
+from marless.functions.algorithms.registry import algorithm
+from marless.infra.local.sqlite_ledger import SqliteLedger
 
 # Two updates in each of five rounds, from a replay buffer of three.
 WINDOW = (

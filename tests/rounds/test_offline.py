@@ -10,13 +10,13 @@ import pytest
 from commands import SMALL as SIGNAL
 from driver import train as drive
 
-from coordinator.config.loading import load
-from functions.encoding import from_json
-from functions.environments.base import EnvSpec
-from infra.local.file_storage import FileStorage
 from marless.backends.registry import backend
+from marless.coordinator.config.loading import load
 from marless.estimation.estimate import estimate, record_briefly
 from marless.estimation.targets import Target
+from marless.functions.encoding import from_json
+from marless.functions.environments.base import EnvSpec
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.journal import read
 from marless.runs.inputs.npz import opened_numbers
 from marless.runs.inputs.recorded_episodes import read_episodes

@@ -14,10 +14,10 @@ from commands import Commands
 from fresh_environments import FreshEnvironment
 from installed_plug_ins import PLUG_INS, install
 
-from functions.algorithms.registry import algorithm
-from infra.packaging.package_build import ENTRIES
-from infra.packaging.package_sources import sources
-from infra.packaging.plugins import prepare
+from marless.functions.algorithms.registry import algorithm
+from marless.infra.packaging.package_build import ENTRIES
+from marless.infra.packaging.package_sources import sources
+from marless.infra.packaging.plugins import prepare
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
 
@@ -198,7 +198,7 @@ def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, shell)
 
 @pytest.mark.parametrize("function", ["learner", "coordinator"])
 def test_what_an_algorithm_imports_of_ours_travels_with_the_functions_that_import_it(function):
-    code = "import sys, my_algorithm; print(*(name for name in sys.modules if name.startswith('functions.')))"
+    code = "import sys, my_algorithm; print(*(name for name in sys.modules if name.startswith('marless.functions.')))"
     variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PLUG_INS / 'my_algorithm'}"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     packed = {".".join(file.with_suffix("").parts) for file in sources(ROOT, ENTRIES[function]).files}

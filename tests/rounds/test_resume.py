@@ -6,16 +6,16 @@ import pytest
 from driver import SMALL, few_steps, part_of_run
 from driver import train as drive
 
-from coordinator.config.loading import load
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ledger_items import Unresumable, load_state
-from coordinator.drive.ports import Ports
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.errors import StaleVersion
-from infra.local.sqlite_ledger import SqliteLedger
 from marless.backends import local
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ledger_items import Unresumable, load_state
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.errors import StaleVersion
+from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.reports.journal import JsonLines
 from marless.reports.weights import weights_sha256
 

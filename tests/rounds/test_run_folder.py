@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from commands import SMALL
 
-from coordinator.config.loading import load
-from coordinator.config.schema import Pipeline, Stop
-from infra.remote.census import note
 from marless.cli.app import main
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import Pipeline, Stop
+from marless.infra.remote.census import note
 from marless.reports import load_policy
 from marless.reports.lost_attempts import LostAttempts
 from marless.runs.folder import RunFolder

@@ -8,18 +8,18 @@ from algorithm_families import family
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config.loading import load
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.algorithms.registry import ALGORITHMS
-from functions.warm_cache import WARM
-from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.recording import Lines
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.warm_cache import WARM
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.weights import weights_sha256
 
 # A replay buffer of two of four rounds.

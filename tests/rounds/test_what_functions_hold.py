@@ -5,15 +5,15 @@ import tracemalloc
 import pytest
 from driver import train
 
-from coordinator.config.loading import load
-from coordinator.core import memory_bound, opponents
-from coordinator.platform import Platform
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments import registry
-from functions.warm_cache import WARM
-from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.inline import InlineInvoker
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import memory_bound, opponents
+from marless.coordinator.platform import Platform
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments import registry
+from marless.functions.warm_cache import WARM
+from marless.infra.local.file_storage import FileStorage
 
 # Networks much larger than their activations, and observations much wider than the other recorded arrays.
 NETWORKS = ("task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[300,300]")

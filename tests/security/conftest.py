@@ -6,8 +6,8 @@ import pytest
 
 from aws_emulator import account as accounts
 from aws_emulator.settings import AccountSettings
-from infra.packaging.package_build import ROOT
 from marless.cloud.emulated_account import cloud_at
+from marless.infra.packaging.package_build import ROOT
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import json
 import time
 from typing import Any
 
-from infra.aws.clients import Cloud
+from marless.infra.aws.clients import Cloud
 
 ACCOUNT = "123456789012"
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from principals import ACCOUNT, principal
 
-from functions.errors import StorageFault
-from infra.deployment import DeploymentFault, deploy, teardown
+from marless.functions.errors import StorageFault
+from marless.infra.deployment import DeploymentFault, deploy, teardown
 
 STACKS = f"arn:aws:cloudformation:*:{ACCOUNT}:stack/*"
 CALLS = (

@@ -9,9 +9,9 @@ import pytest
 from commands import SMALL, Commands
 from principals import ACCOUNT, principal
 
-from functions.errors import StorageFault
-from infra.aws.clients import Cloud
-from infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
+from marless.functions.errors import StorageFault
+from marless.infra.aws.clients import Cloud
+from marless.infra.deployment import ROLES, DeploymentFault, Packages, deploy, identity_policy, preview, teardown
 from marless.reports import provenance
 
 # The trainers' tenant and the deployers' one, of which the first begins the name of the second.

@@ -15,7 +15,7 @@ from two_tenants import bucket, function, role, roles_of, scope, table
 
 from aws_emulator.iam.conditions import Context
 from aws_emulator.iam.policies import Policy, ServiceAction, judge, read
-from infra.deployment import WHO, identity_policy
+from marless.infra.deployment import WHO, identity_policy
 
 YES, NO = True, False
 REGION = "us-east-1"

@@ -9,8 +9,8 @@ from two_tenants import TENANTS, bucket, function, role, rules_of, scope, table
 
 from aws_emulator.iam.policies import ServiceAction, judge
 from aws_emulator.iam.role_policies import Rules
-from functions.completion import completion_report, report_completion
-from functions.messages.exchange import Answer, Request
+from marless.functions.completion import completion_report, report_completion
+from marless.functions.messages.exchange import Answer, Request
 
 # Every full window counts as a decline and all agents as similar: groups are tried, and formed.
 REGROUPING = (

@@ -31,7 +31,7 @@ from permission_questions import (
 )
 from two_tenants import ROLES, TenantsAccount, bucket, function, role, two_tenants
 
-from functions.function_specs import DEPLOYED
+from marless.functions.function_specs import DEPLOYED
 
 DENIED = ("AccessDenied", "AccessDeniedException", "403")
 WORKERS = ("Actor", "Learner", "Evaluator")

@@ -13,16 +13,16 @@ from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.iam.policies import ServiceAction, judge, read
-from infra.deployment.template import fill_in
-from infra.packaging.package_build import ENTRIES
 from marless.backends import aws
 from marless.cloud.deployments import INIT_LIMIT_MS
+from marless.infra.deployment.template import fill_in
+from marless.infra.packaging.package_build import ENTRIES
 
 HANDLERS = {
-    "Actor": "infra.entry.actor.handler",
-    "Learner": "infra.entry.learner.handler",
-    "Evaluator": "infra.entry.evaluator.handler",
-    "Coordinator": "coordinator.drive.handler.handler",
+    "Actor": "marless.infra.entry.actor.handler",
+    "Learner": "marless.infra.entry.learner.handler",
+    "Evaluator": "marless.infra.entry.evaluator.handler",
+    "Coordinator": "marless.coordinator.drive.handler.handler",
 }
 # Actions that Lambda needs in every role, and each role's further actions.
 OF_ALL = {
@@ -259,7 +259,7 @@ def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -
     functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
     modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
     assert modes == ({tracing} if granted else set())
-    # The variable that infra.entry.instrumentation reads.
+    # The variable that marless.infra.entry.instrumentation reads.
     assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
 
 

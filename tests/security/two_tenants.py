@@ -13,7 +13,7 @@ from samtranslator.yaml_helper import yaml_parse
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.sam_translation import translate
 from aws_emulator.iam.role_policies import Rules
-from functions.function_specs import DEPLOYED
+from marless.functions.function_specs import DEPLOYED
 from scripts.translate import with_code_uris
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"

@@ -1,7 +1,7 @@
 """The families of the built-in algorithms, by capability; agents of other ones speak."""
 
-from functions.algorithms.registry import ALGORITHMS
-from functions.algorithms.specification import AlgorithmSpec
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.algorithms.specification import AlgorithmSpec
 
 
 def family(spec: AlgorithmSpec) -> str:

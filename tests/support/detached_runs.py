@@ -10,23 +10,23 @@ import msgspec
 from driver import few_steps
 from simulated import Lines, MemoryLedger, MemoryStorage
 
-from coordinator.config.loading import load
-from coordinator.core import budget
-from coordinator.core.state import Plan
-from coordinator.drive.completion_reports import Detached
-from coordinator.drive.detached_turn import CloudPorts, take_turn
-from coordinator.drive.ports import Ports
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions import codec
-from functions.actor.handler import handle as act
-from functions.completion import completion_report, report_completion
-from functions.errors import StaleVersion
-from functions.evaluator.handler import handle as evaluate
-from functions.learner.handler import handle as learn
-from functions.messages.exchange import Answer, Request
-from functions.messages.message import Record
-from functions.storage_port import Head
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.completion_reports import Detached
+from marless.coordinator.drive.detached_turn import CloudPorts, take_turn
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions import codec
+from marless.functions.actor.handler import handle as act
+from marless.functions.completion import completion_report, report_completion
+from marless.functions.errors import StaleVersion
+from marless.functions.evaluator.handler import handle as evaluate
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.exchange import Answer, Request
+from marless.functions.messages.message import Record
+from marless.functions.storage_port import Head
 from marless.reports.weights import weights_sha256
 
 HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from functions.environments.base import AgentClass, EnvSpec, Observation
-from functions.messages.team import Team
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation
+from marless.functions.messages.team import Team
 
 # Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
 SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from coordinator.config.loading import load
-from coordinator.core import budget
-from coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports, Storage
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.errors import NoSuchObject
-from infra.local.file_storage import FileStorage
 from marless.backends import local
 from marless.backends.base import Connection
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import NO_INPUTS, Plan, RoundLine, RunInputs, State
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports, Storage
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.errors import NoSuchObject
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.journal import JsonLines, read
 from marless.reports.weights import weights_sha256
 from marless.runs.inputs.stored_inputs import store_inputs

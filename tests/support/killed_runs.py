@@ -80,7 +80,7 @@ class Process:
 def serves_resource(pid):
     """Whether the process, or what has forked it, was started for a resource."""
     try:
-        return b"functions.resources" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"marless.functions.resources" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from coordinator.config.loading import load
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ledger_items import CHECKPOINT, load_state
-from coordinator.drive.ports import Ports
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions import codec, keys
-from functions.environments.base import AgentClass, EnvSpec
-from functions.errors import KeyTaken, NoSuchObject, StaleVersion
-from functions.messages.actor import DescribeReply, DescribeTask, SampleReply
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.exchange import Done, Failed, Request
-from functions.messages.learner import (
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ledger_items import CHECKPOINT, load_state
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions import codec, keys
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.errors import KeyTaken, NoSuchObject, StaleVersion
+from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.exchange import Done, Failed, Request
+from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -29,9 +29,9 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.message import Record
-from functions.messages.report import Report
-from functions.messages.usage import Usage
+from marless.functions.messages.message import Record
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
 SMALL = ("actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")

@@ -5,14 +5,14 @@ import numpy as np
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions import codec
-from functions.algorithms import registry as algorithms
-from functions.environments import registry
-from functions.learner.handler import handle as learn
-from functions.messages.exchange import Answer, Done
-from functions.messages.learner import InitialiseTask, WholeTask
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions import codec
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments import registry
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.learner import InitialiseTask, WholeTask
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 
 def trained_policy(*args, **kwargs):

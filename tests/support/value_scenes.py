@@ -3,14 +3,14 @@
 import numpy as np
 from synthetic import episodes
 
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.learner import stages
-from functions.messages.team import Team
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
 
 STEPS, NUM_ENVS, ROLLOUTS, FIRST = 6, 3, 3, 2
 TIGHT, WIDE = 0.05, 1e9  # gradient-norm caps that clip every network, and none

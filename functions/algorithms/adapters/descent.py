@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from functions.algorithms.engine import AdamDescent, LossGradient, Moments, OptimiserSettings
-from functions.algorithms.stage import Tensors
-from functions.nn.adam import Adam
-from functions.nn.layers import Array, Shape
+from marless.functions.algorithms.engine import AdamDescent, LossGradient, Moments, OptimiserSettings
+from marless.functions.algorithms.stage import Tensors
+from marless.functions.nn.adam import Adam
+from marless.functions.nn.layers import Array, Shape
 
 # The first part of the names of frozen tensors: `base/policy/g00/w0` is what `policy/g00/w0` begins as.
 BASE = "base"

@@ -1,4 +1,5 @@
-"""The state of groups whose networks are differences to a frozen base, see `functions.algorithms.adapters.descent`.
+"""The state of groups whose networks are differences to a frozen base, see
+`marless.functions.algorithms.adapters.descent`.
 
 The part ``<network>_adapter`` holds a network's difference. Stages see the whole networks, which are made of the base
 and the differences when a task begins; of what stages make, differences are stored, and of whole networks the policies
@@ -7,17 +8,17 @@ alone, which actors read.
 
 import numpy as np
 
-from functions.algorithms.adapters.descent import BASE, factors, merged
-from functions.algorithms.groups import members
-from functions.algorithms.specification import adapter_of
-from functions.algorithms.stage import Tensors, within
-from functions.algorithms.trainable import moments
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.nn.normaliser import SEEN
-from functions.randomness import generator
+from marless.functions.algorithms.adapters.descent import BASE, factors, merged
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import adapter_of
+from marless.functions.algorithms.stage import Tensors, within
+from marless.functions.algorithms.trainable import moments
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.nn.normaliser import SEEN
+from marless.functions.randomness import generator
 
 
 def frozen_networks(tensors: Tensors, base_team: Team, team: Team) -> dict[str, Array]:

@@ -1,19 +1,19 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
-from functions.algorithms.ddpg.specs import DdpgConfig
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import due
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
-from functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
-from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay_minibatch import learning_signal
-from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.off_policy.specs import View
-from functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
-from functions.algorithms.stage import Context, StageResult
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.networks import Weights
+from marless.functions.algorithms.ddpg.specs import DdpgConfig
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import due
+from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
+from marless.functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
+from marless.functions.algorithms.off_policy.overestimation import overestimation
+from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
+from marless.functions.algorithms.off_policy.reward_scale import value_scale
+from marless.functions.algorithms.off_policy.specs import View
+from marless.functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
+from marless.functions.algorithms.stage import Context, StageResult
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights
 
 
 def train_step(

@@ -5,25 +5,25 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from functions.algorithms.agent_inputs import observation_shape
-from functions.algorithms.ddpg.policy_actions import entropy_metrics, policy_actions
-from functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import due
-from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move
-from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
-from functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target
-from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import Trainable
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.randomness import generator
+from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.ddpg.policy_actions import entropy_metrics, policy_actions
+from marless.functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import due
+from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move
+from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
+from marless.functions.algorithms.off_policy.reward_scale import RewardScale
+from marless.functions.algorithms.off_policy.specs import View, actor_and_critic, kind_of
+from marless.functions.algorithms.off_policy.target_networks import by_column, grad_output_for, update_target
+from marless.functions.algorithms.stage import Context, StageResult
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.randomness import generator
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:

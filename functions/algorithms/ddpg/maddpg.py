@@ -8,18 +8,18 @@ the agents of all sides that learn, and learns from the reward of its own side.
 from collections.abc import Mapping
 from functools import partial
 
-from functions.algorithms.ddpg import ddpg
-from functions.algorithms.ddpg.critics import train_step
-from functions.algorithms.ddpg.ddpg import policy
-from functions.algorithms.ddpg.policy_actions import current_actions, next_actions
-from functions.algorithms.ddpg.specs import DdpgConfig
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.replay_minibatch import with_minibatch
-from functions.algorithms.off_policy.specs import TEAM_VIEW
-from functions.algorithms.stage import Context, Stage, StageResult
-from functions.keys import group_name
-from functions.nn.layers import Array
+from marless.functions.algorithms.ddpg import ddpg
+from marless.functions.algorithms.ddpg.critics import train_step
+from marless.functions.algorithms.ddpg.ddpg import policy
+from marless.functions.algorithms.ddpg.policy_actions import current_actions, next_actions
+from marless.functions.algorithms.ddpg.specs import DdpgConfig
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import OWN, due
+from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
+from marless.functions.algorithms.off_policy.specs import TEAM_VIEW
+from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
 
 
 def actors(context: Context[DdpgConfig], group: int) -> StageResult:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.ddpg.specs import DdpgConfig
-from functions.algorithms.engine import weights_of
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.specs import kind_of
-from functions.algorithms.off_policy.target_networks import (
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.ddpg.specs import DdpgConfig
+from marless.functions.algorithms.engine import weights_of
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.off_policy.specs import kind_of
+from marless.functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
     by_column,
@@ -23,17 +23,17 @@ from functions.algorithms.off_policy.target_networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.stage import Context
-from functions.keys import group_name
-from functions.nn import gumbel
-from functions.nn.continuous import Deterministic
-from functions.nn.discrete import OneChoice
-from functions.nn.gumbel import Relaxed
-from functions.nn.heads import head_of
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
-from functions.nn.networks import Trace, Weights
-from functions.randomness import generator
+from marless.functions.algorithms.stage import Context
+from marless.functions.keys import group_name
+from marless.functions.nn import gumbel
+from marless.functions.nn.continuous import Deterministic
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.gumbel import Relaxed
+from marless.functions.nn.heads import head_of
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.networks import Trace, Weights
+from marless.functions.randomness import generator
 
 # The noise on target actions at most, in deviations: Fujimoto et al. have 0.2, cut off at 0.5.
 MOST_SMOOTHING = 2.5

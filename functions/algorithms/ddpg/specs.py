@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from msgspec import Meta
 from msgspec.structs import replace
 
-from functions.algorithms.off_policy.specs import (
+from marless.functions.algorithms.off_policy.specs import (
     CRITIC_PARTS,
     OWN_VIEW,
     TEAM_VIEW,
@@ -15,11 +15,11 @@ from functions.algorithms.off_policy.specs import (
     View,
     actor_critic_bytes,
 )
-from functions.algorithms.specification import AlgorithmSpec, StageSpec
-from functions.environments.base import EnvSpec
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
+from marless.functions.algorithms.specification import AlgorithmSpec, StageSpec
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_UPDATES
 
 _NOISE = 0.5
 POLICY_PARTS = ("policy", "policy_optimiser", "target")
@@ -171,7 +171,7 @@ IDDPG = AlgorithmSpec(
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
-    "functions.algorithms.ddpg.iddpg",
+    "marless.functions.algorithms.ddpg.iddpg",
     part_bytes=partial(part_bytes, OWN_VIEW),
 )
 MADDPG = AlgorithmSpec(
@@ -183,6 +183,6 @@ MADDPG = AlgorithmSpec(
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
-    "functions.algorithms.ddpg.maddpg",
+    "marless.functions.algorithms.ddpg.maddpg",
     part_bytes=partial(part_bytes, TEAM_VIEW),
 )

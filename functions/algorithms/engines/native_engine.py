@@ -1,4 +1,5 @@
-"""The engine of perceptrons in C, whose bytes are the same on every processor. See `functions.algorithms.engine`.
+"""The engine of perceptrons in C, whose bytes are the same on every processor. See
+`marless.functions.algorithms.engine`.
 
 It is the numpy engine but for the passes of feed-forward networks of single precision, the losses of the PPO family for
 one choice, and Adam. Networks with memory are computed by numpy, and so are other losses, between passes in C.
@@ -11,29 +12,37 @@ from typing import Any
 
 import numpy as np
 
-from functions.algorithms import engine as engines
-from functions.algorithms.engine import AdamDescent, Engine, L, LossOf, Moments, OptimiserSettings, OptimiserStep
-from functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
-from functions.algorithms.minibatches import Independent, Minibatch, Minibatches, RowIndices
-from functions.algorithms.stage import Tensors
-from functions.native.arithmetic import NATIVE, Arithmetic
-from functions.native.kernels import kernels
-from functions.nn import recurrent
-from functions.nn.adam import finite_norm
-from functions.nn.layers import Array
-from functions.nn.native.calls import Optimiser, covers
-from functions.nn.native.losses import NativeLoss, native_loss
-from functions.nn.native.random_matrices import orthogonal
-from functions.nn.native.weights import PerceptronTrace, PerceptronWeights
-from functions.nn.networks import Weights
-from functions.nn.shape import Network
+from marless.functions.algorithms import engine as engines
+from marless.functions.algorithms.engine import (
+    AdamDescent,
+    Engine,
+    L,
+    LossOf,
+    Moments,
+    OptimiserSettings,
+    OptimiserStep,
+)
+from marless.functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
+from marless.functions.algorithms.minibatches import Independent, Minibatch, Minibatches, RowIndices
+from marless.functions.algorithms.stage import Tensors
+from marless.functions.native.arithmetic import NATIVE, Arithmetic
+from marless.functions.native.kernels import kernels
+from marless.functions.nn import recurrent
+from marless.functions.nn.adam import finite_norm
+from marless.functions.nn.layers import Array
+from marless.functions.nn.native.calls import Optimiser, covers
+from marless.functions.nn.native.losses import NativeLoss, native_loss
+from marless.functions.nn.native.random_matrices import orthogonal
+from marless.functions.nn.native.weights import PerceptronTrace, PerceptronWeights
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import Network
 
 
 class NativeAdam(Optimiser):
     """Adam in C."""
 
     def step(self, gradient: Array) -> float:
-        """See `functions.algorithms.engine.Optimiser`."""
+        """See `marless.functions.algorithms.engine.Optimiser`."""
         return finite_norm(super().step(gradient))
 
 

@@ -1,4 +1,5 @@
-"""The engine of perceptrons and GRUs in numpy, with gradients in closed form. See `functions.algorithms.engine`."""
+"""The engine of perceptrons and GRUs in numpy, with gradients in closed form. See
+`marless.functions.algorithms.engine`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import AdamDescent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
-from functions.algorithms.minibatches import Minibatch
-from functions.algorithms.stage import Tensors
-from functions.errors import BadRequest
-from functions.nn import recurrent
-from functions.nn.layers import Array
-from functions.nn.networks import Weights
-from functions.nn.shape import Network, NetworkShape
-from functions.nn.training_passes import Passes
+from marless.functions.algorithms.engine import AdamDescent, Engine, L, LossesOf, LossOf, Moments, OptimiserSettings
+from marless.functions.algorithms.minibatches import Minibatch
+from marless.functions.algorithms.stage import Tensors
+from marless.functions.errors import BadRequest
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import Network, NetworkShape
+from marless.functions.nn.training_passes import Passes
 
 
 class FlatGradient:

@@ -1,4 +1,4 @@
-"""The engine of torch: gradients by automatic differentiation. See `functions.algorithms.engine`.
+"""The engine of torch: gradients by automatic differentiation. See `marless.functions.algorithms.engine`.
 
 One thread, deterministic kernels and full single precision, so that a machine type gives the same bytes wherever a
 stage runs. These are settings of the whole process.
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils import deterministic
 
-from functions.algorithms.engine import (
+from marless.functions.algorithms.engine import (
     Descent,
     Engine,
     L,
@@ -26,15 +26,15 @@ from functions.algorithms.engine import (
     OptimiserSettings,
     OptimiserStep,
 )
-from functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
-from functions.algorithms.stage import Tensors
-from functions.errors import BadRequest
-from functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
-from functions.nn import torch_modules
-from functions.nn.adam import BETA_FIRST, BETA_SECOND, finite_norm
-from functions.nn.layers import Array
-from functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
-from functions.nn.torch_weights import (
+from marless.functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
+from marless.functions.algorithms.stage import Tensors
+from marless.functions.errors import BadRequest
+from marless.functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
+from marless.functions.nn import torch_modules
+from marless.functions.nn.adam import BETA_FIRST, BETA_SECOND, finite_norm
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import GRAPH, PARAMETERS, SHAPE, NetworkShape
+from marless.functions.nn.torch_weights import (
     LOG_STD,
     InputTensors,
     LayerWeights,
@@ -192,7 +192,7 @@ class TorchEngine(Engine):
         tensors: dict[str, Array] = {PARAMETERS + name: array_of(tensor) for name, tensor in module.named_parameters()}
         tensors[SHAPE] = shape.encode()
         if acts:
-            from functions.nn.onnx_export import export
+            from marless.functions.nn.onnx_export import export
 
             tensors[GRAPH] = np.frombuffer(export(shape), np.uint8)
         return tensors

@@ -12,23 +12,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.agent_inputs import observation_shape
-from functions.algorithms.engine import OptimiserStep
-from functions.algorithms.group_inputs import learned_from, observations, pooling
-from functions.algorithms.groups import members
-from functions.algorithms.imitation.specs import BcConfig, policy_network
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.minibatches import RowIndices, training_samples
-from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.heads import Distribution, Head, head_of
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
-from functions.randomness import generator
+from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.engine import OptimiserStep
+from marless.functions.algorithms.group_inputs import learned_from, observations, pooling
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.imitation.specs import BcConfig, policy_network
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.minibatches import RowIndices, training_samples
+from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.heads import Distribution, Head, head_of
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
+from marless.functions.randomness import generator
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Behaviour cloning as the coordinator knows it: settings, stages, its network and its size."""
 
-from functions.algorithms.agent_inputs import described, over_entities
-from functions.algorithms.groups import members
-from functions.algorithms.specification import (
+from marless.functions.algorithms.agent_inputs import described, over_entities
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import (
     AdamEpsilon,
     AlgorithmSpec,
     ChunkLength,
@@ -17,10 +17,10 @@ from functions.algorithms.specification import (
     StageSpec,
     trained_bytes,
 )
-from functions.environments.base import EnvSpec
-from functions.messages.team import Team
-from functions.nn.layers import LayerNorm
-from functions.nn.shape import Network
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import LayerNorm
+from marless.functions.nn.shape import Network
 
 PARTS = ("policy", "policy_optimiser")
 
@@ -60,7 +60,7 @@ BC = AlgorithmSpec(
     BcConfig,
     (StageSpec("policy", (), "group", PARTS, PARTS),),
     PARTS,
-    "functions.algorithms.imitation.bc",
+    "marless.functions.algorithms.imitation.bc",
     part_bytes=part_bytes,
     member_rows=True,
     imitates=True,

@@ -12,14 +12,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from functions.algorithms.advantages import next_values
-from functions.algorithms.group_inputs import starts, with_identity
-from functions.algorithms.off_policy.specs import ReplayConfig, View, kind_of
-from functions.algorithms.off_policy.target_networks import NetworkInputs, by_agent
-from functions.algorithms.stage import Context
-from functions.nn import gumbel
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
+from marless.functions.algorithms.advantages import next_values
+from marless.functions.algorithms.group_inputs import starts, with_identity
+from marless.functions.algorithms.off_policy.specs import ReplayConfig, View, kind_of
+from marless.functions.algorithms.off_policy.target_networks import NetworkInputs, by_agent
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn import gumbel
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights
 
 Actions = Mapping[int, Array]
 """Actions at the steps of a minibatch, by agent ``[T, E, width]``."""

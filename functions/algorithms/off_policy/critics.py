@@ -11,29 +11,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.engine import weights_of
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import ByAgent, due
-from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
-from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import scale_rewards
-from functions.algorithms.off_policy.specs import CriticConfig, View
-from functions.algorithms.off_policy.target_networks import (
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.engine import weights_of
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import ByAgent, due
+from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
+from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
+from marless.functions.algorithms.off_policy.reward_scale import scale_rewards
+from marless.functions.algorithms.off_policy.specs import CriticConfig, View
+from marless.functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
     by_agent,
     by_column,
     grad_output_for,
     update_target,
 )
-from functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
-from functions.algorithms.stage import Context
-from functions.algorithms.trainable import Trainable
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.networks import Weights
-from functions.nn.shape import Network
+from marless.functions.algorithms.off_policy.td import TdLoss, one_step, td_loss
+from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import Network
 
 
 def new_critics(

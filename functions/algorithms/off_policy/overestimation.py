@@ -8,13 +8,13 @@ whose rewards are known to the end of each episode or rollout.
 
 from collections.abc import Sequence
 
-from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.off_policy.specs import ReplayConfig
-from functions.algorithms.off_policy.td import n_step_returns
-from functions.algorithms.stage import Context
-from functions.nn.layers import Array
+from marless.functions.algorithms.advantages import LearningSignal
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.off_policy.reward_scale import value_scale
+from marless.functions.algorithms.off_policy.specs import ReplayConfig
+from marless.functions.algorithms.off_policy.td import n_step_returns
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn.layers import Array
 
 
 def overestimation(

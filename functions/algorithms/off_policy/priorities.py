@@ -14,18 +14,18 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.off_policy.replay_minibatch import (
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.off_policy.replay_minibatch import (
     Indices,
     M,
     MinibatchConfig,
     require_replay_buffer,
     with_minibatch,
 )
-from functions.algorithms.off_policy.specs import PRIORITIES
-from functions.algorithms.stage import Context
-from functions.nn.layers import Array
-from functions.randomness import generator
+from marless.functions.algorithms.off_policy.specs import PRIORITIES
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn.layers import Array
+from marless.functions.randomness import generator
 
 Floats = NDArray[np.float64]
 

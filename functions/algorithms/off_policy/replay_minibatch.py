@@ -11,13 +11,13 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.off_policy.specs import ReplayConfig
-from functions.algorithms.stage import Context
-from functions.data.batch import Batch
-from functions.data.replay_buffer import ReplayBuffer
-from functions.errors import BadRequest
-from functions.randomness import generator
+from marless.functions.algorithms.advantages import LearningSignal
+from marless.functions.algorithms.off_policy.specs import ReplayConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.batch import Batch
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.errors import BadRequest
+from marless.functions.randomness import generator
 
 Indices = NDArray[np.int64]
 

@@ -6,12 +6,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.off_policy.specs import ReplayConfig
-from functions.algorithms.off_policy.td import n_step_returns
-from functions.algorithms.stage import Context
-from functions.nn.layers import Array
-from functions.nn.normaliser import Normaliser
+from marless.functions.algorithms.advantages import LearningSignal
+from marless.functions.algorithms.off_policy.specs import ReplayConfig
+from marless.functions.algorithms.off_policy.td import n_step_returns
+from marless.functions.algorithms.stage import Context
+from marless.functions.nn.layers import Array
+from marless.functions.nn.normaliser import Normaliser
 
 # The decay of the rewards' running mean and mean square, per update.
 _DECAY = 0.999

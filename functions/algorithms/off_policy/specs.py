@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
-from functions.algorithms.agent_inputs import (
+from marless.functions.algorithms.agent_inputs import (
     critic_shape,
     described,
     observation_width,
@@ -15,8 +15,8 @@ from functions.algorithms.agent_inputs import (
     state_width,
     team_state,
 )
-from functions.algorithms.groups import members
-from functions.algorithms.specification import (
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import (
     AdamEpsilon,
     Discount,
     GradientNorm,
@@ -31,12 +31,12 @@ from functions.algorithms.specification import (
     TimeLimit,
     trained_bytes,
 )
-from functions.environments.base import AgentClass, EnvSpec
-from functions.errors import BadRequest
-from functions.messages.team import Team
-from functions.nn.layers import LayerNorm
-from functions.nn.shape import Network
-from functions.setting_limits import (
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import LayerNorm
+from marless.functions.nn.shape import Network
+from marless.functions.setting_limits import (
     LARGEST,
     LARGEST_STEP,
     MOST_ENV_STEPS,
@@ -46,7 +46,7 @@ from functions.setting_limits import (
 )
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
-    from functions.data.batch import Batch
+    from marless.functions.data.batch import Batch
 
 Array = NDArray[Any]
 

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags, next_values
-from functions.algorithms.agent_inputs import own_observation
-from functions.algorithms.engine import weights_of
-from functions.algorithms.group_inputs import starts, with_identity
-from functions.algorithms.groups import members
-from functions.algorithms.off_policy.specs import ReplayConfig
-from functions.algorithms.stage import Context
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights, unroll
+from marless.functions.algorithms.advantages import Flags, next_values
+from marless.functions.algorithms.agent_inputs import own_observation
+from marless.functions.algorithms.engine import weights_of
+from marless.functions.algorithms.group_inputs import starts, with_identity
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.off_policy.specs import ReplayConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights, unroll
 
 
 class NetworkInputs(NamedTuple):

@@ -1,7 +1,7 @@
 """Targets and losses of temporal-difference learning, in closed form.
 
-Every function is pure and keeps the type of its inputs. Next values follow `functions.algorithms.advantages`: the
-value after a step, which at a truncation is that of the observation before the reset. So a termination removes the
+Every function is pure and keeps the type of its inputs. Next values follow `marless.functions.algorithms.advantages`:
+the value after a step, which at a truncation is that of the observation before the reset. So a termination removes the
 value that would follow, and a truncation does not.
 """
 
@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags
-from functions.nn.layers import Array
-from functions.nn.losses import huber, mask_logits
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import huber, mask_logits
 
 
 def one_step(rewards: Array, next_values: Array, terminated: Flags, gamma: float) -> Array:
@@ -173,7 +173,7 @@ def td_loss(
     """The mean of ``w (v - t)²``, or of ``w huber(v - t)`` that turns linear at `delta`, over living rows.
 
     All arrays of one shape. `weights` are those of prioritised replay, by default 1. The squared loss has no factor, as
-    in the papers; Huber's has ½ (`functions.nn.losses.huber`).
+    in the papers; Huber's has ½ (`marless.functions.nn.losses.huber`).
     """
     difference = values - targets
     if alive is not None:

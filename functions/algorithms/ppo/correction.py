@@ -22,19 +22,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags, gae, vtrace
-from functions.algorithms.engine import engine_of, weights_of
-from functions.algorithms.group_inputs import learned_from, observations, starts
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
-from functions.algorithms.stage import Context
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.nn.heads import Distribution, distribution
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
-from functions.nn.networks import unroll
+from marless.functions.algorithms.advantages import Flags, gae, vtrace
+from marless.functions.algorithms.engine import engine_of, weights_of
+from marless.functions.algorithms.group_inputs import learned_from, observations, starts
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.nn.heads import Distribution, distribution
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.networks import unroll
 
 # Log ratios are cut off here, so that neither a ratio nor the square of one overflows.
 _MOST_LOG_RATIO = 20.0

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import L, LossOf
-from functions.algorithms.engines.numpy_engine import LossGradient
-from functions.algorithms.minibatches import Minibatch
-from functions.algorithms.ppo.distil import log_probabilities
-from functions.nn.layers import Array
-from functions.nn.shape import Network
+from marless.functions.algorithms.engine import L, LossOf
+from marless.functions.algorithms.engines.numpy_engine import LossGradient
+from marless.functions.algorithms.minibatches import Minibatch
+from marless.functions.algorithms.ppo.distil import log_probabilities
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import Network
 
 # The fewest products: with fewer, residuals may be small by chance.
 FEWEST = 5

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.discrete import Branches, log_softmax
-from functions.nn.heads import Distribution
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
+from marless.functions.nn.discrete import Branches, log_softmax
+from marless.functions.nn.heads import Distribution
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
 
 # Rows of one step.
 ROWS = 512

@@ -21,20 +21,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import engine_of
-from functions.algorithms.group_inputs import learned_from
-from functions.algorithms.groups import members
-from functions.algorithms.input_statistics import batch_statistics, merged_statistics
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.minibatches import RowIndices
-from functions.algorithms.ppo.ppo import SPREAD_GUARD, Ppo, normaliser_of, policy_loss, policy_samples
-from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.stage import Context, Fold, StageResult, Tensors
-from functions.algorithms.trainable import Trainable
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.losses import ClippedPolicyLoss, huber, mask_logits
-from functions.nn.normaliser import Statistics, merge_statistics, statistics_of
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.group_inputs import learned_from
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.input_statistics import batch_statistics, merged_statistics
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.minibatches import RowIndices
+from marless.functions.algorithms.ppo.ppo import SPREAD_GUARD, Ppo, normaliser_of, policy_loss, policy_samples
+from marless.functions.algorithms.ppo.specs import PpoConfig
+from marless.functions.algorithms.stage import Context, Fold, StageResult, Tensors
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import ClippedPolicyLoss, huber, mask_logits
+from marless.functions.nn.normaliser import Statistics, merge_statistics, statistics_of
 
 Wide = NDArray[np.float64]
 

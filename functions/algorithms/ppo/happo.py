@@ -14,23 +14,23 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import engine_of, weights_of
-from functions.algorithms.group_inputs import observations, pool_rows, starts
-from functions.algorithms.groups import groups_of, members, side_of
-from functions.algorithms.ppo.correction import (
+from marless.functions.algorithms.engine import engine_of, weights_of
+from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
+from marless.functions.algorithms.groups import groups_of, members, side_of
+from marless.functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     is_corrected,
     policy_head,
     proximal_log_probability,
 )
-from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.ppo import Ppo, policy_loss, train_policy
-from functions.algorithms.ppo.specs import TEAM, HappoConfig
-from functions.algorithms.stage import Context, Stage, StageResult
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
-from functions.nn.networks import Weights, unroll
+from marless.functions.algorithms.ppo.merge import Merging
+from marless.functions.algorithms.ppo.ppo import Ppo, policy_loss, train_policy
+from marless.functions.algorithms.ppo.specs import TEAM, HappoConfig
+from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.networks import Weights, unroll
 
 
 def policy(context: Context[HappoConfig], group: int) -> StageResult:

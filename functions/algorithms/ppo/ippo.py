@@ -4,11 +4,11 @@ De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Age
 in `ppo.py`; IPPO only adds the independent critic's inputs.
 """
 
-from functions.algorithms.ppo.gradient_sums import GradientSums
-from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
-from functions.algorithms.ppo.ppo import Ppo
-from functions.algorithms.ppo.specs import OWN
+from marless.functions.algorithms.ppo.gradient_sums import GradientSums
+from marless.functions.algorithms.ppo.merge import Merging
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
+from marless.functions.algorithms.ppo.ppo import Ppo
+from marless.functions.algorithms.ppo.specs import OWN
 
 _PPO = Ppo(OWN)
 _SUMS = GradientSums(_PPO)

@@ -4,11 +4,11 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 `ppo.py`; MAPPO only adds the centralised critic's inputs.
 """
 
-from functions.algorithms.ppo.gradient_sums import GradientSums
-from functions.algorithms.ppo.merge import Merging
-from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
-from functions.algorithms.ppo.ppo import Ppo
-from functions.algorithms.ppo.specs import TEAM
+from marless.functions.algorithms.ppo.gradient_sums import GradientSums
+from marless.functions.algorithms.ppo.merge import Merging
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
+from marless.functions.algorithms.ppo.ppo import Ppo
+from marless.functions.algorithms.ppo.specs import TEAM
 
 _PPO = Ppo(TEAM)
 _SUMS = GradientSums(_PPO)

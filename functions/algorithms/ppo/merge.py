@@ -13,25 +13,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.agent_inputs import CriticView
-from functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
-from functions.algorithms.group_inputs import observations, pool_rows, starts
-from functions.algorithms.groups import members
-from functions.algorithms.minibatches import Minibatches, Order, RowIndices, Samples, training_samples
-from functions.algorithms.ppo import distil
-from functions.algorithms.ppo.ppo import Ppo, learning_signal
-from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.stage import Context, StageResult, Tensors
-from functions.algorithms.trainable import Trainable, outputs
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.heads import distribution
-from functions.nn.layers import Array
-from functions.nn.networks import Weights, unroll
-from functions.nn.normaliser import SEEN, Normaliser
-from functions.nn.shape import SHAPE, Network
-from functions.randomness import generator
+from marless.functions.algorithms.agent_inputs import CriticView
+from marless.functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
+from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.minibatches import Minibatches, Order, RowIndices, Samples, training_samples
+from marless.functions.algorithms.ppo import distil
+from marless.functions.algorithms.ppo.ppo import Ppo, learning_signal
+from marless.functions.algorithms.ppo.specs import PpoConfig
+from marless.functions.algorithms.stage import Context, StageResult, Tensors
+from marless.functions.algorithms.trainable import Trainable, outputs
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.heads import distribution
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Weights, unroll
+from marless.functions.nn.normaliser import SEEN, Normaliser
+from marless.functions.nn.shape import SHAPE, Network
+from marless.functions.randomness import generator
 
 
 class Estimates(NamedTuple):

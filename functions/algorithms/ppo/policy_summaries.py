@@ -14,28 +14,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms import reward_models
-from functions.algorithms.engine import engine_of, weights_of
-from functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
-from functions.algorithms.groups import members
-from functions.algorithms.minibatches import training_samples
-from functions.algorithms.ppo.correction import is_corrected
-from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
-from functions.algorithms.ppo.distil import branchwise
-from functions.algorithms.ppo.ppo import policy_loss
-from functions.algorithms.ppo.specs import PpoConfig
-from functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
-from functions.environments.base import AgentClass
-from functions.keys import group_name
-from functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
-from functions.nn import recurrent
-from functions.nn.continuous import Bounds, Gaussian
-from functions.nn.discrete import OneChoice
-from functions.nn.layers import Array, Linear, Tanh
-from functions.nn.losses import ClippedPolicyLoss
-from functions.nn.networks import Weights
-from functions.nn.shape import SHAPE
-from functions.randomness import generator
+from marless.functions.algorithms import reward_models
+from marless.functions.algorithms.engine import engine_of, weights_of
+from marless.functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.minibatches import training_samples
+from marless.functions.algorithms.ppo.correction import is_corrected
+from marless.functions.algorithms.ppo.curvature import (
+    Derivatives,
+    DifferenceHessian,
+    Hessian,
+    extremes,
+    policy_derivatives,
+)
+from marless.functions.algorithms.ppo.distil import branchwise
+from marless.functions.algorithms.ppo.ppo import policy_loss
+from marless.functions.algorithms.ppo.specs import PpoConfig
+from marless.functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
+from marless.functions.environments.base import AgentClass
+from marless.functions.keys import group_name
+from marless.functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
+from marless.functions.nn import recurrent
+from marless.functions.nn.continuous import Bounds, Gaussian
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.layers import Array, Linear, Tanh
+from marless.functions.nn.losses import ClippedPolicyLoss
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import SHAPE
+from marless.functions.randomness import generator
 
 # The curvature is computed on one in `ONE_IN` of the group's rows, at least `LEAST`. Lanczos' method ends after
 # `PRODUCTS` products, or at a residual of `RESIDUAL` that decreases with the number of rows. It takes a twentieth of

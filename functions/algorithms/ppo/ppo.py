@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import LearningSignal, next_values
-from functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
-from functions.algorithms.engine import OptimiserStep, weights_of
-from functions.algorithms.group_inputs import (
+from marless.functions.algorithms.advantages import LearningSignal, next_values
+from marless.functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
+from marless.functions.algorithms.engine import OptimiserStep, weights_of
+from marless.functions.algorithms.group_inputs import (
     after_cuts,
     learned_from,
     normalise,
@@ -27,12 +27,12 @@ from functions.algorithms.group_inputs import (
     starts,
     with_identity,
 )
-from functions.algorithms.groups import members
-from functions.algorithms.input_statistics import initial_statistics, updated_statistics
-from functions.algorithms.metrics import ByAgent
-from functions.algorithms.minibatches import Samples, training_samples
-from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.ppo.correction import (
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.input_statistics import initial_statistics, updated_statistics
+from marless.functions.algorithms.metrics import ByAgent
+from marless.functions.algorithms.minibatches import Samples, training_samples
+from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     estimate_advantages,
     is_corrected,
@@ -41,17 +41,17 @@ from functions.algorithms.ppo.correction import (
     row_weights,
     staleness,
 )
-from functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
-from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
-from functions.data.batch import Batch
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss, PolicyLoss
-from functions.nn.networks import Weights, unroll
-from functions.nn.normaliser import Normaliser
-from functions.randomness import generator
+from marless.functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
+from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
+from marless.functions.data.batch import Batch
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss, PolicyLoss
+from marless.functions.nn.networks import Weights, unroll
+from marless.functions.nn.normaliser import Normaliser
+from marless.functions.randomness import generator
 
 Array = NDArray[Any]
 

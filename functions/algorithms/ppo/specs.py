@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 import msgspec
 from msgspec import Meta
 
-from functions.algorithms.agent_inputs import (
+from marless.functions.algorithms.agent_inputs import (
     CriticView,
     agent_state,
     agent_state_width,
@@ -19,8 +19,8 @@ from functions.algorithms.agent_inputs import (
     state_width,
     team_state,
 )
-from functions.algorithms.groups import members
-from functions.algorithms.specification import (
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.specification import (
     AdamEpsilon,
     AlgorithmSpec,
     ChunkLength,
@@ -39,12 +39,12 @@ from functions.algorithms.specification import (
     TimeLimit,
     trained_bytes,
 )
-from functions.environments.base import EnvSpec
-from functions.messages.learner import SummaryName
-from functions.messages.team import Team
-from functions.nn.layers import LayerNorm
-from functions.nn.shape import Network
-from functions.setting_limits import LARGEST, LARGEST_STEP
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import LayerNorm
+from marless.functions.nn.shape import Network
+from marless.functions.setting_limits import LARGEST, LARGEST_STEP
 
 SUMMARIES: tuple[SummaryName, ...] = get_args(SummaryName)
 
@@ -55,7 +55,7 @@ CorrectionName = Literal["vtrace", "decoupled", "none"]
 
 
 class Correction(NamedTuple):
-    """How PPO learns from data of an earlier round, see `functions.algorithms.ppo.correction`.
+    """How PPO learns from data of an earlier round, see `marless.functions.algorithms.ppo.correction`.
 
     `cap`: the largest weight of a row; None where rows have no weights. `traces`: V-trace instead of GAE.
     """
@@ -276,7 +276,7 @@ IPPO = AlgorithmSpec(
     IppoConfig,
     PPO_STAGES,
     PPO_PARTS,
-    "functions.algorithms.ppo.ippo",
+    "marless.functions.algorithms.ppo.ippo",
     SUMMARIES,
     part_bytes=partial(part_bytes, OWN),
     member_rows=True,
@@ -288,7 +288,7 @@ MAPPO = AlgorithmSpec(
     MappoConfig,
     PPO_STAGES,
     PPO_PARTS,
-    "functions.algorithms.ppo.mappo",
+    "marless.functions.algorithms.ppo.mappo",
     SUMMARIES,
     part_bytes=partial(part_bytes, TEAM),
     member_rows=True,
@@ -311,7 +311,7 @@ HAPPO = AlgorithmSpec(
         ),
     ),
     PPO_PARTS,
-    "functions.algorithms.ppo.happo",
+    "marless.functions.algorithms.ppo.happo",
     part_bytes=partial(part_bytes, TEAM),
     adapts=True,
 )

@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
-from functions.environments.base import AgentClass
-from functions.nn import gumbel
-from functions.nn.continuous import SquashedSample
-from functions.nn.discrete import OneChoice
-from functions.nn.gumbel import Relaxed
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.environments.base import AgentClass
+from marless.functions.nn import gumbel
+from marless.functions.nn.continuous import SquashedSample
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.gumbel import Relaxed
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, per agen
 from collections.abc import Mapping
 from functools import partial
 
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.replay_minibatch import with_minibatch
-from functions.algorithms.off_policy.specs import OWN_VIEW
-from functions.algorithms.sac import sac
-from functions.algorithms.sac.critics import Followed, train_step
-from functions.algorithms.sac.policy_actions import actions_after, current_actions
-from functions.algorithms.sac.sac import policy
-from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import OWN, due
+from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
+from marless.functions.algorithms.off_policy.specs import OWN_VIEW
+from marless.functions.algorithms.sac import sac
+from marless.functions.algorithms.sac.critics import Followed, train_step
+from marless.functions.algorithms.sac.policy_actions import actions_after, current_actions
+from marless.functions.algorithms.sac.sac import policy
+from marless.functions.algorithms.sac.specs import SacConfig
+from marless.functions.algorithms.stage import Context, Stage, StageResult
 
 
 def critic(context: Context[SacConfig], group: int) -> StageResult:

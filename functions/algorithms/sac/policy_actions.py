@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.engine import weights_of
-from functions.algorithms.groups import members
-from functions.algorithms.off_policy.specs import kind_of
-from functions.algorithms.off_policy.target_networks import (
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.engine import weights_of
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.off_policy.specs import kind_of
+from marless.functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
     by_column,
@@ -20,14 +20,14 @@ from functions.algorithms.off_policy.target_networks import (
     legal_next,
     observation_inputs,
 )
-from functions.algorithms.sac.distributions import Choices, Numbers, sample
-from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.stage import Context
-from functions.environments.base import AgentClass
-from functions.keys import group_name
-from functions.nn.layers import Array
-from functions.nn.networks import Trace, Weights
-from functions.randomness import generator
+from marless.functions.algorithms.sac.distributions import Choices, Numbers, sample
+from marless.functions.algorithms.sac.specs import SacConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.environments.base import AgentClass
+from marless.functions.keys import group_name
+from marless.functions.nn.layers import Array
+from marless.functions.nn.networks import Trace, Weights
+from marless.functions.randomness import generator
 
 
 def group_kind(context: Context[SacConfig], group: int) -> AgentClass:

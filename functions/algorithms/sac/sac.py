@@ -9,25 +9,25 @@ Cooperative-Competitive Environments", 2017. There a critic has an output per ac
 
 import numpy as np
 
-from functions.algorithms.agent_inputs import observation_shape
-from functions.algorithms.groups import members
-from functions.algorithms.metrics import ByAgent, due
-from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.off_policy.critics import new_critics
-from functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.specs import View, actor_and_critic
-from functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for
-from functions.algorithms.sac.policy_actions import group_kind, legal_rows, policy_samples
-from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
-from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import Trainable
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.randomness import generator
+from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.metrics import ByAgent, due
+from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.off_policy.critics import new_critics
+from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
+from marless.functions.algorithms.off_policy.reward_scale import RewardScale
+from marless.functions.algorithms.off_policy.specs import View, actor_and_critic
+from marless.functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for
+from marless.functions.algorithms.sac.policy_actions import group_kind, legal_rows, policy_samples
+from marless.functions.algorithms.sac.specs import SacConfig
+from marless.functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
+from marless.functions.algorithms.stage import Context, StageResult
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.randomness import generator
 
 
 def initialise(view: View, spec: EnvSpec, team: Team, config: SacConfig, seed: int, group: int) -> dict[str, Array]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from functions.algorithms.off_policy.specs import (
+from marless.functions.algorithms.off_policy.specs import (
     CRITIC_PARTS,
     OWN_VIEW,
     TEAM_VIEW,
@@ -14,10 +14,10 @@ from functions.algorithms.off_policy.specs import (
     View,
     actor_critic_bytes,
 )
-from functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
-from functions.environments.base import EnvSpec
-from functions.messages.team import Team
-from functions.setting_limits import LARGEST
+from marless.functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
+from marless.functions.environments.base import EnvSpec
+from marless.functions.messages.team import Team
+from marless.functions.setting_limits import LARGEST
 
 TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")
 POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)
@@ -95,7 +95,7 @@ ISAC = AlgorithmSpec(
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
-    "functions.algorithms.sac.isac",
+    "marless.functions.algorithms.sac.isac",
     part_bytes=partial(part_bytes, OWN_VIEW),
 )
 MASAC = AlgorithmSpec(
@@ -107,6 +107,6 @@ MASAC = AlgorithmSpec(
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
-    "functions.algorithms.sac.masac",
+    "marless.functions.algorithms.sac.masac",
     part_bytes=partial(part_bytes, TEAM_VIEW),
 )

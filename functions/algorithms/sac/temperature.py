@@ -7,11 +7,11 @@ it.
 
 import numpy as np
 
-from functions.algorithms.sac.specs import SacConfig
-from functions.algorithms.stage import Context
-from functions.algorithms.trainable import moments
-from functions.nn.adam import Adam
-from functions.nn.layers import Array
+from marless.functions.algorithms.sac.specs import SacConfig
+from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.trainable import moments
+from marless.functions.nn.adam import Adam
+from marless.functions.nn.layers import Array
 
 
 def new_temperature(config: SacConfig, name: str) -> dict[str, Array]:

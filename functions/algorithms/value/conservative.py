@@ -12,11 +12,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.off_policy.td import gather_actions
-from functions.native.arithmetic import NUMPY, Arithmetic
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.off_policy.td import gather_actions
+from marless.functions.native.arithmetic import NUMPY, Arithmetic
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
 
 
 class ConservativeGap(NamedTuple):

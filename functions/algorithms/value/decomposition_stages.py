@@ -11,21 +11,21 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.groups import groups_of, leads_side, members, side_of
-from functions.algorithms.metrics import OWN, ByAgent, due
-from functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
-from functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch
-from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
-from functions.algorithms.off_policy.td import TdLoss, td_loss
-from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.value import utilities as utility_networks
-from functions.algorithms.value.specs import UtilityConfig
-from functions.algorithms.value.utilities import Utilities, agent_utilities, train_step
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
+from marless.functions.algorithms.advantages import LearningSignal
+from marless.functions.algorithms.groups import groups_of, leads_side, members, side_of
+from marless.functions.algorithms.metrics import OWN, ByAgent, due
+from marless.functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
+from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch
+from marless.functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
+from marless.functions.algorithms.off_policy.td import TdLoss, td_loss
+from marless.functions.algorithms.stage import Context, StageResult
+from marless.functions.algorithms.value import utilities as utility_networks
+from marless.functions.algorithms.value.specs import UtilityConfig
+from marless.functions.algorithms.value.utilities import Utilities, agent_utilities, train_step
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:

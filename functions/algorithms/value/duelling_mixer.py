@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Engine
-from functions.algorithms.engines.numpy_engine import NUMPY
-from functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
-from functions.algorithms.value.specs import QplexSizes
-from functions.nn.layers import Array
+from marless.functions.algorithms.engine import Engine
+from marless.functions.algorithms.engines.numpy_engine import NUMPY
+from marless.functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
+from marless.functions.algorithms.value.specs import QplexSizes
+from marless.functions.nn.layers import Array
 
 # The authors' code adds it to absolute values, so that weights are positive.
 _POSITIVE = 1e-10

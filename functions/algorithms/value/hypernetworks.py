@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Engine, Perceptron
-from functions.algorithms.engines.numpy_engine import NUMPY
-from functions.algorithms.value.specs import hypernetwork
-from functions.nn import recurrent
-from functions.nn.layers import Array
-from functions.nn.shape import Network
+from marless.functions.algorithms.engine import Engine, Perceptron
+from marless.functions.algorithms.engines.numpy_engine import NUMPY
+from marless.functions.algorithms.value.specs import hypernetwork
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import Network
 
 
 class HypernetworkTrace(NamedTuple):

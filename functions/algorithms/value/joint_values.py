@@ -9,27 +9,27 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import next_values
-from functions.algorithms.engine import Moments, OptimiserSettings, engine_of
-from functions.algorithms.groups import leads_side
-from functions.algorithms.metrics import OWN, due
-from functions.algorithms.new_networks import as_target
-from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
-from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.off_policy.target_networks import update_target
-from functions.algorithms.off_policy.td import multi_step_returns
-from functions.algorithms.stage import Context, StageResult
-from functions.algorithms.trainable import moments
-from functions.algorithms.value import decomposition_stages
-from functions.algorithms.value.decomposition_stages import Mixing, SideUtilities, mixed_agents
-from functions.algorithms.value.hypernetworks import Hypernetworks
-from functions.algorithms.value.specs import MixedConfig
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.randomness import generator
+from marless.functions.algorithms.advantages import next_values
+from marless.functions.algorithms.engine import Moments, OptimiserSettings, engine_of
+from marless.functions.algorithms.groups import leads_side
+from marless.functions.algorithms.metrics import OWN, due
+from marless.functions.algorithms.new_networks import as_target
+from marless.functions.algorithms.off_policy.overestimation import overestimation
+from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
+from marless.functions.algorithms.off_policy.reward_scale import value_scale
+from marless.functions.algorithms.off_policy.target_networks import update_target
+from marless.functions.algorithms.off_policy.td import multi_step_returns
+from marless.functions.algorithms.stage import Context, StageResult
+from marless.functions.algorithms.trainable import moments
+from marless.functions.algorithms.value import decomposition_stages
+from marless.functions.algorithms.value.decomposition_stages import Mixing, SideUtilities, mixed_agents
+from marless.functions.algorithms.value.hypernetworks import Hypernetworks
+from marless.functions.algorithms.value.specs import MixedConfig
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.randomness import generator
 
 
 class MixingNetwork(Protocol):

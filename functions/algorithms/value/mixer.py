@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import Engine
-from functions.algorithms.engines.numpy_engine import NUMPY
-from functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
-from functions.algorithms.value.specs import QmixSizes
-from functions.nn.layers import Array
+from marless.functions.algorithms.engine import Engine
+from marless.functions.algorithms.engines.numpy_engine import NUMPY
+from marless.functions.algorithms.value.hypernetworks import Hypernetworks, HypernetworkTrace
+from marless.functions.algorithms.value.specs import QmixSizes
+from marless.functions.nn.layers import Array
 
 
 @dataclass(frozen=True)

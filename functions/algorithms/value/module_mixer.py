@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from functions.algorithms.stage import Tensors
-from functions.errors import BadRequest
-from functions.nn import torch_modules
-from functions.nn.layers import Array
-from functions.nn.shape import PARAMETERS, SHAPE, MixerShape
+from marless.functions.algorithms.stage import Tensors
+from marless.functions.errors import BadRequest
+from marless.functions.nn import torch_modules
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import PARAMETERS, SHAPE, MixerShape
 
 # The rows that a new module is tried with.
 _TRIED = 2

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.engine import engine_of
-from functions.algorithms.stage import Context, Stage
-from functions.algorithms.value.decomposition_stages import policy, utility
-from functions.algorithms.value.joint_values import MixedValue, MixingNetwork
-from functions.algorithms.value.mixer import Mixer, mixer_of
-from functions.algorithms.value.specs import QmixConfig
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.nn.shape import MixerShape
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.stage import Context, Stage
+from marless.functions.algorithms.value.decomposition_stages import policy, utility
+from marless.functions.algorithms.value.joint_values import MixedValue, MixingNetwork
+from marless.functions.algorithms.value.mixer import Mixer, mixer_of
+from marless.functions.algorithms.value.specs import QmixConfig
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.nn.shape import MixerShape
 
 
 class _Qmix(MixedValue[QmixConfig]):
@@ -60,7 +60,7 @@ def _by_torch(config: QmixConfig) -> ModuleType:
     if config.engine != "torch":
         raise BadRequest(f"algorithm.mixer={config.mixer} needs algorithm.engine=torch")
     engine_of(config)
-    return importlib.import_module("functions.algorithms.value.module_mixer")
+    return importlib.import_module("marless.functions.algorithms.value.module_mixer")
 
 
 _QMIX = _Qmix(Mixer.of)

@@ -9,21 +9,21 @@ from functools import partial
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.engine import engine_of
-from functions.algorithms.groups import members
-from functions.algorithms.off_policy.replay_minibatch import learning_signal
-from functions.algorithms.off_policy.target_networks import by_agent
-from functions.algorithms.stage import Context, Stage
-from functions.algorithms.value import decomposition_stages
-from functions.algorithms.value.decomposition_stages import policy, sent_by, utility
-from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
-from functions.algorithms.value.joint_values import MixedValue, columns
-from functions.algorithms.value.specs import QplexConfig, UtilityConfig, choices
-from functions.algorithms.value.utilities import Utilities
-from functions.nn.gumbel import one_hot
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
+from marless.functions.algorithms.off_policy.target_networks import by_agent
+from marless.functions.algorithms.stage import Context, Stage
+from marless.functions.algorithms.value import decomposition_stages
+from marless.functions.algorithms.value.decomposition_stages import policy, sent_by, utility
+from marless.functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
+from marless.functions.algorithms.value.joint_values import MixedValue, columns
+from marless.functions.algorithms.value.specs import QplexConfig, UtilityConfig, choices
+from marless.functions.algorithms.value.utilities import Utilities
+from marless.functions.nn.gumbel import one_hot
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
 
 
 class _Qplex(MixedValue[QplexConfig]):

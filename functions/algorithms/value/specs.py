@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Protocol, Self, TypeVar
 
 from msgspec import Meta
 
-from functions.algorithms.agent_inputs import described, over_entities, state_width
-from functions.algorithms.groups import leads_side, members, side_of
-from functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
-from functions.algorithms.specification import (
+from marless.functions.algorithms.agent_inputs import described, over_entities, state_width
+from marless.functions.algorithms.groups import leads_side, members, side_of
+from marless.functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
+from marless.functions.algorithms.specification import (
     AlgorithmSpec,
     GradientNorm,
     HiddenWidths,
@@ -19,13 +19,13 @@ from functions.algorithms.specification import (
     TargetStep,
     trained_bytes,
 )
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.nn.layers import LayerNorm, Relu
-from functions.nn.shape import Network
-from functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import LayerNorm, Relu
+from marless.functions.nn.shape import Network
+from marless.functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_LAYERS, MOST_STEPS, MOST_UNITS
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", PRIORITIES)
 _WITHOUT_NORMALISER = ("policy", "policy_optimiser", "target", PRIORITIES)
@@ -359,7 +359,7 @@ IQL = AlgorithmSpec(
     IqlConfig,
     (StageSpec("policy", (), "group", PARTS, PARTS),),
     PARTS,
-    "functions.algorithms.value.iql",
+    "marless.functions.algorithms.value.iql",
     resizable_parts=(PRIORITIES,),
     part_bytes=part_bytes,
 )
@@ -368,7 +368,7 @@ VDN = AlgorithmSpec(
     VdnConfig,
     (_UTILITY, StageSpec("mix", ("utility",), "team", ("normaliser",), ("normaliser",), couples=True), _POLICY),
     PARTS,
-    "functions.algorithms.value.vdn",
+    "marless.functions.algorithms.value.vdn",
     resizable_parts=(PRIORITIES,),
     part_bytes=part_bytes,
 )
@@ -377,7 +377,7 @@ QMIX = AlgorithmSpec(
     QmixConfig,
     _MIXED_STAGES,
     _MIXED_PARTS,
-    "functions.algorithms.value.qmix",
+    "marless.functions.algorithms.value.qmix",
     resizable_parts=(PRIORITIES,),
     part_bytes=_qmix_bytes,
 )
@@ -386,7 +386,7 @@ QPLEX = AlgorithmSpec(
     QplexConfig,
     _MIXED_STAGES,
     _MIXED_PARTS,
-    "functions.algorithms.value.qplex",
+    "marless.functions.algorithms.value.qplex",
     resizable_parts=(PRIORITIES,),
     part_bytes=partial(mixed_bytes, QplexSizes.of),
 )

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags
-from functions.algorithms.agent_inputs import observation_shape
-from functions.algorithms.engine import engine_of, weights_of
-from functions.algorithms.groups import members
-from functions.algorithms.new_networks import Part, as_target, new_network
-from functions.algorithms.off_policy import priorities
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.target_networks import (
+from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.engine import engine_of, weights_of
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.off_policy import priorities
+from marless.functions.algorithms.off_policy.reward_scale import RewardScale
+from marless.functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
     by_agent,
     by_column,
@@ -25,18 +25,18 @@ from functions.algorithms.off_policy.target_networks import (
     observation_inputs,
     update_target,
 )
-from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
-from functions.algorithms.stage import Context
-from functions.algorithms.trainable import Trainable
-from functions.algorithms.value.conservative import ConservativeGap
-from functions.algorithms.value.specs import UtilityConfig, utility_network
-from functions.environments.base import EnvSpec
-from functions.keys import group_name
-from functions.messages.team import Team
-from functions.nn.layers import Array
-from functions.nn.losses import mask_logits
-from functions.nn.networks import Trace
-from functions.randomness import generator
+from marless.functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
+from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.algorithms.value.conservative import ConservativeGap
+from marless.functions.algorithms.value.specs import UtilityConfig, utility_network
+from marless.functions.environments.base import EnvSpec
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.networks import Trace
+from marless.functions.randomness import generator
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:

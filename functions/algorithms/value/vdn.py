@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from functions.algorithms.metrics import OWN, ByAgent, due
-from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
-from functions.algorithms.off_policy.reward_scale import value_scale
-from functions.algorithms.off_policy.td import joint_sum, multi_step_returns
-from functions.algorithms.stage import Context, Stage, StageResult
-from functions.algorithms.value.decomposition_stages import (
+from marless.functions.algorithms.metrics import OWN, ByAgent, due
+from marless.functions.algorithms.off_policy.overestimation import overestimation
+from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, learning_signal
+from marless.functions.algorithms.off_policy.reward_scale import value_scale
+from marless.functions.algorithms.off_policy.td import joint_sum, multi_step_returns
+from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.value.decomposition_stages import (
     Mixing,
     SideUtilities,
     initialise,
@@ -22,8 +22,8 @@ from functions.algorithms.value.decomposition_stages import (
     policy,
     utility,
 )
-from functions.algorithms.value.specs import VdnConfig
-from functions.keys import group_name
+from marless.functions.algorithms.value.specs import VdnConfig
+from marless.functions.keys import group_name
 
 __all__ = ["STAGES", "initialise"]
 

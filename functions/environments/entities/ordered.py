@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, Observation, Step, VectorEnvironment
-from functions.environments.resumable import Saved
-from functions.environments.spaces.orders import RULES, EntityOrder
-from functions.environments.spec_check import fault_of
+from marless.functions.environments.base import ActionArray, AgentClass, Observation, Step, VectorEnvironment
+from marless.functions.environments.resumable import Saved
+from marless.functions.environments.spaces.orders import RULES, EntityOrder
+from marless.functions.environments.spec_check import fault_of
 
 INDEX = "index"
 

@@ -8,8 +8,8 @@ the strengths of the five movements, then of every word.
 import msgspec
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass
-from functions.environments.mpe.world import Body, World
+from marless.functions.environments.base import ActionArray, AgentClass
+from marless.functions.environments.mpe.world import Body, World
 
 MOVEMENTS = 5
 

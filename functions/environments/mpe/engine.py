@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     EnvSpec,
@@ -21,10 +21,10 @@ from functions.environments.base import (
     Observation,
     Step,
 )
-from functions.environments.mpe import shapes
-from functions.environments.mpe.actions import Controls, in_numbers
-from functions.environments.mpe.world import Body, Numbers, Real, World
-from functions.environments.scene import Colour, Scene
+from marless.functions.environments.mpe import shapes
+from marless.functions.environments.mpe.actions import Controls, in_numbers
+from marless.functions.environments.mpe.world import Body, Numbers, Real, World
+from marless.functions.environments.scene import Colour, Scene
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ class Engine:
         return self._observe()
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """See `functions.environments.resumable`."""
+        """See `marless.functions.environments.resumable`."""
         state = self.snapshot()
         return {name: np.asarray(value) for name, value in vars(state).items()}
 
     def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
-        """See `functions.environments.resumable`."""
+        """See `marless.functions.environments.resumable`."""
         self._rngs, self._block = (rng,), self._world
         position, velocity, goals, messages = (saved[name] for name in ("position", "velocity", "goals", "said"))
         return self.restore(WorldState(position, velocity, goals, messages, saved["cycle"].item()))

@@ -1,6 +1,6 @@
 """Descriptions of the entities that agents of the Multi-Particle Environments see."""
 
-from functions.environments.entities.description import EntityBlock, columns_of
+from marless.functions.environments.entities.description import EntityBlock, columns_of
 
 
 def bodies(

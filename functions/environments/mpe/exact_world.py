@@ -8,7 +8,7 @@ fdlibm, `e_exp.c` and `s_log1p.c`.
 
 import numpy as np
 
-from functions.environments.mpe.world import Real, World
+from marless.functions.environments.mpe.world import Real, World
 
 # The last bits of what is added to it are a whole number's.
 _SHIFT = 1.5 * 2**52

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.mpe.exact_world import ExactWorld
-from functions.environments.mpe.world import Real
-from functions.native.interface import WorldFields
-from functions.native.kernels import address, kernels
+from marless.functions.environments.mpe.exact_world import ExactWorld
+from marless.functions.environments.mpe.world import Real
+from marless.functions.native.interface import WorldFields
+from marless.functions.native.kernels import address, kernels
 
 
 def exp(values: Real) -> Real:

@@ -1,19 +1,19 @@
 """The `agents` and options that a scenario takes; errors are one line that names the wrong value and the valid ones.
 
 Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
-`continuous_actions`: actions are then continuous, between 0 and 1, see `functions.environments.mpe.actions`; and
-`exact_physics`: every machine then gives the same bytes, see `functions.environments.mpe.exact_world`.
+`continuous_actions`: actions are then continuous, between 0 and 1, see `marless.functions.environments.mpe.actions`;
+and `exact_physics`: every machine then gives the same bytes, see `marless.functions.environments.mpe.exact_world`.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from functions.environments.base import EnvTask
-from functions.environments.mpe.engine import Engine, Scenario
-from functions.environments.mpe.exact_world import ExactWorld
-from functions.environments.mpe.world import World
-from functions.environments.task_names import EXACT_PHYSICS
-from functions.native.kernels import are_built
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.mpe.engine import Engine, Scenario
+from marless.functions.environments.mpe.exact_world import ExactWorld
+from marless.functions.environments.mpe.world import World
+from marless.functions.environments.task_names import EXACT_PHYSICS
+from marless.functions.native.kernels import are_built
 
 # Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
@@ -127,6 +127,6 @@ def _exact_world() -> type[World]:
     """Worlds stepped by the kernels where these are built, which is faster; the bytes are those of `ExactWorld`."""
     if not are_built():
         return ExactWorld
-    from functions.environments.mpe.native_world import NativeWorld
+    from marless.functions.environments.mpe.native_world import NativeWorld
 
     return NativeWorld

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from functions.environments.base import BoolArray
-from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.options import Check, whole
-from functions.environments.mpe.world import Body, Numbers, Real, World
-from functions.environments.scene import Colour
+from marless.functions.environments.base import BoolArray
+from marless.functions.environments.mpe.engine import Scenario
+from marless.functions.environments.mpe.options import Check, whole
+from marless.functions.environments.mpe.world import Body, Numbers, Real, World
+from marless.functions.environments.scene import Colour
 
 PURSUIT_OPTIONS: dict[str, Check] = {"num_good": whole(1), "num_adversaries": whole(1), "num_obstacles": whole(0)}
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from functions.environments.mpe.world import Body, Real
-from functions.environments.scene import Colour, Disc, Scene
+from marless.functions.environments.mpe.world import Body, Real
+from marless.functions.environments.scene import Colour, Disc, Scene
 
 # From the centre to the edge of the picture. Bodies start within 1, and the largest body has a radius of 0.3.
 _REACH = 1.2

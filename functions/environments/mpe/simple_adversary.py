@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.entities.description import Entities
-from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.entities import bodies
-from functions.environments.mpe.options import any_number, maker
-from functions.environments.mpe.world import Body, Real, World
-from functions.environments.scene import Colour
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.mpe.engine import Scenario
+from marless.functions.environments.mpe.entities import bodies
+from marless.functions.environments.mpe.options import any_number, maker
+from marless.functions.environments.mpe.world import Body, Real, World
+from marless.functions.environments.scene import Colour
 
 _RED, _BLUE = (0.85, 0.35, 0.35), (0.35, 0.35, 0.85)
 _LANDMARK, _GOAL = (0.15, 0.15, 0.15), (0.15, 0.65, 0.15)

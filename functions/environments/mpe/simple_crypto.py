@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.entities.description import Entities
-from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.options import exactly, maker
-from functions.environments.mpe.world import GREY, Body, Real, World
-from functions.environments.scene import ORANGE, SKY_BLUE, Colour
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.mpe.engine import Scenario
+from marless.functions.environments.mpe.options import exactly, maker
+from marless.functions.environments.mpe.world import GREY, Body, Real, World
+from marless.functions.environments.scene import ORANGE, SKY_BLUE, Colour
 
 # Landmark i means word i: column i is its one-hot over four words.
 _WORDS = 4

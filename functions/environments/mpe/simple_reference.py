@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.entities.description import Entities
-from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.entities import bodies
-from functions.environments.mpe.options import exactly, maker, ratio
-from functions.environments.mpe.shapes import colour_of
-from functions.environments.mpe.world import Body, Real, World
-from functions.environments.scene import Colour
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.mpe.engine import Scenario
+from marless.functions.environments.mpe.entities import bodies
+from marless.functions.environments.mpe.options import exactly, maker, ratio
+from marless.functions.environments.mpe.shapes import colour_of
+from marless.functions.environments.mpe.world import Body, Real, World
+from marless.functions.environments.scene import Colour
 
 _WORDS = 10
 # A column per landmark.

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.environments.mpe.engine import Scenario
-from functions.environments.mpe.entities import bodies
-from functions.environments.mpe.options import any_number, flag, maker, ratio
-from functions.environments.mpe.world import Body, Real, World
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.environments.mpe.engine import Scenario
+from marless.functions.environments.mpe.entities import bodies
+from marless.functions.environments.mpe.options import any_number, flag, maker, ratio
+from marless.functions.environments.mpe.world import Body, Real, World
 
 # Of an entity.
 FEATURES = 7

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray
-from functions.environments.entities.description import Entities
-from functions.environments.mpe.entities import bodies
-from functions.environments.mpe.options import maker, two_sides
-from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
-from functions.environments.mpe.world import Body, Real, World
-from functions.environments.scene import ORANGE, SKY_BLUE
+from marless.functions.environments.base import AgentClass, FloatArray
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.mpe.entities import bodies
+from marless.functions.environments.mpe.options import maker, two_sides
+from marless.functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
+from marless.functions.environments.mpe.world import Body, Real, World
+from marless.functions.environments.scene import ORANGE, SKY_BLUE
 
 _COLOURS = ORANGE, SKY_BLUE
 

@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 
-from functions.environments.base import AgentClass, BoolArray, FloatArray
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.environments.mpe.entities import bodies
-from functions.environments.mpe.options import maker, two_sides, whole
-from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
-from functions.environments.mpe.world import Body, Numbers, Real, World
-from functions.environments.scene import ORANGE, SKY_BLUE
+from marless.functions.environments.base import AgentClass, BoolArray, FloatArray
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.environments.mpe.entities import bodies
+from marless.functions.environments.mpe.options import maker, two_sides, whole
+from marless.functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
+from marless.functions.environments.mpe.world import Body, Numbers, Real, World
+from marless.functions.environments.scene import ORANGE, SKY_BLUE
 
 _WORDS = 4
 _PREY_SIZE = 0.045

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.scene import Colour
+from marless.functions.environments.scene import Colour
 
 Real = NDArray[np.float64]
 Numbers = NDArray[np.int64]

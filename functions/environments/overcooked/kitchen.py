@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.overcooked.distances import Distances
-from functions.environments.overcooked.kitchen_shapes import draw
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build, quiet_module_of
-from functions.environments.scene import Scene
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.overcooked.distances import Distances
+from marless.functions.environments.overcooked.kitchen_shapes import draw
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.factory import build, quiet_module_of
+from marless.functions.environments.scene import Scene
 
 _HORIZON = 400
 _FORM = "overcooked/<layout>, such as overcooked/cramped_room"

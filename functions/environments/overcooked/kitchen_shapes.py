@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
+from marless.functions.environments.scene import Box, Colour, Disc, Line, Scene, Shape, grid
 
 _WHITE: Colour = (1.0, 1.0, 1.0)
 # By the package's letter of a tile: counter, pot, onions, tomatoes, dishes, where soups are served.

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     BoolArray,
     EnvSpec,
@@ -35,14 +35,14 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.pettingzoo.agents import Agent, agents_of, classes_of, keys_of, sides_of
-from functions.environments.pettingzoo.environment_copy import EnvironmentCopy, Transition
-from functions.environments.pettingzoo.factory import build, factory_of
-from functions.environments.pettingzoo.global_state import state_encoder
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.horizon import horizon_of
-from functions.environments.pettingzoo.masks import MASK, FirstReset, lookalike
-from functions.environments.pettingzoo.turns import TurnEnvironment
+from marless.functions.environments.pettingzoo.agents import Agent, agents_of, classes_of, keys_of, sides_of
+from marless.functions.environments.pettingzoo.environment_copy import EnvironmentCopy, Transition
+from marless.functions.environments.pettingzoo.factory import build, factory_of
+from marless.functions.environments.pettingzoo.global_state import state_encoder
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.horizon import horizon_of
+from marless.functions.environments.pettingzoo.masks import MASK, FirstReset, lookalike
+from marless.functions.environments.pettingzoo.turns import TurnEnvironment
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from functions.environments.base import AgentClass, Unsupported
-from functions.environments.entities.description import Entities
-from functions.environments.pettingzoo.entities import entities_of
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.masks import NO_RESET, FirstReset, Place, unmasked_space
-from functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.space_types import AgentSpaces
+from marless.functions.environments.base import AgentClass, Unsupported
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.pettingzoo.entities import entities_of
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.masks import NO_RESET, FirstReset, Place, unmasked_space
+from marless.functions.environments.pettingzoo.spaces import action_space_of, observation_space_of
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.spaces.agent import AgentCodec
+from marless.functions.environments.spaces.space_types import AgentSpaces
 
 
 @dataclass(frozen=True)

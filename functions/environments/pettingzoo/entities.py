@@ -1,8 +1,9 @@
 """The entities in observations of a PettingZoo environment, as its attribute `entities` describes them.
 
 The attribute holds plain dictionaries, lists and numbers. It has the fields of
-`functions.environments.entities.description.Entities`, for all agents or in a dictionary by agent. Columns count the
-numbers that networks take of an observation. Attributes of another form describe nothing, such as a list of sprites.
+`marless.functions.environments.entities.description.Entities`, for all agents or in a dictionary by agent. Columns
+count the numbers that networks take of an observation. Attributes of another form describe nothing, such as a list of
+sprites.
 """
 
 from collections.abc import Mapping
@@ -10,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from functions.encoding import mismatch
-from functions.environments.entities.description import Entities
-from functions.environments.pettingzoo.horizon import attribute
+from marless.functions.encoding import mismatch
+from marless.functions.environments.entities.description import Entities
+from marless.functions.environments.pettingzoo.horizon import attribute
 
 
 def entities_of(agent: str, environment: Any, key: Any, size: int) -> Entities | None:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
-from functions.environments.pettingzoo.agents import Agent
-from functions.environments.pettingzoo.global_state import StateWriter
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.masks import MASK, Place, has_mask
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.observations import ObservationCodec, is_finite
-from functions.errors import foreign_errors
+from marless.functions.environments.base import AgentClass, BoolArray, FloatArray, Observation, RewardArray
+from marless.functions.environments.pettingzoo.agents import Agent
+from marless.functions.environments.pettingzoo.global_state import StateWriter
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.masks import MASK, Place, has_mask
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.spaces.observations import ObservationCodec, is_finite
+from marless.functions.errors import foreign_errors
 
 
 @dataclass(frozen=True)

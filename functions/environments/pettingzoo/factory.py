@@ -13,16 +13,16 @@ from io import StringIO
 from types import FunctionType, ModuleType
 from typing import Any
 
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo.guard import (
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.environments.pettingzoo.guard import (
     describe_error,
     describe_error_with_location,
     foreign_location,
 )
-from functions.environments.pettingzoo.turns import TurnEnvironment
-from functions.errors import MissingExtra, foreign_errors
-from functions.named_code import clash, refuse_standard, require_maker
-from functions.resources.factories import resources_for
+from marless.functions.environments.pettingzoo.turns import TurnEnvironment
+from marless.functions.errors import MissingExtra, foreign_errors
+from marless.functions.named_code import refuse_standard, require_maker
+from marless.functions.resources.factories import resources_for
 
 Factory = Callable[..., Any]
 
@@ -186,10 +186,9 @@ def module_of(name: str, path: str) -> Any:
     try:
         return import_module(path)
     except foreign_errors() as error:
-        if isinstance(error, ModuleNotFoundError) and not clash(error):
+        if isinstance(error, ModuleNotFoundError):
             raise _package_error(name, error, path) from error
-        reason = f"{describe_error_with_location(error)}{clash(error)}"
-        raise EnvironmentFault(f"{name}: import of '{path}': {reason}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
 
 
 def quiet_module_of(name: str, path: str) -> Any:

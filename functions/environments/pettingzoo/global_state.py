@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from functions.environments.base import AgentClass, FloatArray, Observation
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import image_or_numbers
-from functions.environments.pettingzoo.wrappers import innermost
-from functions.environments.spaces.observations import ObservationCodec, is_finite, observation_codec
+from marless.functions.environments.base import AgentClass, FloatArray, Observation
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.spaces import image_or_numbers
+from marless.functions.environments.pettingzoo.wrappers import innermost
+from marless.functions.environments.spaces.observations import ObservationCodec, is_finite, observation_codec
 
 # Modules of environments whose state is the concatenation of all agents' observations.
 _CONCATENATED = {"mpe2._mpe_utils.simple_env"}

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from functions.environments.base import EnvironmentFault, Unsupported
-from functions.environments.spaces.observations import SpaceError, finite_numbers
-from functions.errors import foreign_errors
-from functions.isolation.process_guard import ProcessChanged, remark, settle
-from functions.text.redaction import redact
+from marless.functions.environments.base import EnvironmentFault, Unsupported
+from marless.functions.environments.spaces.observations import SpaceError, finite_numbers
+from marless.functions.errors import foreign_errors
+from marless.functions.isolation.process_guard import ProcessChanged, remark, settle
+from marless.functions.text.redaction import redact
 
 _MAX_CHARACTERS = 400
 # Modules whose frames are not the location of an environment's error.
-_NOT_FOREIGN = {"functions", "numpy", *sys.stdlib_module_names}
+_NOT_FOREIGN = {"marless", "numpy", *sys.stdlib_module_names}
 _SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
@@ -58,7 +58,7 @@ class Guard:
             remark(f"{self._name}: close() of the environment failed, which changes no result: {what}")
 
     def settle(self, method: str) -> None:
-        """Restores the process after a call of `method`, see `functions.isolation.process_guard.settle`."""
+        """Restores the process after a call of `method`, see `marless.functions.isolation.process_guard.settle`."""
         try:
             settle(f"{self._name}, {method}")
         except ProcessChanged as error:

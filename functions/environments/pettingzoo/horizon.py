@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 # What packages call the longest episode, surest first.
 NAMES = (

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import Unsupported
-from functions.environments.spaces.space_types import DEEPEST
+from marless.functions.environments.base import Unsupported
+from marless.functions.environments.spaces.space_types import DEEPEST
 
 MASK = "action_mask"
 # Other names of masks in environments of others. They are not read, and a remark says so.

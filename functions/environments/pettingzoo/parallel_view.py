@@ -14,11 +14,11 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from functions.environments import native_spaces
-from functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, VectorEnvironment
-from functions.environments.pettingzoo.spaces import gymnasium_space
-from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.space_types import AgentSpaces
+from marless.functions.environments import native_spaces
+from marless.functions.environments.base import ActionArray, AgentClass, EnvTask, Observation, VectorEnvironment
+from marless.functions.environments.pettingzoo.spaces import gymnasium_space
+from marless.functions.environments.spaces.agent import AgentCodec
+from marless.functions.environments.spaces.space_types import AgentSpaces
 
 
 class ParallelView(ParallelEnv[Any, Any, Any]):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Converts Gymnasium's spaces to descriptions (`functions.environments.spaces`), and back.
+"""Converts Gymnasium's spaces to descriptions (`marless.functions.environments.spaces`), and back.
 
 Observations are numbers (`Box`, `MultiBinary`), choices (`Discrete`, `MultiDiscrete`), and `Dict` or `Tuple` of these.
 Actions are `Discrete`, one choice; `MultiDiscrete` and `MultiBinary`, several (one if they have a single component); or
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.base import Unsupported
-from functions.environments.pettingzoo.guard import one_line
-from functions.environments.spaces.observations import bound, each
-from functions.environments.spaces.space_types import (
+from marless.functions.environments.base import Unsupported
+from marless.functions.environments.pettingzoo.guard import one_line
+from marless.functions.environments.spaces.observations import bound, each
+from marless.functions.environments.spaces.space_types import (
     BoxSpace,
     DictSpace,
     DiscreteSpace,
@@ -26,7 +26,7 @@ from functions.environments.spaces.space_types import (
     VectorSpace,
     observed_size,
 )
-from functions.setting_limits import LARGEST_FLOAT32
+from marless.functions.setting_limits import LARGEST_FLOAT32
 
 JOINT_LIMIT = 1024
 _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"

@@ -5,9 +5,9 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build, module_of
+from marless.functions.environments.base import EnvTask, VectorEnvironment
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.factory import build, module_of
 
 
 class TupleEnvironment:

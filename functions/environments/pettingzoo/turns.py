@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import Unsupported
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.horizon import own_horizon
-from functions.environments.pettingzoo.masks import MASK, NO_RESET, Place, has_mask, unmasked_space
-from functions.environments.pettingzoo.spaces import action_space_of
-from functions.environments.pettingzoo.wrappers import innermost
-from functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.base import Unsupported
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.horizon import own_horizon
+from marless.functions.environments.pettingzoo.masks import MASK, NO_RESET, Place, has_mask, unmasked_space
+from marless.functions.environments.pettingzoo.spaces import action_space_of
+from marless.functions.environments.pettingzoo.wrappers import innermost
+from marless.functions.environments.spaces.actions import ActionCodec
 
 StepResult = tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]
 

@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
-from functions.environments.roles.partition import RoleOptions, assign
-from functions.setting_limits import MOST_AGENTS, MOST_STEPS
+from marless.functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
+from marless.functions.environments.roles.partition import RoleOptions, assign
+from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 _AGENTS = 6
 

@@ -17,11 +17,11 @@ from typing import Annotated
 
 import msgspec
 
-from functions.environments.base import AgentClass, EnvTask, FloatArray, options_of
-from functions.environments.mpe.engine import Engine, Scenario
-from functions.environments.mpe.world import Body, Real, World
-from functions.environments.roles.partition import RoleOptions, assign
-from functions.setting_limits import MOST_STEPS
+from marless.functions.environments.base import AgentClass, EnvTask, FloatArray, options_of
+from marless.functions.environments.mpe.engine import Engine, Scenario
+from marless.functions.environments.mpe.world import Body, Real, World
+from marless.functions.environments.roles.partition import RoleOptions, assign
+from marless.functions.setting_limits import MOST_STEPS
 
 _AGENTS = 6
 

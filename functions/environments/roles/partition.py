@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.setting_limits import MOST_AGENTS
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.setting_limits import MOST_AGENTS
 
 
 class RoleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

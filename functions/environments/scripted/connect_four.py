@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from functions.environments.base import BoolArray, FloatArray
+from marless.functions.environments.base import BoolArray, FloatArray
 
 ROWS, COLUMNS = 6, 7
 _STEPS = ((0, 1), (1, 0), (1, 1), (1, -1))

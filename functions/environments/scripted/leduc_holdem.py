@@ -6,7 +6,7 @@ pair raises, a king calls, and anything else checks or folds. The actions are RL
 
 import numpy as np
 
-from functions.environments.base import BoolArray, FloatArray
+from marless.functions.environments.base import BoolArray, FloatArray
 
 CALL, RAISE, FOLD, CHECK = range(4)
 _KING, _CARDS = 2, 3

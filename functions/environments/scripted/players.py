@@ -11,10 +11,10 @@ from importlib import import_module
 
 import numpy as np
 
-from functions.environments.base import BoolArray, FloatArray
-from functions.errors import BadRequest
-from functions.isolation.process_guard import settling
-from functions.named_code import refuse_standard, require_function
+from marless.functions.environments.base import BoolArray, FloatArray
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import settling
+from marless.functions.named_code import refuse_standard, require_function
 
 ScriptedPlayer = Callable[[FloatArray, BoolArray], BoolArray]
 

@@ -6,8 +6,8 @@ import re
 SCRIPTED = "scripted"
 
 BUILT_IN = {
-    "pettingzoo:pettingzoo.classic.connect_four_v3:env": "functions.environments.scripted.connect_four:choose",
-    "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env": "functions.environments.scripted.leduc_holdem:choose",
+    "pettingzoo:pettingzoo.classic.connect_four_v3:env": "marless.functions.environments.scripted.connect_four:choose",
+    "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env": "marless.functions.environments.scripted.leduc_holdem:choose",
 }
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")

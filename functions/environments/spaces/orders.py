@@ -42,8 +42,8 @@ class SortedBlock(NamedTuple):
 
 
 class EntityOrder:
-    """Sorts the entities that `entities` describes, a `functions.environments.entities.description.Entities` as JSON
-    holds it. Blocks of one entity or without positions stay as they are.
+    """Sorts the entities that `entities` describes, a `marless.functions.environments.entities.description.Entities` as
+    JSON holds it. Blocks of one entity or without positions stay as they are.
     """
 
     def __init__(self, rule: str, entities: Mapping[str, Any]) -> None:

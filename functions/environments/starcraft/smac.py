@@ -18,7 +18,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -28,8 +28,8 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.starcraft.smac_game import Frame, Game, Sizes, sizes_of
-from functions.environments.starcraft.smac_scenarios import Scenario, scenario_of
+from marless.functions.environments.starcraft.smac_game import Frame, Game, Sizes, sizes_of
+from marless.functions.environments.starcraft.smac_scenarios import Scenario, scenario_of
 
 _SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits every seeding routine
 

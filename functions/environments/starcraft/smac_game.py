@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.base import BoolArray, FloatArray
-from functions.environments.pettingzoo.guard import Guard, describe_error, describe_error_with_location
-from functions.environments.starcraft.smac_scenarios import Scenario
+from marless.functions.environments.base import BoolArray, FloatArray
+from marless.functions.environments.pettingzoo.guard import Guard, describe_error, describe_error_with_location
+from marless.functions.environments.starcraft.smac_scenarios import Scenario
 
 
 @dataclass(frozen=True)

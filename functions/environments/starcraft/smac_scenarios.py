@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location
-from functions.errors import MissingExtra
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.pettingzoo.guard import describe_error, describe_error_with_location
+from marless.functions.errors import MissingExtra
 
 # How to install each package (neither is on PyPI) and its maps. The extra has dependencies that SMAC does not declare.
 PACKAGES = {

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -31,8 +31,8 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.scene import Box, Colour, Disc, Scene, Shape, fade
-from functions.environments.starcraft.smax_engine import Engine, Look, Units, engine
+from marless.functions.environments.scene import Box, Colour, Disc, Scene, Shape, fade
+from marless.functions.environments.starcraft.smax_engine import Engine, Look, Units, engine
 
 PREFIX = "smax/"
 # The only legal action of a dead agent: JaxMARL's 'stop'.
@@ -104,12 +104,13 @@ class SmaxEnvironment:
         return Step(_observation(self._look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """See `functions.environments.resumable`; battles draw from keys of their own, which are saved with them."""
+        """See `marless.functions.environments.resumable`; battles draw from keys of their own, which are saved with
+        them."""
         leaves = self._engine.leaves(self._keys, self._battles, self._look)
         return {"alive": self._alive.copy()} | {f"leaf/{place:03d}": leaf for place, leaf in enumerate(leaves)}
 
     def resume(self, saved: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
-        """See `functions.environments.resumable`."""
+        """See `marless.functions.environments.resumable`."""
         leaves = [saved[name] for name in sorted(saved) if name.startswith("leaf/")]
         self._keys, self._battles, self._look = self._engine.of_leaves(leaves)
         self._alive = saved["alive"].copy()

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvironmentFault
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
-from functions.errors import MissingExtra
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.errors import MissingExtra
 
 _SETTINGS = {"JAX_PLATFORMS": "cpu", "NPROC": "1"}
 _INSTALL = "pip install 'jaxmarl>=0.2,<0.3'"

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
@@ -28,9 +28,9 @@ from functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from functions.environments.scene import Scene
-from functions.environments.vmas.scenario_shapes import draw
-from functions.environments.vmas.simulation import Agent, Simulation, simulate
+from marless.functions.environments.scene import Scene
+from marless.functions.environments.vmas.scenario_shapes import draw
+from marless.functions.environments.vmas.simulation import Agent, Simulation, simulate
 
 PREFIX = "vmas/"
 _SEEDS = 2**31

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from functions.environments.scene import Colour, Disc, Line, Scene, Shape
+from marless.functions.environments.scene import Colour, Disc, Line, Scene, Shape
 
 
 def draw(environment: Any, index: int) -> Scene:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.environments.base import (
+from marless.functions.environments.base import (
     ActionArray,
     BoolArray,
     EnvironmentFault,
@@ -22,7 +22,7 @@ from functions.environments.base import (
     RewardArray,
     Unsupported,
 )
-from functions.errors import MissingExtra
+from marless.functions.errors import MissingExtra
 
 _FIXED = {"device": "cpu", "dict_spaces": False, "clamp_actions": True, "terminated_truncated": True}
 _INSTALL = "pip install 'vmas>=1.5.2,<2'"

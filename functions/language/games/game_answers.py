@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.pettingzoo.guard import Guard, one_line
+from marless.functions.environments.pettingzoo.guard import Guard, one_line
 
 
 def player_number(guard: Guard, answer: Any, players: int) -> tuple[int, Any]:

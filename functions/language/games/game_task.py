@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.errors import BadRequest
-from functions.language.protocol import LegalArray, Lesson, Outcome, TokenArray, Tokenizer, Turn, Vocabulary
-from functions.language.tasks.lessons import any_legal, lessons_of_play
+from marless.functions.errors import BadRequest
+from marless.functions.language.protocol import LegalArray, Lesson, Outcome, TokenArray, Tokenizer, Turn, Vocabulary
+from marless.functions.language.tasks.lessons import any_legal, lessons_of_play
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 # So many games show a teacher's pupil what may be replied.

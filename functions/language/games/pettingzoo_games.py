@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import EnvTask, Unsupported
-from functions.environments.pettingzoo.agents import Agent, agents_of, sides_of
-from functions.environments.pettingzoo.factory import build
-from functions.environments.pettingzoo.guard import Guard, one_line
-from functions.environments.pettingzoo.horizon import horizon_of
-from functions.environments.pettingzoo.turns import TurnEnvironment
-from functions.errors import foreign_errors
-from functions.language.games.draws import Draws
-from functions.language.games.game_task import GameTask, Rules
-from functions.language.games.texts import CHARACTERS, FILL, NUMERALS, count_of, without_options
-from functions.language.protocol import LegalArray, TokenArray, Vocabulary
-from functions.language.tasks.prompts import numbers_of, single_tokens
+from marless.functions.environments.base import EnvTask, Unsupported
+from marless.functions.environments.pettingzoo.agents import Agent, agents_of, sides_of
+from marless.functions.environments.pettingzoo.factory import build
+from marless.functions.environments.pettingzoo.guard import Guard, one_line
+from marless.functions.environments.pettingzoo.horizon import horizon_of
+from marless.functions.environments.pettingzoo.turns import TurnEnvironment
+from marless.functions.errors import foreign_errors
+from marless.functions.language.games.draws import Draws
+from marless.functions.language.games.game_task import GameTask, Rules
+from marless.functions.language.games.texts import CHARACTERS, FILL, NUMERALS, count_of, without_options
+from marless.functions.language.protocol import LegalArray, TokenArray, Vocabulary
+from marless.functions.language.tasks.prompts import numbers_of, single_tokens
 
 
 def make(task: EnvTask, factory: Callable[..., Any], tokenizer: Vocabulary | None) -> GameTask:
@@ -94,7 +94,7 @@ class Board:
 
 
 class PettingZooGame:
-    """One game; see `functions.language.games.game_task.Game`."""
+    """One game; see `marless.functions.language.games.game_task.Game`."""
 
     def __init__(self, guard: Guard, board: Board, seed: int) -> None:
         """Begins it; raises `EnvironmentFault`."""

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from functions.environments.base import EnvTask, Unsupported
-from functions.environments.pettingzoo.agents import sides_of
-from functions.environments.pettingzoo.guard import Guard
-from functions.language.games.draws import Draws
-from functions.language.games.game_answers import is_over, message_text, player_number, rewards_by_player
-from functions.language.games.game_task import GameTask, Rules
-from functions.language.games.texts import CHARACTERS, END, FILL, count_of, ends_of, line_of, without_options
-from functions.language.protocol import LegalArray, TokenArray, Vocabulary
-from functions.language.tasks.prompts import single_tokens
-from functions.resources.factories import resources_for
+from marless.functions.environments.base import EnvTask, Unsupported
+from marless.functions.environments.pettingzoo.agents import sides_of
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.language.games.draws import Draws
+from marless.functions.language.games.game_answers import is_over, message_text, player_number, rewards_by_player
+from marless.functions.language.games.game_task import GameTask, Rules
+from marless.functions.language.games.texts import CHARACTERS, END, FILL, count_of, ends_of, line_of, without_options
+from marless.functions.language.protocol import LegalArray, TokenArray, Vocabulary
+from marless.functions.language.tasks.prompts import single_tokens
+from marless.functions.resources.factories import resources_for
 
 _METHODS = ("reset", "get_observation", "step", "close")
 _OPTIONS = ("players", "sides", "horizon", "prompt", "reply", "phrases")
@@ -80,7 +80,7 @@ def _phrases(task: EnvTask, vocabulary: Vocabulary, length: int, end: int) -> tu
 
 
 class TextGame:
-    """One game; see `functions.language.games.game_task.Game`."""
+    """One game; see `marless.functions.language.games.game_task.Game`."""
 
     player: int | None
 

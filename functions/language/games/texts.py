@@ -5,9 +5,9 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from functions.environments.base import EnvTask
-from functions.language.protocol import Vocabulary
-from functions.language.symbols import Symbols
+from marless.functions.environments.base import EnvTask
+from marless.functions.language.protocol import Vocabulary
+from marless.functions.language.symbols import Symbols
 
 NUMERALS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 FILL, END = " ", "\n"

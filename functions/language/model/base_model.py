@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from functions.encoding import to_json, to_json_text
-from functions.language.base_header import METADATA, BaseHeader, LlamaShape, read_header, require_possible
-from functions.language.errors import UnusableBase
-from functions.language.model.gguf_file import read_gguf
-from functions.language.model.hugging_face import read_folder
-from functions.language.model.llama import HEAD, Weights, require_tensors
-from functions.language.model.text_tokenizer import tokenizer_of
-from functions.language.protocol import Vocabulary
+from marless.functions.encoding import to_json, to_json_text
+from marless.functions.language.base_header import METADATA, BaseHeader, LlamaShape, read_header, require_possible
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.gguf_file import read_gguf
+from marless.functions.language.model.hugging_face import read_folder
+from marless.functions.language.model.llama import HEAD, Weights, require_tensors
+from marless.functions.language.model.text_tokenizer import tokenizer_of
+from marless.functions.language.protocol import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)

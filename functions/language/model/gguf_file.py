@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.errors import MissingExtra
-from functions.language.base_header import LlamaShape, require_possible
-from functions.language.errors import UnusableBase
-from functions.language.model.gguf_container import Container
-from functions.language.model.gguf_tokenizer import tokenizer_of_fields
-from functions.language.model.llama import require_tensors
+from marless.functions.errors import MissingExtra
+from marless.functions.language.base_header import LlamaShape, require_possible
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.gguf_container import Container
+from marless.functions.language.model.gguf_tokenizer import tokenizer_of_fields
+from marless.functions.language.model.llama import require_tensors
 
 # GGUF's names of tensors, and those of Hugging Face.
 _NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from functions.encoding import to_json_text
-from functions.language.errors import UnusableBase
+from marless.functions.encoding import to_json_text
+from marless.functions.language.errors import UnusableBase
 
 _PREFIX = "tokenizer.ggml."
 # How texts are split before pairs are merged, by the file's name of it. From llama.cpp's table of these names.

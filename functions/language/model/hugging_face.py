@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from functions.encoding import Undecodable, from_json
-from functions.language.base_header import LlamaShape, require_possible
-from functions.language.errors import UnusableBase
-from functions.language.model.hugging_face_config import CONFIG, shape_of
-from functions.language.model.llama import EMBEDDING, HEAD, require_tensors
-from functions.language.model.tokenizer_document import ids_of
+from marless.functions.encoding import Undecodable, from_json
+from marless.functions.language.base_header import LlamaShape, require_possible
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.hugging_face_config import CONFIG, shape_of
+from marless.functions.language.model.llama import EMBEDDING, HEAD, require_tensors
+from marless.functions.language.model.tokenizer_document import ids_of
 
 TOKENIZER = "tokenizer.json"
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from functions.encoding import Undecodable, from_json
-from functions.language.base_header import LlamaShape
-from functions.language.errors import UnusableBase
+from marless.functions.encoding import Undecodable, from_json
+from marless.functions.language.base_header import LlamaShape
+from marless.functions.language.errors import UnusableBase
 
 CONFIG = "config.json"
 # Of a model that could be held at all.

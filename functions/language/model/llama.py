@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from functions.language.adapter_layout import projections
-from functions.language.base_header import LlamaShape
-from functions.language.errors import UnusableBase
+from marless.functions.language.adapter_layout import projections
+from marless.functions.language.base_header import LlamaShape
+from marless.functions.language.errors import UnusableBase
 
 Weights = Mapping[str, Tensor]
 # Numbers of single precision in a line of memory.

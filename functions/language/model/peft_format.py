@@ -5,11 +5,11 @@ from pathlib import Path
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import save as save_tensors
 
-from functions.encoding import from_json, to_json_text
-from functions.language.adapter_layout import AdapterLayout, Flat, projections
-from functions.language.model.base_model import Base
-from functions.language.model.hugging_face import TOKENIZER, config_of
-from functions.language.model.hugging_face_config import CONFIG
+from marless.functions.encoding import from_json, to_json_text
+from marless.functions.language.adapter_layout import AdapterLayout, Flat, projections
+from marless.functions.language.model.base_model import Base
+from marless.functions.language.model.hugging_face import TOKENIZER, config_of
+from marless.functions.language.model.hugging_face_config import CONFIG
 
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 # peft looks for its own names under the module that wraps the model.

@@ -8,14 +8,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from functions.algorithms.engines.torch_engine import compute_alike
-from functions.language.base_header import BaseHeader, LlamaShape
-from functions.language.model.base_model import encode
-from functions.language.model.llama import EMBEDDING, NORM, Layer, Weights, forward, rms_norm, rotations, tensor_shapes
-from functions.language.model.text_tokenizer import text_of
-from functions.language.protocol import Lesson
-from functions.language.symbols import Symbols
-from functions.randomness import generator
+from marless.functions.algorithms.engines.torch_engine import compute_alike
+from marless.functions.language.base_header import BaseHeader, LlamaShape
+from marless.functions.language.model.base_model import encode
+from marless.functions.language.model.llama import (
+    EMBEDDING,
+    NORM,
+    Layer,
+    Weights,
+    forward,
+    rms_norm,
+    rotations,
+    tensor_shapes,
+)
+from marless.functions.language.model.text_tokenizer import text_of
+from marless.functions.language.protocol import Lesson
+from marless.functions.language.symbols import Symbols
+from marless.functions.randomness import generator
 
 
 @dataclass(frozen=True)

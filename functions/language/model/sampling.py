@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from functions.language.adapter_layout import Flat
-from functions.language.errors import UnusableBase
-from functions.language.experience import Sampled
-from functions.language.model.llama import Past, Weights
-from functions.language.model.speaker import ROWS, Speaker, among, chunks
-from functions.language.protocol import LegalArray, TokenArray, Turn
+from marless.functions.language.adapter_layout import Flat
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.experience import Sampled
+from marless.functions.language.model.llama import Past, Weights
+from marless.functions.language.model.speaker import ROWS, Speaker, among, chunks
+from marless.functions.language.protocol import LegalArray, TokenArray, Turn
 
 Noise = NDArray[np.float32]
 # Rows that go on token by token together; they keep their keys and values meanwhile.

@@ -16,13 +16,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from functions.algorithms.engines.torch_engine import compute_alike
-from functions.language.adapter_layout import AdapterLayout, Flat
-from functions.language.errors import UnusableBase
-from functions.language.model.base_model import Base
-from functions.language.model.llama import EMBEDDING, HEAD, NORM, Layer, Past, Weights, forward, rms_norm, rotations
-from functions.language.protocol import LegalArray, TokenArray
-from functions.nn.losses import ILLEGAL
+from marless.functions.algorithms.engines.torch_engine import compute_alike
+from marless.functions.language.adapter_layout import AdapterLayout, Flat
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.model.base_model import Base
+from marless.functions.language.model.llama import (
+    EMBEDDING,
+    HEAD,
+    NORM,
+    Layer,
+    Past,
+    Weights,
+    forward,
+    rms_norm,
+    rotations,
+)
+from marless.functions.language.protocol import LegalArray, TokenArray
+from marless.functions.nn.losses import ILLEGAL
 
 # Sequences that are computed together.
 ROWS = 8

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from functions.encoding import Undecodable, from_json, to_json_text
-from functions.errors import MissingExtra, foreign_errors
-from functions.language.errors import UnusableBase, Unwritable
-from functions.language.model.tokenizer_document import require_known, require_sound
-from functions.language.protocol import Vocabulary
-from functions.language.symbols import UNKNOWN, Symbols
+from marless.functions.encoding import Undecodable, from_json, to_json_text
+from marless.functions.errors import MissingExtra, foreign_errors
+from marless.functions.language.errors import UnusableBase, Unwritable
+from marless.functions.language.model.tokenizer_document import require_known, require_sound
+from marless.functions.language.protocol import Vocabulary
+from marless.functions.language.symbols import UNKNOWN, Symbols
 
 
 class _Symbols(msgspec.Struct):

@@ -1,6 +1,6 @@
 """`text/check`: a writer writes a program, and a checker who reads it says whether it is right; a judge runs it in a
-sandbox (`functions.resources.code_judge`). The writer gets the judge's grade, the checker 1 where it said what the
-judge found, so neither is paid for what the other does.
+sandbox (`marless.functions.resources.code_judge`). The writer gets the judge's grade, the checker 1 where it said what
+the judge found, so neither is paid for what the other does.
 
 The judge is the resource that `task.options.judge` names.
 """
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from functions.encoding import JsonDecoder, Undecodable, to_json
-from functions.environments.base import EnvironmentFault, EnvTask, options_of
-from functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
-from functions.language.symbols import Symbols
-from functions.language.tasks.prompts import NUMBERS, beside, same_length, single_tokens
-from functions.resources.code_judge import Assignment
+from marless.functions.encoding import JsonDecoder, Undecodable, to_json
+from marless.functions.environments.base import EnvironmentFault, EnvTask, options_of
+from marless.functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.prompts import NUMBERS, beside, same_length, single_tokens
+from marless.functions.resources.code_judge import Assignment
 
 if TYPE_CHECKING:
-    from functions.resources.port import Resources
+    from marless.functions.resources.port import Resources
 
 _LEAST, _MOST = 1, 5
 _DIGITS = tuple(map(str, range(_LEAST, _MOST + 1)))

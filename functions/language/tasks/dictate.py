@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from functions.environments.base import EnvTask, options_of
-from functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
-from functions.language.symbols import Symbols
-from functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, single_tokens
+from marless.functions.environments.base import EnvTask, options_of
+from marless.functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, single_tokens
 
 # Prompts begin with examples, which a model that was trained on texts of people goes on with.
 _EXAMPLES = ("31415", "92658", "27083", "64907")

@@ -7,10 +7,10 @@ knows, but for what the prices tell.
 import msgspec
 import numpy as np
 
-from functions.environments.base import EnvTask, options_of
-from functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
-from functions.language.symbols import Symbols
-from functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, same_length, single_tokens
+from marless.functions.environments.base import EnvTask, options_of
+from marless.functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, same_length, single_tokens
 
 _WORTH, _COST = ("It is worth ", " to me. "), ("It cost me ", ". ")
 _OFFER, _OFFERED, _ASK, _ASKED = "I offer ", "You offer ", ". I ask ", "You ask "

@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from functions.language.experience import Sampled
-from functions.language.protocol import Lesson, Outcome, TokenArray, Turn
+from marless.functions.language.experience import Sampled
+from marless.functions.language.protocol import Lesson, Outcome, TokenArray, Turn
 
 Teacher = Callable[[Turn, np.random.Generator], TokenArray]
 """Returns the replies ``[E, length]`` to a turn."""

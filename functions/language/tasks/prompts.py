@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from functions.language.errors import Unwritable
-from functions.language.protocol import TokenArray, Tokenizer
+from marless.functions.language.errors import Unwritable
+from marless.functions.language.protocol import TokenArray, Tokenizer
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 DIGITS = tuple(map(str, range(10)))

@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from functions.environments.base import EnvTask, options_of
-from functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
-from functions.language.symbols import Symbols
-from functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, same_length, single_tokens
+from marless.functions.environments.base import EnvTask, options_of
+from marless.functions.language.protocol import Lesson, Outcome, TokenArray, Tokenizer, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.prompts import DIGITS, NUMBERS, beside, numbers_of, same_length, single_tokens
 
 # What a model that was trained on texts of people goes on with: with two examples it adds, with none it does not.
 _SPEAKER = "The number ", " is written as "

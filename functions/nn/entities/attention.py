@@ -2,7 +2,7 @@
 
 After Vaswani et al., "Attention Is All You Need", 2017, without positions and with the norm first (Xiong et al., "On
 Layer Normalization in the Transformer Architecture", 2020). It is in numpy here, in torch in
-`functions.nn.torch_layers`, in C in functions/native/entities.h, and in ONNX in the exports.
+`marless.functions.nn.torch_layers`, in C in functions/native/entities.h, and in ONNX in the exports.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.encoding import from_json, to_json
-from functions.environments.entities.description import Entities
-from functions.nn.layers import Array, Layer, LayerNorm, Orthogonal, Shape
+from marless.functions.encoding import from_json, to_json
+from marless.functions.environments.entities.description import Entities
+from marless.functions.nn.layers import Array, Layer, LayerNorm, Orthogonal, Shape
 
 # The name of the tensor with the described entities in storage.
 ENTITIES = "entities"

@@ -1,1 +1,1 @@
-"""Passes of small networks by the kernels of `functions.native`."""
+"""Passes of small networks by the kernels of `marless.functions.native`."""

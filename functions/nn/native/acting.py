@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, FloatArray
-from functions.native.kernels import BLOCK, address, kernels, start_of
-from functions.nn.discrete import OneChoice
-from functions.nn.heads import Head, head_of_network
-from functions.nn.layers import Array, Layer
-from functions.nn.native.calls import ROWS_AT_ONCE, covers, perceptron_parameters, room_for
-from functions.nn.shape import Network, stored_order
+from marless.functions.environments.base import ActionArray, AgentClass, FloatArray
+from marless.functions.native.kernels import BLOCK, address, kernels, start_of
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.heads import Head, head_of_network
+from marless.functions.nn.layers import Array, Layer
+from marless.functions.nn.native.calls import ROWS_AT_ONCE, covers, perceptron_parameters, room_for
+from marless.functions.nn.shape import Network, stored_order
 
 
 class NativeNetworks:
-    """See `functions.nn.batched_acting.BatchedNetwork`."""
+    """See `marless.functions.nn.batched_acting.BatchedNetwork`."""
 
     recurrent = False
 
@@ -78,7 +78,7 @@ class NativeChoice(OneChoice):
     """One choice that the kernels draw; its log-probabilities are those of the learners' loss, bit for bit."""
 
     def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
-        """See `functions.nn.discrete.draw`."""
+        """See `marless.functions.nn.discrete.draw`."""
         if outputs.dtype != np.float32:
             return super().draw(outputs, log_std, noise)
         if self.width < 1:

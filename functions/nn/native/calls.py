@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.interface import AdamFields, EntitiesFields, PassesFields
-from functions.native.kernels import BLOCK, RowIndices, address, kernels, require_indices, start_of
-from functions.nn.entities.attention import EntityAttention
-from functions.nn.layers import Array, LayerNorm, Relu, Tanh
-from functions.nn.native.losses import NativeLoss
-from functions.nn.shape import Network
-from functions.setting_limits import MOST_KERNEL_LAYERS
+from marless.functions.native.interface import AdamFields, EntitiesFields, PassesFields
+from marless.functions.native.kernels import BLOCK, RowIndices, address, kernels, require_indices, start_of
+from marless.functions.nn.entities.attention import EntityAttention
+from marless.functions.nn.layers import Array, LayerNorm, Relu, Tanh
+from marless.functions.nn.native.losses import NativeLoss
+from marless.functions.nn.shape import Network
+from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 
 # `enum Activation` of network.h.
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
@@ -65,7 +65,8 @@ class Description(NamedTuple):
 
 
 class Optimiser:
-    """Adam on the flat vector `parameters`, see `functions.nn.adam.Adam`; `gradient` is what `step` steps along."""
+    """Adam on the flat vector `parameters`, see `marless.functions.nn.adam.Adam`; `gradient` is what `step` steps
+    along."""
 
     def __init__(self, parameters: Array, first: Array, second: Array, steps: int, *settings: float) -> None:
         """`settings` are the step size, epsilon and the cap on the gradient's norm."""

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from functions.native.interface import PolicyRowsFields, ValueRowsFields
-from functions.native.kernels import address, require_indices
-from functions.nn.discrete import OneChoice
-from functions.nn.layers import Array
-from functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss
+from marless.functions.native.interface import PolicyRowsFields, ValueRowsFields
+from marless.functions.native.kernels import address, require_indices
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.layers import Array
+from marless.functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss
 
 
 class NativeLoss(Protocol):
@@ -28,7 +28,8 @@ class NativeLoss(Protocol):
 
 
 class PolicyStep(NamedTuple):
-    """What is reported of a policy's minibatch, see `functions.nn.losses.PolicyLoss`; the gradient stays in C."""
+    """What is reported of a policy's minibatch, see `marless.functions.nn.losses.PolicyLoss`; the gradient stays in
+    C."""
 
     surrogate: float
     metrics: Array
@@ -40,7 +41,7 @@ class PolicyStep(NamedTuple):
 
 
 class ValueStep(NamedTuple):
-    """What is reported of a critic's minibatch, see `functions.nn.losses.ValueLoss`."""
+    """What is reported of a critic's minibatch, see `marless.functions.nn.losses.ValueLoss`."""
 
     loss: float
 

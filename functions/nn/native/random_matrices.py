@@ -8,12 +8,12 @@ logarithm.
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.native.arithmetic import NATIVE
-from functions.nn.layers import Array
+from marless.functions.native.arithmetic import NATIVE
+from marless.functions.nn.layers import Array
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
-    """See `functions.nn.layers.orthogonal`.
+    """See `marless.functions.nn.layers.orthogonal`.
 
     The columns of a Gaussian matrix, each made orthogonal to those before it, are distributed uniformly (Haar), as the
     triangular factor has a positive diagonal. The modified Gram-Schmidt process goes twice over them, which makes them

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functions.native.kernels import RowIndices
-from functions.nn import recurrent
-from functions.nn.gru import Flags
-from functions.nn.layers import Array
-from functions.nn.native.calls import Optimiser, Perceptron, Training, perceptron_parameters
-from functions.nn.native.losses import NativeLoss
-from functions.nn.networks import Weights
-from functions.nn.shape import Network
+from marless.functions.native.kernels import RowIndices
+from marless.functions.nn import recurrent
+from marless.functions.nn.gru import Flags
+from marless.functions.nn.layers import Array
+from marless.functions.nn.native.calls import Optimiser, Perceptron, Training, perceptron_parameters
+from marless.functions.nn.native.losses import NativeLoss
+from marless.functions.nn.networks import Weights
+from marless.functions.nn.shape import Network
 
 
 class PerceptronTrace(NamedTuple):
@@ -33,8 +33,8 @@ class PerceptronTrace(NamedTuple):
 
 
 class PerceptronWeights(Weights):
-    """See `functions.nn.networks.Weights`; a network that the kernels cover, as its flat `parameters`, which may
-    change. One that does not train has no backward passes."""
+    """See `marless.functions.nn.networks.Weights`; a network that the kernels cover, as its flat `parameters`, which
+    may change. One that does not train has no backward passes."""
 
     hidden_size = 0
 

@@ -13,11 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from functions.resources.kinds.kind import NoAnswer, Start
-from functions.resources.kinds.line_protocols import Output, answer_after_banner, answer_in, ask_kept, last_output
-from functions.resources.kinds.program import Program
-from functions.resources.port import Action
-from functions.resources.settings import Resource, is_token
+from marless.functions.resources.kinds.kind import NoAnswer, Start
+from marless.functions.resources.kinds.line_protocols import (
+    Output,
+    answer_after_banner,
+    answer_in,
+    ask_kept,
+    last_output,
+)
+from marless.functions.resources.kinds.program import Program
+from marless.functions.resources.port import Action
+from marless.functions.resources.settings import Resource, is_token
 
 # Within the block a command can be started so.
 Isolated = AbstractContextManager[Start]
@@ -98,7 +104,7 @@ def begin(name: str, resource: Resource) -> Command:
     def isolate() -> Isolated:
         if resource.sandbox == "none":
             return nullcontext(Start(words, {name: value for name, value in os.environ.items() if not is_token(name)}))
-        from functions.resources.sandbox import isolated
+        from marless.functions.resources.sandbox import isolated
 
         return isolated(words, resource.memory_mb, resource.sandbox_paths)
 

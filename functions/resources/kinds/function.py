@@ -9,10 +9,10 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
-from functions.named_code import clash, refuse_standard, require_function
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.port import Action
-from functions.resources.settings import Resource
+from marless.functions.named_code import refuse_standard, require_function
+from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.port import Action
+from marless.functions.resources.settings import Resource
 
 try:
     from threadpoolctl import ThreadpoolController
@@ -48,7 +48,7 @@ def begin(name: str, resource: Resource) -> Function:
     """The function that the resource names; raises `NoAnswer` where there is none, or no sandbox for it."""
     function = named_function(resource.serve)
     if _SANDBOX in inspect.signature(function).parameters:
-        from functions.resources.sandbox import Sandbox, require
+        from marless.functions.resources.sandbox import Sandbox, require
 
         require(resource.sandbox, resource.sandbox_paths)
         limit_s = _PROGRAM_PART * resource.timeout_s
@@ -72,7 +72,7 @@ def named_function(path: str) -> Callable[..., Any]:
     except ValueError as error:  # what is refused
         raise NoAnswer(f"serve = {path!r}: {error}") from error
     except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}{clash(error)}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise NoAnswer(f"serve = {path!r}: {reason}") from error
     answering: Callable[..., Any] = function
     return answering

@@ -25,11 +25,11 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from io import BufferedReader
 from urllib.parse import SplitResult, urlsplit
 
-from functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
-from functions.resources.kinds.proxies import Proxy, proxy_of
-from functions.resources.kinds.retry_after import retry_after_s
-from functions.resources.port import MOST_BYTES, Action
-from functions.resources.settings import Resource, token_variable
+from marless.functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
+from marless.functions.resources.kinds.proxies import Proxy, proxy_of
+from marless.functions.resources.kinds.retry_after import retry_after_s
+from marless.functions.resources.port import MOST_BYTES, Action
+from marless.functions.resources.settings import Resource, token_variable
 
 _FIRST_S, _LONGEST_S = 0.1, 10.0
 _CHUNK = 1 << 16

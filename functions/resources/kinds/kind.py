@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from functions.resources.port import Action
+from marless.functions.resources.port import Action
 
 
 class NoAnswer(Exception):

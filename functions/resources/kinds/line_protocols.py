@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.kinds.program import Program, ending
-from functions.resources.settings import Resource
+from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.kinds.program import Program, ending
+from marless.functions.resources.settings import Resource
 
 _ONE_LINE = "without until a question is one line, and this one has a line break"
 

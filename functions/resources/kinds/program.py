@@ -9,9 +9,9 @@ import termios
 import time
 from contextlib import suppress
 
-from functions.resources.kinds.kind import NoAnswer, Start
-from functions.resources.port import MOST_BYTES
-from functions.system_errors import signal_name
+from marless.functions.resources.kinds.kind import NoAnswer, Start
+from marless.functions.resources.port import MOST_BYTES
+from marless.functions.system_errors import signal_name
 
 # The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local.own_process import expendable, limit_memory
-from infra.local.processes.import_folders import add_last_folders, last_folders
-from infra.local.processes.lifeline import end_with
+from marless.infra.local.own_process import expendable, limit_memory
+from marless.infra.local.processes.import_folders import add_last_folders, last_folders
+from marless.infra.local.processes.lifeline import end_with
 
 
 class TookTooLong(Exception):

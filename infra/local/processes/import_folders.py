@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from functions.encoding import from_json, to_json
+from marless.functions.encoding import from_json, to_json
 
 _VARIABLE = "MARLESS_IMPORT_FOLDERS"
 

@@ -12,12 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from functions.named_code import hides_own
-from functions.resources.settings import is_token
-from infra.local.processes.import_folders import last_folders
-from infra.local.processes.process_tree import end_process, start_time
-from infra.local.processes.zygote import Died, Fork, Forked
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.resources.settings import is_token
+from marless.infra.local.processes.import_folders import last_folders
+from marless.infra.local.processes.process_tree import end_process, start_time
+from marless.infra.local.processes.zygote import Died, Fork, Forked
 
 Pipes = tuple[int, int, int]
 """The worker's ends: requests, replies, lifeline."""
@@ -127,7 +126,7 @@ class Spawner:
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
         arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb), str(self._outlives_s)]
-        return Spawned(_interpreter("infra.local.worker_main", arguments, pipes, self._environment, log))
+        return Spawned(_interpreter("marless.infra.local.worker_main", arguments, pipes, self._environment, log))
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -157,7 +156,7 @@ class ForkedWorker:
 
 
 class Forker:
-    """Starts workers as forks of a zygote (`infra.local.processes.zygote`), which is started for the first one.
+    """Starts workers as forks of a zygote (`marless.infra.local.processes.zygote`), which is started for the first one.
 
     With `outlives_s` workers that are at work when nobody holds their pipes any more have so many seconds to end that.
     Linux only.
@@ -259,7 +258,7 @@ class Forker:
         with far, self._log.open("ab") as log:
             arguments = [str(far.fileno()), repr(time.monotonic()), str(self._outlives_s), *self._modules]
             self._zygote = _interpreter(
-                "infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
+                "marless.infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
             )
         return near
 
@@ -277,9 +276,10 @@ def worker_environment(threads: int, token: str = "") -> dict[str, str]:
     """The workers' environment variables: they can import this process's modules and those in the current folder. Of
     the tokens of services they get the one in the variable `token` alone."""
     here = str(Path.cwd())
-    # Behind the program's own folder come the folders with modules of the same names, such as a user's functions.py.
-    program, paths = str(Path(__file__).resolve().parents[3]), [folder or here for folder in sys.path]
-    folders = dict.fromkeys([*(path for path in paths if not hides_own(path)), program, *paths, here])
+    paths, program = [folder or here for folder in sys.path], str(Path(__file__).parents[4].resolve())
+    # Files of the user hide no module of Python's own library.
+    library = [path for path in paths if path == os.__file__.rpartition(os.sep)[0] or path.endswith("/lib-dynload")]
+    folders = dict.fromkeys([*library, *paths, program, here])
     count = str(threads)
     return {
         **{name: value for name, value in os.environ.items() if name == token or not is_token(name)},

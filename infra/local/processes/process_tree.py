@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from infra.local.own_process import stat_fields
+from marless.infra.local.own_process import stat_fields
 
 # prctl(2), since Linux 3.4.
 _PR_SET_CHILD_SUBREAPER = 36

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.local.processes.process_tree import processor_s
+from marless.infra.local.processes.process_tree import processor_s
 
 # Over how long it is measured.
 _RECENT_S = 0.25

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from functions.codec import verify
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from functions.messages.message import Ref
-from functions.storage_port import Blobs
-from functions.system_errors import explain
-from infra.local.file_storage import FileStorage
-from infra.local.pipe_messages import MOST_OBJECT, Get, Put, Stored, frame
-from infra.local.resources.upcalls import NoTask, Upcalls
+from marless.functions.codec import verify
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.functions.messages.message import Ref
+from marless.functions.storage_port import Blobs
+from marless.functions.system_errors import explain
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.pipe_messages import MOST_OBJECT, Get, Put, Stored, frame
+from marless.infra.local.resources.upcalls import NoTask, Upcalls
 
 _ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObject, StorageFault, ValueError)}
 
 
 class RemoteObjects:
-    """`functions.storage_port.Blobs` of the task that a worker has, by questions to its pool; other runs' are out of
-    reach. What it reads first may have come with the task: `offers`, by key. Where it stores `ahead`, `put` raises
-    nothing of what `Blobs` says: who hears of such an object and cannot store it has the task done again."""
+    """`marless.functions.storage_port.Blobs` of the task that a worker has, by questions to its pool; other runs' are
+    out of reach. What it reads first may have come with the task: `offers`, by key. Where it stores `ahead`, `put`
+    raises nothing of what `Blobs` says: who hears of such an object and cannot store it has the task done again."""
 
     def __init__(self, upcalls: Upcalls, offers: dict[str, bytes], ahead: bool) -> None:
         self._upcalls, self._offers, self._ahead = upcalls, offers, ahead
@@ -41,7 +41,7 @@ class RemoteObjects:
             self._exchange(key, lambda number, token: frame(Put(key, number, token), body))
 
     def file(self, key: str, sha256: str, size: int) -> Path:
-        """See `functions.storage_port.Files`: a copy by its hash, which all processes of this user share."""
+        """See `marless.functions.storage_port.Files`: a copy by its hash, which all processes of this user share."""
         copies, name = FileStorage(folder_of_copies(Path(tempfile.gettempdir()))), f"{sha256}.safetensors"
         try:
             return copies.file(name, sha256, size)

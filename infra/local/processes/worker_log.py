@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from infra.local.file_storage import at_once
+from marless.infra.local.file_storage import at_once
 
 # The beginning names versions and first warnings, the end what went wrong.
 _HEAD, _TAIL = 1 << 18, 1 << 18

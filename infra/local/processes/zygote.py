@@ -1,7 +1,7 @@
 """A process that has imported the functions' modules and forks workers, which share its memory until they write to it.
 
-Started by the pool as ``python -m infra.local.processes.zygote SOCKET STARTED OUTLIVES_S MODULE...``: a socket of
-packets, the pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports
+Started by the pool as ``python -m marless.infra.local.processes.zygote SOCKET STARTED OUTLIVES_S MODULE...``: a socket
+of packets, the pool's monotonic clock at the start, and what to import. Android's word for such a process. It imports
 nothing of a task's environment, because a fork copies neither threads nor connections. It ends when the pool closes the
 socket, and kills its workers; with OUTLIVES_S it first gives them so many seconds to end what they are at.
 """
@@ -19,11 +19,11 @@ from contextlib import suppress
 
 import msgspec
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.isolation.arithmetic import ARITHMETIC
-from infra.local import worker_main
-from infra.local.processes.import_folders import add_last_folders
-from infra.local.processes.process_tree import adopt_orphans, end_children
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.isolation.arithmetic import ARITHMETIC
+from marless.infra.local import worker_main
+from marless.infra.local.processes.import_folders import add_last_folders
+from marless.infra.local.processes.process_tree import adopt_orphans, end_children
 
 DESCRIPTORS = 4
 """What comes with a `Fork`: requests, replies, lifeline and log."""

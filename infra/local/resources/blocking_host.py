@@ -8,14 +8,14 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from functions.resources.port import Action, Outcome, ResourceFault
-from functions.resources.settings import Resource
-from infra.local.available_cores import cores
-from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity
-from infra.local.pool import Pool
-from infra.local.resources.questions import Question
-from infra.local.resources.resource_pools import ResourcePools
+from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.settings import Resource
+from marless.infra.local.available_cores import cores
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.pool import Pool
+from marless.infra.local.resources.questions import Question
+from marless.infra.local.resources.resource_pools import ResourcePools
 
 
 class BlockingHost:
@@ -35,7 +35,7 @@ class BlockingHost:
         self._selector.register(self._pools, selectors.EVENT_READ)
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
-        """See `functions.resources.port.Host`."""
+        """See `marless.functions.resources.port.Host`."""
         if os.getpid() != self._process:
             raise ResourceFault(f"resource {name!r}: a process that was forked cannot ask; the one that serves it can")
         if name not in self._lane.resources:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from functions.messages.usage import ActionTime
-from functions.resources.attempts import are_over, tries
-from functions.resources.port import Action, Outcome
-from functions.resources.settings import Resource
-from infra.local.dispatch import Task
-from infra.local.lane import Lane
+from marless.functions.messages.usage import ActionTime
+from marless.functions.resources.attempts import are_over, tries
+from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.settings import Resource
+from marless.infra.local.dispatch import Task
+from marless.infra.local.lane import Lane
 
 
 @dataclass(slots=True, eq=False)

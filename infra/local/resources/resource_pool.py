@@ -12,24 +12,24 @@ from typing import Any
 
 import msgspec
 
-from functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from functions.keys import answer_key
-from functions.messages.report import Report
-from functions.resources.attempts import tries
-from functions.resources.port import ActionCall, Outcome
-from functions.resources.settings import Resource, token_variable
-from infra.local.core_account import CoreAccount
-from infra.local.dispatch import Capacity
-from infra.local.elastic import ElasticCores
-from infra.local.lane import Lane, Pending
-from infra.local.pipe_messages import Ended
-from infra.local.rate_limit import RateLimit
-from infra.local.resources.questions import Question
-from infra.local.task_pool import TaskPool
-from infra.local.worker_processes import Worker
+from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.keys import answer_key
+from marless.functions.messages.report import Report
+from marless.functions.resources.attempts import tries
+from marless.functions.resources.port import ActionCall, Outcome
+from marless.functions.resources.settings import Resource, token_variable
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.elastic import ElasticCores
+from marless.infra.local.lane import Lane, Pending
+from marless.infra.local.pipe_messages import Ended
+from marless.infra.local.rate_limit import RateLimit
+from marless.infra.local.resources.questions import Question
+from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.worker_processes import Worker
 
 _FUNCTION = "resource"
-_MODULES = {_FUNCTION: "functions.resources.answering"}
+_MODULES = {_FUNCTION: "marless.functions.resources.answering"}
 # Programs and services have the time-out themselves, and say more of what happened; a process that fails to is ended.
 _GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.

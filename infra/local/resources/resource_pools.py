@@ -9,21 +9,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from functions.encoding import MessagePackDecoder, Undecodable
-from functions.messages.report import Report
-from functions.messages.usage import ActionTime, ActionUse, sums_by_name
-from functions.resources.action_meter import MOST_TIMES
-from functions.resources.attempts import after, unasked
-from functions.resources.port import Action, Outcome
-from functions.resources.settings import Resource
-from functions.system_errors import explain
-from infra.local.core_account import CoreAccount
-from infra.local.lane import Lane
-from infra.local.pipe_messages import Ask
-from infra.local.resources.questions import Question
-from infra.local.resources.resource_pool import ActionLane, ResourcePool
-from infra.local.resources.upcalls import answer_frame
-from infra.local.worker_processes import Worker, Workers
+from marless.functions.encoding import MessagePackDecoder, Undecodable
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import ActionTime, ActionUse, sums_by_name
+from marless.functions.resources.action_meter import MOST_TIMES
+from marless.functions.resources.attempts import after, unasked
+from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.settings import Resource
+from marless.functions.system_errors import explain
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.lane import Lane
+from marless.infra.local.pipe_messages import Ask
+from marless.infra.local.resources.questions import Question
+from marless.infra.local.resources.resource_pool import ActionLane, ResourcePool
+from marless.infra.local.resources.upcalls import answer_frame
+from marless.infra.local.worker_processes import Worker, Workers
 
 _DECODER = MessagePackDecoder[Outcome](Outcome)
 # The user is told of a pause that is as long.

@@ -6,9 +6,20 @@ from contextlib import contextmanager
 from itertools import count
 from threading import Lock
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.resources.port import Action, Outcome, ResourceFault
-from infra.local.pipe_messages import Ask, Call, Damaged, Inbox, Offer, Restart, Stored, Told, checked_header, frame
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.infra.local.pipe_messages import (
+    Ask,
+    Call,
+    Damaged,
+    Inbox,
+    Offer,
+    Restart,
+    Stored,
+    Told,
+    checked_header,
+    frame,
+)
 
 Answer = Told | Stored
 DAMAGED = os.EX_PROTOCOL
@@ -43,7 +54,7 @@ class Upcalls:
                 self._token = None
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
-        """See `functions.resources.port.Host`."""
+        """See `marless.functions.resources.port.Host`."""
         questions = [
             lambda number, token, each=action: frame(Ask(name, number, each.key, token), each.question)
             for action in actions
@@ -84,7 +95,7 @@ class Upcalls:
             yield self._token
 
     def restart_clock(self) -> None:
-        """See `functions.resources.port.ProcessResources`."""
+        """See `marless.functions.resources.port.ProcessResources`."""
         if self._token is not None:
             self._send(frame(Restart(self._token)))
 

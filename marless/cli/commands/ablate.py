@@ -6,12 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from coordinator.errors import UserError
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.rules.scaling import SCALING_RULES
-from infra.local.available_cores import cores
 from marless.ablation import suite_file
 from marless.ablation.ablate import AblationView, ablate, ablate_suite, plan, plan_suite
 from marless.ablation.arms import ARMS, SHARING, choose_arms
@@ -19,6 +13,12 @@ from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.errors import UserError
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.rules.scaling import SCALING_RULES
+from marless.infra.local.available_cores import cores
 from marless.output import say, say_text
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
+from marless.coordinator.errors import FINISHED
 from marless.output import note, say
 from marless.reports.text import counted, size
 from marless.runs.folder import RunFolder

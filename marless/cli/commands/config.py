@@ -4,11 +4,11 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from coordinator.config.defaults import for_any_machine
-from coordinator.config.loading import explicit_keys, load_with_origins
-from coordinator.config.nested_tables import flatten
-from coordinator.config.toml_dump import SHORT, document, selection
 from marless.cli import arguments as common
+from marless.coordinator.config.defaults import for_any_machine
+from marless.coordinator.config.loading import explicit_keys, load_with_origins
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.toml_dump import SHORT, document, selection
 from marless.output import say_json, say_text
 
 EXAMPLES = """examples:

@@ -3,14 +3,14 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from coordinator.config.loading import load
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.pricing.prices import load_prices
-from coordinator.rules.sharing import SHARING_MODES
 from marless.backends import registry
 from marless.cli import arguments as common
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.pricing.prices import load_prices
+from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.estimation.estimate import Estimate, Estimates, bill_section, estimate_run
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.estimation.targets import Target

@@ -6,13 +6,13 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import datetime
 from typing import Any
 
-from coordinator.errors import FINISHED, UserError
-from infra.aws.clients import Cloud
-from infra.aws.cloudwatch import LATE_S, Logs
-from infra.deployment import RESOURCE, ROLES, stack_name
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.log_lines import Line, Reader
+from marless.coordinator.errors import FINISHED, UserError
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.cloudwatch import LATE_S, Logs
+from marless.infra.deployment import RESOURCE, ROLES, stack_name
 from marless.output import OUTPUT, say, say_json, say_text
 from marless.runs.folder import LATEST, RunFolder
 from marless.signals import Signals

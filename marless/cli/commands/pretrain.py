@@ -3,10 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.config.loading import load
-from coordinator.errors import FINISHED, UserError
-from functions.language.base_request import Training
 from marless.cli import arguments as common
+from marless.coordinator.config.loading import load
+from marless.coordinator.errors import FINISHED, UserError
+from marless.functions.language.base_request import Training
 from marless.output import say
 from marless.runs.inputs.language_models import USUAL, small_base
 

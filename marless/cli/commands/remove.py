@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
 from marless.cli.console import confirm
 from marless.comparison.run_selection import PLACES, collection_of
+from marless.coordinator.errors import FINISHED, UserError
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import size

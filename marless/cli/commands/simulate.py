@@ -4,8 +4,8 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
+from marless.coordinator.errors import FINISHED
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations, simulate, spread

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from coordinator.core import budget
-from coordinator.core.state import State
 from marless.cli import arguments as common
 from marless.cli.typed_lines import as_typed_here
 from marless.cloud.remote_runs import find_run
+from marless.coordinator.core import budget
+from marless.coordinator.core.state import State
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports import statistics
@@ -135,7 +135,7 @@ def _next(state: State) -> list[tuple[str, str]]:
 
 def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
     """The machines that have dialled in at the run's driver."""
-    from infra.remote.census import in_words, noted
+    from marless.infra.remote.census import in_words, noted
 
     slots = noted(folder.path / "workers") if status == "running" else Counter[str]()
     hosts = ", ".join(f"{host} {count:,}" for host, count in sorted(slots.items()))

@@ -6,12 +6,12 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
-from coordinator.drive import lease, run_manifest
-from coordinator.errors import FINISHED, UNFINISHED, UserError
-from infra.local.own_process import has_ended
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
+from marless.infra.local.own_process import has_ended
 from marless.output import say
 from marless.program import program_name
 from marless.runs.folder import RunFolder

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.drive import study_governor
-from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
-from functions.encoding import to_json
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
+from marless.coordinator.drive import study_governor
+from marless.coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from marless.functions.encoding import to_json
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports.text import money

@@ -2,10 +2,10 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.config.loading import load
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
+from marless.coordinator.config.loading import load
 from marless.runs.drive_settings import RunLocation
 from marless.runs.train_and_resume import train
 

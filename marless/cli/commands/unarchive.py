@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
+from marless.coordinator.errors import FINISHED
 from marless.output import note, say
 from marless.program import program_name
 from marless.runs.upkeep.archives import unpack

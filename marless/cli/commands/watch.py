@@ -2,12 +2,12 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.errors import UserError
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import report_ending
 from marless.cloud.remote_runs import find_run
 from marless.cloud.watching import Watch
+from marless.coordinator.errors import UserError
 from marless.program import program_name
 from marless.signals import Signals
 from marless.views import choose_view

@@ -4,13 +4,13 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UNFINISHED
-from infra.local.available_cores import cores
-from infra.remote.addresses import address_of
-from infra.remote.worker_agent import WorkerAgent
 from marless.backends.badge import badge
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
+from marless.coordinator.errors import FINISHED, UNFINISHED
+from marless.infra.local.available_cores import cores
+from marless.infra.remote.addresses import address_of
+from marless.infra.remote.worker_agent import WorkerAgent
 from marless.output import note
 from marless.signals import handle_signals
 
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
     with dial_in.remote_errors():
         address, tls = address_of(options.address), None
         if options.tls_ca:
-            from infra.remote import encryption
+            from marless.infra.remote import encryption
 
             tls = encryption.of_worker(options.tls_ca)
         token = dial_in.token(options.token_file, make=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from functions.text.redaction import redact
+from marless.functions.text.redaction import redact
 from marless.reports.section import Section
 
 # More rows make a cell that is slow to draw.

@@ -5,7 +5,7 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 
-from functions.isolation.file_names import (
+from marless.functions.isolation.file_names import (
     ABSENT,
     PACKAGE,
     file_name,
@@ -14,8 +14,8 @@ from functions.isolation.file_names import (
     package_value,
     value_of,
 )
-from functions.isolation.foreign_imports import is_trusted
-from functions.isolation.imported_sources import beside_script, imported_names
+from marless.functions.isolation.foreign_imports import is_trusted
+from marless.functions.isolation.imported_sources import beside_script, imported_names
 from marless.reports.user_code.user_modules import find_module
 
 # So many files are followed, at most.

@@ -3,15 +3,15 @@
 import hashlib
 from contextlib import suppress
 
-from coordinator.config.schema import RunConfig
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
-from functions import codec, keys
-from functions.algorithms import registry as algorithms
-from functions.algorithms.adapters.state import frozen_networks, whole_networks
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject
-from functions.messages.headers import TaskHeader
-from functions.messages.learner import Base
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError
+from marless.functions import codec, keys
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.adapters.state import frozen_networks, whole_networks
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.learner import Base
 from marless.reports.weights import Tensors, gather
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look

@@ -8,18 +8,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.config.schema import RunConfig
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError, one_line
-from coordinator.file_reading import UnreadableFile, read_file
-from functions import codec
-from functions.data.dataset import RETURN, key_of
-from functions.encoding import Undecodable, from_json
-from functions.environments import native_spaces
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.last_action import within_unit
-from functions.messages.headers import TaskHeader
-from functions.messages.message import Ref
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError, one_line
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions import codec
+from marless.functions.data.dataset import RETURN, key_of
+from marless.functions.encoding import Undecodable, from_json
+from marless.functions.environments import native_spaces
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.last_action import within_unit
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.message import Ref
 from marless.program import program_name
 from marless.reports.policy import same_task
 from marless.runs.inputs.npz import ArrayFault, opened_numbers
@@ -88,7 +88,7 @@ def _read_arrays(folder: Path, spec: EnvSpec) -> Arrays:
 
 
 def as_columns(arrays: Arrays, spec: EnvSpec, length: int) -> codec.Tensors:
-    """All steps one after the other in C columns of `length` steps, as `functions.data.dataset` has them.
+    """All steps one after the other in C columns of `length` steps, as `marless.functions.data.dataset` has them.
 
     An episode may go on in the next column. The last steps, which fill no column, are left out.
     """

@@ -8,25 +8,25 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from coordinator.config.schema import RunConfig
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
-from functions import keys
-from functions.algorithms.registry import algorithm
-from functions.encoding import to_json
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.errors import BadRequest, KeyTaken, MissingExtra
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.base_header import SCHEMA, LlamaShape, read_header
-from functions.language.base_request import BaseRequest, Training, lessons_of
-from functions.language.errors import UnusableBase
-from functions.language.registry import make
-from functions.messages.message import Ref
-from functions.messages.order import LanguageModel
-from functions.system_errors import explain
-from infra.local.file_storage import FileStorage
-from infra.local.processes.bounded_program import Bounds, TookTooLong, run
 from marless import extras
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError
+from marless.functions import keys
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.errors import BadRequest, KeyTaken, MissingExtra
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.base_header import SCHEMA, LlamaShape, read_header
+from marless.functions.language.base_request import BaseRequest, Training, lessons_of
+from marless.functions.language.errors import UnusableBase
+from marless.functions.language.registry import make
+from marless.functions.messages.message import Ref
+from marless.functions.messages.order import LanguageModel
+from marless.functions.system_errors import explain
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.processes.bounded_program import Bounds, TookTooLong, run
 from marless.output import note
 from marless.program import cache_folder
 from marless.reports import provenance
@@ -36,7 +36,7 @@ from marless.signals import end, handle_signals
 # Files of a folder that decide which of its contents are read.
 _FILES = ("*.json", "*.safetensors", "adapter_*")
 _GGUF = b"GGUF"
-_MAKER = "functions.language.base_maker"
+_MAKER = "marless.functions.language.base_maker"
 # Bounds of the process that makes a base. Numbers of a GGUF file may be a twentieth as long as numbers in single
 # precision. In the end there are two copies in single precision.
 _LEAST_S, _S_OF_MB, _S_OF_STEP = 600.0, 1.0, 1.0
@@ -143,7 +143,7 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
         raise UserError(str(error)) from error
     extras.require("learner", f"a small base for {task.name}")
     # The process that makes it imports nothing else of the program.
-    program = (provenance.code_sha256(packages=("functions",)), version("torch"), provenance.machine())
+    program = (provenance.code_sha256(packages=("marless/functions",)), version("torch"), provenance.machine())
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
     bounds = Bounds(_LEAST_S + _S_OF_STEP * training.steps, _MB_OF_TASK)
@@ -188,7 +188,7 @@ def _make(request: BaseRequest, bounds: Bounds) -> None:
 
 def _digest_of(source: Path) -> str:
     """A hash of the files of a model, and of the program that reads them."""
-    digest = hashlib.sha256(f"{SCHEMA} {provenance.code_sha256(packages=('functions',))}".encode())
+    digest = hashlib.sha256(f"{SCHEMA} {provenance.code_sha256(packages=('marless/functions',))}".encode())
     for path in _files_of(source):
         digest.update(path.name.encode() + bytes.fromhex(sha256_of(path)))
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import file_digest
 from pathlib import Path
 
-from functions import keys
+from marless.functions import keys
 from marless.output import note
 from marless.program import cache_folder
 

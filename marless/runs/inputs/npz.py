@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.file_reading import open_file
+from marless.coordinator.file_reading import open_file
 
 # Where an array's description ends at the latest; numpy's own limit is 10,000 characters.
 _LONGEST_HEADER = 1 << 14

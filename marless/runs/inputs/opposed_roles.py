@@ -1,13 +1,13 @@
 """The adapters of another run's roles, stored as the opponents of a new run whose agents speak."""
 
-from coordinator.config.schema import RANDOM, RunConfig
-from coordinator.core.opponents import FixedOpponents
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
-from functions import codec
-from functions.errors import CorruptObject, NoSuchObject
-from functions.language.specs import adapter_name
-from functions.messages.order import LanguageModel
+from marless.coordinator.config.schema import RANDOM, RunConfig
+from marless.coordinator.core.opponents import FixedOpponents
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError
+from marless.functions import codec
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.language.specs import adapter_name
+from marless.functions.messages.order import LanguageModel
 from marless.reports.policy import same_task
 from marless.runs.folder import RunFolder
 from marless.runs.run_policies import keep_opponents

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments import native_spaces
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.spaces.actions import ActionCodec
-from functions.setting_limits import LARGEST_FLOAT32
+from marless.functions.environments import native_spaces
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.setting_limits import LARGEST_FLOAT32
 from marless.runs.inputs.npz import ArrayFault, Numbers
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -5,14 +5,14 @@ import shlex
 import shutil
 from collections.abc import Mapping
 
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
-from functions.algorithms.registry import ALGORITHMS
-from functions.algorithms.specification import LAYERED, AlgorithmConfig
-from functions.errors import MissingExtra
-from functions.named_code import refuse_standard
-from functions.resources.settings import Resource
 from marless import extras
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.algorithms.specification import LAYERED, AlgorithmConfig
+from marless.functions.errors import MissingExtra
+from marless.functions.named_code import refuse_standard
+from marless.functions.resources.settings import Resource
 from marless.loggers import registry as loggers
 from marless.reports import gpus
 from marless.reports.user_code.user_modules import function_fault
@@ -83,8 +83,8 @@ def _require_resource(name: str, resource: Resource) -> None:
 
 def _require_service(name: str, resource: Resource) -> None:
     """Look at the token and the proxy of a service, which is not asked."""
-    from functions.resources.kinds.http import begin
-    from functions.resources.kinds.kind import NoAnswer
+    from marless.functions.resources.kinds.http import begin
+    from marless.functions.resources.kinds.kind import NoAnswer
 
     try:
         begin(name, resource)
@@ -93,7 +93,7 @@ def _require_service(name: str, resource: Resource) -> None:
 
 
 def _require_sandbox(name: str, resource: Resource) -> None:
-    from functions.resources.sandbox import SandboxError, require
+    from marless.functions.resources.sandbox import SandboxError, require
 
     try:
         require(resource.sandbox, resource.sandbox_paths)
@@ -115,7 +115,7 @@ def _require_engine(algorithm: AlgorithmConfig) -> None:
 
 
 def _require_kernels() -> None:
-    from functions.native.kernels import kernels
+    from marless.functions.native.kernels import kernels
 
     try:
         kernels()

@@ -1,12 +1,12 @@
 """Stores the inputs of a new run before it begins: opponents' policies, a dataset, a base, and what agents speak by."""
 
-from coordinator.config.schema import RunConfig
-from coordinator.core.state import RunInputs
-from coordinator.drive.ports import Storage
-from coordinator.errors import UserError
-from functions.environments.scripted import script_names
-from functions.environments.scripted.players import load
-from functions.errors import BadRequest
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.core.state import RunInputs
+from marless.coordinator.drive.ports import Storage
+from marless.coordinator.errors import UserError
+from marless.functions.environments.scripted import script_names
+from marless.functions.environments.scripted.players import load
+from marless.functions.errors import BadRequest
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.inputs.language_models import store_model

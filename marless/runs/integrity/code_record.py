@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import msgspec
 
-from coordinator.config.schema import RunConfig
-from coordinator.file_reading import read_json
-from functions import keys
-from functions.encoding import to_json_file
-from functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.file_reading import read_json
+from marless.functions import keys
+from marless.functions.encoding import to_json_file
+from marless.functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
 from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.atomic_files import replace, storage_errors

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.core.state import State
-from coordinator.drive.ports import Ledger
-from coordinator.file_reading import UnreadableFile, open_file, read_file
-from functions.encoding import from_json, to_json
+from marless.coordinator.core.state import State
+from marless.coordinator.drive.ports import Ledger
+from marless.coordinator.file_reading import UnreadableFile, open_file, read_file
+from marless.functions.encoding import from_json, to_json
 from marless.runs.folder import ATTEMPTS, BILL, EVALUATIONS, IDENTITY, METRICS, SUMMARY, Identity, RunFolder, sha256
 
 COVERED = (METRICS, ATTEMPTS, BILL, SUMMARY, EVALUATIONS)

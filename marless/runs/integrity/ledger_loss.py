@@ -5,11 +5,11 @@ from contextlib import suppress
 
 import msgspec
 
-from coordinator.core.state import State
-from coordinator.errors import UserError
-from coordinator.file_reading import UnreadableFile, read_end
-from functions import keys
-from functions.encoding import JsonDecoder, Undecodable
+from marless.coordinator.core.state import State
+from marless.coordinator.errors import UserError
+from marless.coordinator.file_reading import UnreadableFile, read_end
+from marless.functions import keys
+from marless.functions.encoding import JsonDecoder, Undecodable
 from marless.program import program_name
 from marless.runs import summary
 from marless.runs.folder import (

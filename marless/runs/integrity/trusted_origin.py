@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config.config_keys import is_option
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import RunConfig
-from coordinator.errors import UserError
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
-from functions.resources.settings import Resource
+from marless.coordinator.config.config_keys import is_option
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.errors import UserError
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
+from marless.functions.resources.settings import Resource
 from marless.runs.folder import CONFIG, RunFolder
 
 _SEAL = ".seal"

@@ -7,12 +7,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-from functions.messages.order import ResourceRef
-from functions.resources.asking import Asking
-from functions.resources.port import RESOURCES, ResourceFault
-from functions.resources.settings import Resource, identity
-from infra.local.file_storage import FileStorage
-from infra.local.resources.blocking_host import BlockingHost
+from marless.functions.messages.order import ResourceRef
+from marless.functions.resources.asking import Asking
+from marless.functions.resources.port import RESOURCES, ResourceFault
+from marless.functions.resources.settings import Resource, identity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.resources.blocking_host import BlockingHost
 
 
 class LocalResources:

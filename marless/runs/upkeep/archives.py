@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from coordinator.errors import UserError
+from marless.coordinator.errors import UserError
 from marless.runs.folder import IDENTITY, ROOT, RunFolder, decode_identity, require_name
 from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, hidden, leftovers
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from coordinator.errors import UserError
+from marless.coordinator.errors import UserError
 
 # What each is left by, the first word of its name.
 REMOVED, ARRIVING, ARCHIVING = "removed", "arriving", "archiving"

@@ -1,9 +1,9 @@
 """Checks that a merge of two agents' networks gives a valid state."""
 
-from functions.algorithms.specification import AlgorithmConfig
-from functions.algorithms.stage import Context, Implementation
-from functions.keys import group_name
-from functions.messages.team import Team
+from marless.functions.algorithms.specification import AlgorithmConfig
+from marless.functions.algorithms.stage import Context, Implementation
+from marless.functions.keys import group_name
+from marless.functions.messages.team import Team
 from marless.testing.algorithms.tools import digest, hint, require, stage_inputs
 
 _DISTIL_STEPS = 2

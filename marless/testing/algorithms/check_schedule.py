@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from functions import codec
-from functions.algorithms.schedule import SCHEDULES, Schedule
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
-from functions.algorithms.stage import Context, Implementation
-from functions.learner import stages
-from functions.learner.update import as_stored, split_by_lifetime
-from functions.messages.headers import TaskHeader
+from marless.functions import codec
+from marless.functions.algorithms.schedule import SCHEDULES, Schedule
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
+from marless.functions.algorithms.stage import Context, Implementation
+from marless.functions.learner import stages
+from marless.functions.learner.update import as_stored, split_by_lifetime
+from marless.functions.messages.headers import TaskHeader
 from marless.testing.algorithms.tools import RoundResult, Tensors, after, digest, expect, instances, part_of, require
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
-from functions.algorithms.stage import Context, Implementation, StageResult
-from functions.keys import group_name
-from functions.learner.stages import turns
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
+from marless.functions.algorithms.stage import Context, Implementation, StageResult
+from marless.functions.keys import group_name
+from marless.functions.learner.stages import turns
 from marless.testing.algorithms.tools import (
     Tensors,
     after,

@@ -6,10 +6,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
-from functions.algorithms.stage import Context, Implementation
-from functions.data import batch
-from functions.learner.partial_sums import MicroBatch, folding, make_sums, micro_batches
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
+from marless.functions.algorithms.stage import Context, Implementation
+from marless.functions.data import batch
+from marless.functions.learner.partial_sums import MicroBatch, folding, make_sums, micro_batches
 from marless.testing.algorithms.check_schedule import check_placements, through_storage
 from marless.testing.algorithms.check_stages import check_stages
 from marless.testing.algorithms.tools import Tensors, digest, expect, instances, require

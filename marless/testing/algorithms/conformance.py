@@ -1,4 +1,4 @@
-"""The conformance suite: tests algorithms on random tasks against the rules of `functions.algorithms.stage`.
+"""The conformance suite: tests algorithms on random tasks against the rules of `marless.functions.algorithms.stage`.
 
 Plug-in authors run ``check(SPEC)`` in a test of their own.
 """
@@ -11,23 +11,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
-from functions.algorithms.stage import Context, Implementation
-from functions.algorithms.validation import missing_stages, violation
-from functions.data import batch
-from functions.data.past_rounds import newest_rounds
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.encoding import from_json, to_json
-from functions.environments.base import EnvSpec
-from functions.errors import BadRequest, MissingExtra
-from functions.keys import group_name
-from functions.messages.actor import Behaviour
-from functions.messages.learner import Hyperparameters, Past
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from marless.functions.algorithms.stage import Context, Implementation
+from marless.functions.algorithms.validation import missing_stages, violation
+from marless.functions.data import batch
+from marless.functions.data.past_rounds import newest_rounds
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.encoding import from_json, to_json
+from marless.functions.environments.base import EnvSpec
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.keys import group_name
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.learner import Hyperparameters, Past
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 from marless.testing.algorithms.check_merge import check_merge
 from marless.testing.algorithms.check_schedule import check_placements, check_whole
 from marless.testing.algorithms.check_stages import check_stages

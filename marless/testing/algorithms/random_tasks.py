@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation, Step
-from functions.messages.team import Team
+from marless.functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    EnvSpec,
+    FloatArray,
+    Observation,
+    Step,
+)
+from marless.functions.messages.team import Team
 
 _DEATH, _CUT = 0.12, 0.08
 

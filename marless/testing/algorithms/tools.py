@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions import codec
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
-from functions.algorithms.stage import Context
-from functions.keys import group_name
-from functions.messages.message import Table
+from marless.functions import codec
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
+from marless.functions.algorithms.stage import Context
+from marless.functions.keys import group_name
+from marless.functions.messages.message import Table
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -51,6 +51,6 @@ def tells_cores(question, cores):
 
 
 def asks_another(question):
-    from functions.resources.port import RESOURCES
+    from marless.functions.resources.port import RESOURCES
 
     return RESOURCES.call("judge", [question])[0]

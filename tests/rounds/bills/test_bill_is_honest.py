@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from driver import CONTROLLER, ROLES, SMALL
 
-from coordinator.config.loading import load
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.platform import Platform
-from coordinator.pricing.bill import bill
-from coordinator.pricing.prices import load_prices
-from functions.messages.exchange import Done, Failed
-from functions.warm_cache import WARM
 from marless.backends import local
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.bill import bill
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.messages.exchange import Done, Failed
+from marless.functions.warm_cache import WARM
 
 MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
 SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items()]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from functions.environments.scripted.players import choose
 from marless.cli.app import main
+from marless.functions.environments.scripted.players import choose
 from marless.reports import load_policy
 from marless.reports.crossplay import totals
 from marless.reports.policy import scripted_policy

@@ -13,9 +13,9 @@ from driver import part_of_run
 from driver import train as drive
 from safetensors.numpy import load_file
 
-from coordinator.config.loading import load
-from coordinator.errors import UserError
-from infra.local.file_storage import FileStorage
+from marless.coordinator.config.loading import load
+from marless.coordinator.errors import UserError
+from marless.infra.local.file_storage import FileStorage
 from marless.reports import load_policy
 from marless.runs.inputs.stored_inputs import store_inputs
 

@@ -10,11 +10,11 @@ from commands import SMALL as SIGNAL
 from driver import train as drive
 from studies import study
 
-from coordinator.config.loading import load
-from functions import codec
-from functions.algorithms.adapters.state import frozen_networks, whole_networks
-from functions.keys import group_name
-from infra.local.file_storage import FileStorage
+from marless.coordinator.config.loading import load
+from marless.functions import codec
+from marless.functions.algorithms.adapters.state import frozen_networks, whole_networks
+from marless.functions.keys import group_name
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.weights import gather
 from marless.runs.folder import RunFolder
 from marless.runs.inputs.stored_inputs import store_inputs

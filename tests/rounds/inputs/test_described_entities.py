@@ -5,8 +5,8 @@ import pytest
 from commands import SMALL, Commands
 from installed_plug_ins import PLUG_INS
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 
 WASPS, FRUITS = np.array([[6, 7], [8, 9]]), np.array([[10, 11, 12], [13, 14, 15], [16, 17, 18], [19, 20, 21]])
 ALL = "2 teammates x 2, 2 wasps x 2, 4 fruits x 3; own 2"

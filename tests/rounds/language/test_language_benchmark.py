@@ -13,13 +13,13 @@ from benchmarks.language import adding_task, against_trl, plain_loop, waiting_ju
 from benchmarks.language.counting_speaker import CountingSpeaker
 from benchmarks.language.launch import CACHE_BYTES
 from benchmarks.table import Row
-from coordinator.config.loading import load
-from functions import codec
-from functions.encoding import to_json
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.model.base_model import open_base
-from functions.resources.code_judge import Assignment
-from infra.local.file_storage import FileStorage
+from marless.coordinator.config.loading import load
+from marless.functions import codec
+from marless.functions.encoding import to_json
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.model.base_model import open_base
+from marless.functions.resources.code_judge import Assignment
+from marless.infra.local.file_storage import FileStorage
 from marless.language import check
 from marless.reports.weights import gather
 

@@ -8,7 +8,7 @@ from commands import Commands
 from language_runs import RELAY, letters_base, relay_base, short_base, task_base
 from safetensors.numpy import load_file
 
-from functions.errors import CorruptObject
+from marless.functions.errors import CorruptObject
 from marless.reports.policy import load_policy
 
 BASE = "base.model=relay.safetensors"

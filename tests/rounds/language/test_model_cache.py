@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from language_runs import relay_base
 
-from coordinator.config.loading import load
-from coordinator.errors import UserError
-from infra.local.file_storage import FileStorage
+from marless.coordinator.config.loading import load
+from marless.coordinator.errors import UserError
+from marless.infra.local.file_storage import FileStorage
 from marless.runs.inputs.language_models import model_file, store_model
 from marless.runs.inputs.model_cache import cached_file, copy_of, may_be_linked, sha256_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import of_the_system, one_line
+from marless.coordinator.errors import of_the_system, one_line
 from marless.output import OUTPUT
 
 

@@ -4,8 +4,8 @@ import pytest
 from driver import EASY, FLIPPING, SMALL, part_of_run
 from driver import train as drive
 
-from coordinator.drive.ledger_items import load_state
-from infra.local.sqlite_ledger import SqliteLedger
+from marless.coordinator.drive.ledger_items import load_state
+from marless.infra.local.sqlite_ledger import SqliteLedger
 
 LAGGING = (
     "pipeline.lag=2", "algorithm.hidden=[8]", "scaling.rollouts=2", "checkpoint_every=3", "stop.rounds=6",

@@ -4,8 +4,8 @@ import pytest
 from driver import CONTROLLER, SMALL
 from driver import train as drive
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
 
 ONE_STEP = ("algorithm.epochs=1", "algorithm.num_minibatches=1")
 STREAMED = (*ONE_STEP, "scaling.rollouts=5", "pipeline.rollouts=2")

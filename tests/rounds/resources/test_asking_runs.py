@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 from driver import SMALL, train
 
-from functions.resources.settings import Resource
-from infra.local.file_storage import FileStorage
 from marless.backends.registry import backend
 from marless.cli.app import main
+from marless.functions.resources.settings import Resource
+from marless.infra.local.file_storage import FileStorage
 
 RUN = (*SMALL, "algorithm.name=ippo", "task.name=pettingzoo:asking_games:quiz", "stop.rounds=3", "actors.num_envs=2")
 KEPT = (*RUN, "resources.judge.serve=judges:at_random", "resources.judge.keep=true")

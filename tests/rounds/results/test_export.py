@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from commands import SMALL, Commands
 
-from functions import codec
 from marless.cli.app import main
+from marless.functions import codec
 from marless.reports import load_policy
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import look

@@ -9,8 +9,8 @@ import pytest
 from commands import Commands
 
 import marless as api
-from coordinator.errors import UserError
 from marless.cli.app import main
+from marless.coordinator.errors import UserError
 from marless.driving import configuration
 from marless.runs.folder import RunFolder, sha256
 from marless.runs.integrity.trusted_origin import named_code

@@ -12,8 +12,8 @@ from detached_runs import World as Detached
 from simulated import World, make_plan
 from studies import setting, study
 
-from coordinator.drive.ledger_items import Unresumable
 from marless.cli.app import main
+from marless.coordinator.drive.ledger_items import Unresumable
 
 pytestmark = pytest.mark.usefixtures("copies")
 

@@ -7,8 +7,7 @@ import pytest
 from built_kernels import needs_kernels
 from dialled_in import MODULES, SUPPORT, command, ended, free_port
 
-from coordinator.errors import USER_ERROR
-from marless.reports.provenance import PACKAGES
+from marless.coordinator.errors import USER_ERROR
 
 pytestmark = needs_kernels
 
@@ -52,9 +51,8 @@ def test_an_exact_run_goes_on_under_the_name_of_another_processor_and_others_do_
 
 @pytest.mark.slow
 def test_a_worker_without_kernels_is_turned_away_and_one_that_rounds_otherwise_serves_exact_runs(marless, tmp_path):
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("*.so", "__pycache__")
-        shutil.copytree(SUPPORT.parents[1] / package, tmp_path / "without" / package, ignore=ignored)
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(SUPPORT.parents[1] / "marless", tmp_path / "without" / "marless", ignore=ignored)
     (tmp_path / "config/marless").mkdir(parents=True)
     (tmp_path / "config/marless/token").write_text("a token that both sides hold\n")
     address = f"127.0.0.1:{free_port()}"

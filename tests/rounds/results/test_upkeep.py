@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from commands import SMALL
 
-from coordinator.errors import UserError
 from marless.cli.app import main
+from marless.coordinator.errors import UserError
 from marless.reports.text import size
 from marless.runs.folder import RunFolder
 from marless.runs.upkeep import removal

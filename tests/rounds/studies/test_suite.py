@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from functions.environments import registry
-from functions.environments.task_names import is_known
 from marless.ablation import suite_file
 from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of
+from marless.functions.environments import registry
+from marless.functions.environments.task_names import is_known
 
 SUITE = """
 seeds = "101"

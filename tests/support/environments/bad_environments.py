@@ -9,8 +9,8 @@ import numpy as np
 from faulty_environments import Sound
 from gymnasium.spaces import Box
 
-from functions import codec
-from functions.messages.headers import TaskHeader
+from marless.functions import codec
+from marless.functions.messages.headers import TaskHeader
 
 
 class Continuous(Sound):

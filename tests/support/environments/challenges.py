@@ -4,7 +4,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 OUT = 2
 

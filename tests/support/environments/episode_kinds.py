@@ -7,7 +7,7 @@ kinds; without it kinds are drawn by the generator, all alike. Rewards come with
 
 import numpy as np
 
-from functions.environments.base import AgentClass, EnvSpec, Observation, Step
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation, Step
 
 
 class EpisodeKinds:

@@ -5,8 +5,8 @@ A scout and two diggers, whose spaces differ; a digger must not dig twice in one
 
 import my_task
 
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.parallel_view import ParallelView
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo.parallel_view import ParallelView
 
 
 def parallel_env():

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 
 class Relay(ParallelEnv):

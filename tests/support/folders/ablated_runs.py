@@ -3,8 +3,8 @@
 import msgspec
 import numpy as np
 
-from coordinator.core.state import Evaluated, RoundLine
 from marless.comparison.finished_run import FinishedRun, Point, Round
+from marless.coordinator.core.state import Evaluated, RoundLine
 
 
 def a_line(number, **changed):

@@ -3,10 +3,10 @@
 import msgspec
 from ablated_runs import empty_line
 
-from coordinator.config import toml_dump
-from coordinator.config.loading import load
-from coordinator.core.state import Evaluated
-from functions.function_specs import NAMES
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Evaluated
+from marless.functions.function_specs import NAMES
 from marless.reports.evaluations import Evaluation, document
 from marless.reports.provenance import EnvironmentFingerprint
 from marless.runs.folder import Identity, RunFolder

@@ -12,8 +12,8 @@ from model_files import write_folder, write_gguf
 from safetensors.numpy import load_file, save_file
 from small_bases import SHAPE, random_body
 
-from functions.language.base_header import LlamaShape
-from functions.language.model.peft_format import write_base
+from marless.functions.language.base_header import LlamaShape
+from marless.functions.language.model.peft_format import write_base
 
 ALPHABET = [*"abcdefghi", "ab", "Ġ"]
 Weights = dict[str, np.ndarray]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_bases import SHAPE, random_base
 
-from functions.language.model.peft_format import write_base
+from marless.functions.language.model.peft_format import write_base
 
 TOKENS = (*"ab1234", "ab", "Ġ", "<end>", "x", "y")
 FIELDS = {

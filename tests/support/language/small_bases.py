@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.base_header import BaseHeader, LlamaShape
-from functions.language.model.base_model import Base, encode, open_base
-from functions.language.model.llama import tensor_shapes
-from functions.language.model.text_tokenizer import text_of
-from functions.language.symbols import Symbols
-from functions.randomness import generator
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.base_header import BaseHeader, LlamaShape
+from marless.functions.language.model.base_model import Base, encode, open_base
+from marless.functions.language.model.llama import tensor_shapes
+from marless.functions.language.model.text_tokenizer import text_of
+from marless.functions.language.symbols import Symbols
+from marless.functions.randomness import generator
 
 SHAPE = LlamaShape(
     layers=3, hidden=12, heads=4, kv_heads=2, head_size=6, intermediate=20, vocabulary=11, context=32, rope_theta=100.0

@@ -4,9 +4,9 @@ from typing import get_type_hints
 
 import msgspec
 
-from functions.messages.actor import Sampling
-from functions.messages.learner import Learning
-from functions.messages.order import Address
+from marless.functions.messages.actor import Sampling
+from marless.functions.messages.learner import Learning
+from marless.functions.messages.order import Address
 
 _PARTS = (Address, Sampling, Learning)
 

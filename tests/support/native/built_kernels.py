@@ -2,8 +2,8 @@
 
 import pytest
 
-from functions.native.kernels import are_built
-from infra.packaging.kernel_build import compiler
+from marless.functions.native.kernels import are_built
+from marless.infra.packaging.kernel_build import compiler
 
 # Where a compiler could have built them, tests fail without.
 needs_kernels = pytest.mark.skipif(not compiler() and not are_built(), reason="there is no C compiler")

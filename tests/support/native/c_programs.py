@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.native.variants import FLAGS
-from infra.packaging.kernel_build import compiler
+from marless.functions.native.variants import FLAGS
+from marless.infra.packaging.kernel_build import compiler
 
 FOLDER = Path(__file__).parents[2] / "unit" / "native"
 PROGRAM_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-O3", "-shared", "-fvisibility=hidden"))

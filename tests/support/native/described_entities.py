@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
 
 ABSENT = 0.5
 

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from functions.environments.mpe import exact_world
-from functions.native import known_answers as known
+from marless.functions.environments.mpe import exact_world
+from marless.functions.native import known_answers as known
 
 F = np.float32
 LN2_HIGH, LN2_LOW, SHIFT = F(0.693145751953125), F(1.42860677e-6), F(12582912)

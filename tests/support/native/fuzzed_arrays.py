@@ -7,9 +7,9 @@ from described_entities import described
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from functions.nn.entities.attention import attention_over
-from functions.nn.layers import LayerNorm, Relu, Tanh
-from functions.nn.shape import Network
+from marless.functions.nn.entities.attention import attention_over
+from marless.functions.nn.layers import LayerNorm, Relu, Tanh
+from marless.functions.nn.shape import Network
 
 EXAMPLES = int(os.environ.get("FUZZED_EXAMPLES", "40"))
 fuzzed = settings(

@@ -4,16 +4,16 @@ import hashlib
 
 import numpy as np
 
-from functions.actor.rollout import collect
-from functions.environments.base import EnvTask
-from functions.environments.registry import make
-from functions.environments.task_names import ENVIRONMENTS, EXACT_PHYSICS
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.layers import LayerNorm, Relu
-from functions.nn.normaliser import SEEN
-from functions.nn.shape import Network
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.registry import make
+from marless.functions.environments.task_names import ENVIRONMENTS, EXACT_PHYSICS
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import LayerNorm, Relu
+from marless.functions.nn.normaliser import SEEN
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy
 
 MPE = sorted(name for name in ENVIRONMENTS if name.startswith("mpe/"))
 NUM_ENVS = 20

@@ -5,8 +5,8 @@ from ctypes import byref
 import numpy as np
 from fuzzed_arrays import SPECIAL
 
-from functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
-from functions.native.known_answers import Room, Shape, parameters
+from marless.functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
+from marless.functions.native.known_answers import Room, Shape, parameters
 
 WIDTHS = (1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70)
 

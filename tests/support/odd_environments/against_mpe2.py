@@ -15,9 +15,9 @@ from mpe2 import (
     simple_world_comm_v3,
 )
 
-from functions.environments.base import EnvTask
-from functions.environments.mpe.engine import WorldState
-from functions.environments.registry import make
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.mpe.engine import WorldState
+from marless.functions.environments.registry import make
 
 MODULES = {
     "mpe/simple": simple_v3,

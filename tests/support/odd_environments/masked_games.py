@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 BOX, MASK = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(0, 1, (4,), np.int8)
 STEPS = 5

@@ -5,17 +5,17 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.data.past_rounds import newest_rounds
-from functions.data.replay_buffer import ReplayBuffer, rollout_keys
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.learner import stages
-from functions.messages.learner import Past
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.data.past_rounds import newest_rounds
+from marless.functions.data.replay_buffer import ReplayBuffer, rollout_keys
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.learner import stages
+from marless.functions.messages.learner import Past
+from marless.functions.policies import Policy
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 
 ROUND, ROLLOUTS, NUM_ENVS = 3, 2, 16

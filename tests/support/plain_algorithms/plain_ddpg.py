@@ -8,7 +8,7 @@ import torch
 from msgspec import structs
 from plain_ppo import Network
 
-from functions.randomness import generator
+from marless.functions.randomness import generator
 
 SMALLEST = np.finfo(np.float32).tiny
 

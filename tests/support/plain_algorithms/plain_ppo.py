@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import torch
 
-from functions.randomness import generator
+from marless.functions.randomness import generator
 
 # The largest weight of a row of old data, by correction.
 CAPS = {"vtrace": 1.0, "decoupled": 5.0}

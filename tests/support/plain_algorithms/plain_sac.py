@@ -10,7 +10,7 @@ from plain_ddpg import SMALLEST, Agents
 from torch.distributions import Categorical, Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
-from functions.randomness import generator
+from marless.functions.randomness import generator
 
 
 class SoftAgents(Agents):

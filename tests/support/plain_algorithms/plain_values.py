@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from functions.randomness import generator
+from marless.functions.randomness import generator
 
 torch.set_num_threads(1)  # the arrays are too small for a second thread to pay
 

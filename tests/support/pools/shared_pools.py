@@ -3,10 +3,10 @@
 from functools import cache
 from itertools import count
 
-from infra.local.dispatch import Capacity
-from infra.local.pool import Pool
 from marless.backends import local
 from marless.backends.base import FUNCTION_MODULES
+from marless.infra.local.dispatch import Capacity
+from marless.infra.local.pool import Pool
 
 
 class SharedPools:

@@ -1,12 +1,12 @@
-"""A pool of workers in simulated time, which starts what `infra.local.dispatch.choose` says."""
+"""A pool of workers in simulated time, which starts what `marless.infra.local.dispatch.choose` says."""
 
 import heapq
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import chain
 
-from infra.local import dispatch
-from infra.local.dispatch import Choice, FairShares, Slot, Task, Waiting, choose, dominant_share
+from marless.infra.local import dispatch
+from marless.infra.local.dispatch import Choice, FairShares, Slot, Task, Waiting, choose, dominant_share
 
 
 @dataclass

@@ -6,8 +6,8 @@ from itertools import count
 
 from simulated_pool import Arrival, SimulatedPool
 
-from infra.local.dispatch import CORES
-from infra.local.rate_limit import RateLimit
+from marless.infra.local.dispatch import CORES
+from marless.infra.local.rate_limit import RateLimit
 
 
 class SimulatedResource(SimulatedPool):

@@ -6,9 +6,9 @@ import random
 import threading
 from collections import Counter, deque
 
-from functions.encoding import MessagePackDecoder
-from infra.local.pipe_messages import Call, Inbox, Offer, Stored, checked_header
-from infra.remote.listener import Agent
+from marless.functions.encoding import MessagePackDecoder
+from marless.infra.local.pipe_messages import Call, Inbox, Offer, Stored, checked_header
+from marless.infra.remote.listener import Agent
 
 
 class Connection:

@@ -3,7 +3,7 @@
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from functions.encoding import to_json
+from marless.functions.encoding import to_json
 
 
 def library_threads(question):

@@ -1,7 +1,7 @@
 """A function whose tasks ask the host of their process, and answer with the outcomes."""
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.resources.port import RESOURCES, Action
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.resources.port import RESOURCES, Action
 
 _DECODER = MessagePackDecoder[tuple[str, list[Action]]](tuple[str, list[Action]])
 

@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from functions.resources.port import RESOURCES
+from marless.functions.resources.port import RESOURCES
 
 
 def length(question):

@@ -6,8 +6,8 @@ import signal
 import threading
 import time
 
-from functions.resources.port import RESOURCES, Action, ResourceFault
-from infra.local.pipe_messages import Ask, frame
+from marless.functions.resources.port import RESOURCES, Action, ResourceFault
+from marless.infra.local.pipe_messages import Ask, frame
 
 
 def handle(body, blobs):

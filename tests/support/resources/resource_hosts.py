@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
-from functions.encoding import MessagePackDecoder, to_message_pack
-from functions.messages.order import ResourceRef
-from functions.resources.action_meter import ActionMeter
-from functions.resources.asking import Asking
-from functions.resources.in_process import InProcess
-from functions.resources.port import Action, Host, Outcome
-from functions.resources.settings import Resource, identity
-from infra.local.file_storage import FileStorage
-from infra.local.lane import Lane
-from infra.local.resources.blocking_host import BlockingHost
-from infra.local.single_run_pool import WorkerPool
+from marless.functions.encoding import MessagePackDecoder, to_message_pack
+from marless.functions.messages.order import ResourceRef
+from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.asking import Asking
+from marless.functions.resources.in_process import InProcess
+from marless.functions.resources.port import Action, Host, Outcome
+from marless.functions.resources.settings import Resource, identity
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.lane import Lane
+from marless.infra.local.resources.blocking_host import BlockingHost
+from marless.infra.local.single_run_pool import WorkerPool
 
 Serve = Callable[[Mapping[str, Resource], Path], AbstractContextManager[Host]]
 """A host of resources, whose kept answers are below a folder."""

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 from driver import train
 
-from coordinator.core.state import RunInputs
-from functions.environments.base import EnvTask
-from functions.language.base_maker import make_base
-from functions.language.base_request import BaseRequest, Training, lessons_of
-from functions.language.model.pretraining import Pretraining, pretrain
-from functions.language.protocol import Lesson
-from functions.language.registry import make
-from functions.language.symbols import Symbols
-from functions.messages.message import Ref
-from functions.messages.order import LanguageModel
-from infra.local.file_storage import FileStorage
+from marless.coordinator.core.state import RunInputs
+from marless.functions.environments.base import EnvTask
+from marless.functions.language.base_maker import make_base
+from marless.functions.language.base_request import BaseRequest, Training, lessons_of
+from marless.functions.language.model.pretraining import Pretraining, pretrain
+from marless.functions.language.protocol import Lesson
+from marless.functions.language.registry import make
+from marless.functions.language.symbols import Symbols
+from marless.functions.messages.message import Ref
+from marless.functions.messages.order import LanguageModel
+from marless.infra.local.file_storage import FileStorage
 
 RELAY = (
     "task.name=text/relay", "algorithm.name=grpo", "algorithm.group_size=4", "actors.num_envs=16", "stop.rounds=3",

@@ -6,9 +6,9 @@ Also the objects that simulated functions store for the rounds that they play.
 import numpy as np
 import simulated
 
-from functions import codec, keys
-from functions.environments.base import AgentClass, EnvSpec
-from functions.messages.learner import WholeTask
+from marless.functions import codec, keys
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.messages.learner import WholeTask
 
 STEPS, NUM_ENVS = 4, 3
 # How environments go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). An episode

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.stage import Context
-from functions.data.batch import join
-from functions.data.trajectory import rollout_prefix
-from functions.environments.base import AgentClass, EnvSpec
-from functions.messages.team import Team
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.batch import join
+from marless.functions.data.trajectory import rollout_prefix
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.messages.team import Team
 
 SIZE = 4  # of an observation
 KINDS = {

@@ -8,8 +8,8 @@ from benchmarks.adapters.entries import ENTRIES, Entry, pettingzoo
 from benchmarks.adapters.masked_games import Ladder
 from benchmarks.adapters.plan import draw
 from benchmarks.adapters.raw import Stepper, parallel, turns
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 
 
 class Written(Ladder):

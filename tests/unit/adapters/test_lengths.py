@@ -7,14 +7,14 @@ from relays import relay
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions.actor.handler import handle
-from functions.encoding import to_json
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.factory import factory_of
-from functions.messages.actor import DescribeTask
-from functions.messages.exchange import Done
 from marless.environments import check
+from marless.functions.actor.handler import handle
+from marless.functions.encoding import to_json
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo.factory import factory_of
+from marless.functions.messages.actor import DescribeTask
+from marless.functions.messages.exchange import Done
 
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
 

@@ -6,11 +6,11 @@ import pytest
 from drawn_policies import tensors_of
 from masked_games import FORMS, PLACES, TURN_FORMS, game, turns
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, Unsupported
-from functions.messages.team import Team
-from functions.policies import Player, Policy
 from marless.environments import as_pettingzoo
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, Unsupported
+from marless.functions.messages.team import Team
+from marless.functions.policies import Player, Policy
 from marless.reports import load_policy
 from marless.reports.policy import TeamFile, export
 

@@ -6,12 +6,12 @@ from drawn_policies import tensors_of
 from odd_forms import MODULES, Odd
 
 import marless
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.errors import BadRequest
-from functions.isolation.process_guard import ProcessGuard
-from functions.messages.team import Team
-from functions.policies import Player, Policy
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import ProcessGuard
+from marless.functions.messages.team import Team
+from marless.functions.policies import Player, Policy
 
 QUICK, SLOW = range(60), range(1000, 1024)
 TEAM = Team(groups=(0, 1))

@@ -11,10 +11,10 @@ from relays import Relay, relay
 
 from benchmarks.adapters.masked_games import Ladder
 from benchmarks.adapters.plan import draw
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.environment_copy import EnvironmentCopy
-from functions.environments.pettingzoo.global_state import StateWriter, _column_runs
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo.environment_copy import EnvironmentCopy
+from marless.functions.environments.pettingzoo.global_state import StateWriter, _column_runs
 
 
 def mpe(name, **options):
@@ -105,7 +105,7 @@ def test_few_checks_and_all_checks_give_the_same_bytes(task, monkeypatch):
     quickly, plan = played(task)
     monkeypatch.setattr(EnvironmentCopy, "_read_fast", lambda *_: None)
     monkeypatch.setattr(EnvironmentCopy, "_write_fast", lambda *_: False)
-    monkeypatch.setattr("functions.environments.pettingzoo.global_state._column_runs", lambda _: [])
+    monkeypatch.setattr("marless.functions.environments.pettingzoo.global_state._column_runs", lambda _: [])
     monkeypatch.setattr(StateWriter, "_write_fast", lambda *_: False)
     checked, _ = played(task, plan)
     for ours, expected in zip(quickly, checked, strict=True):

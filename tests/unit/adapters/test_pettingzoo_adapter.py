@@ -10,13 +10,13 @@ import relays
 from mpe2 import simple_adversary_v3, simple_spread_v3
 from relays import FAULTS, relay
 
-from coordinator.core.apply import LONGEST_PROBLEM
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo import adapter
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.parallel_view import ParallelView
-from functions.errors import MissingExtra
+from marless.coordinator.core.apply import LONGEST_PROBLEM
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
+from marless.functions.environments.pettingzoo import adapter
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.parallel_view import ParallelView
+from marless.functions.errors import MissingExtra
 from marless.testing.environments import check
 
 TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.config.loading import load
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.coordinator.config.loading import load
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 from marless.testing.environments import check
 
 KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"

@@ -9,14 +9,14 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo import adapter
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.parallel_view import ParallelView
-from functions.environments.pettingzoo.spaces import observation_space_of
-from functions.environments.spaces.observations import observation_codec
-from functions.errors import BadRequest
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
+from marless.functions.environments.pettingzoo import adapter
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.parallel_view import ParallelView
+from marless.functions.environments.pettingzoo.spaces import observation_space_of
+from marless.functions.environments.spaces.observations import observation_codec
+from marless.functions.errors import BadRequest
 from marless.testing.environments import check
 
 

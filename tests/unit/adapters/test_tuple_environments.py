@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
-from functions.environments.task_names import is_known
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.pettingzoo.adapter import assemble
+from marless.functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
+from marless.functions.environments.task_names import is_known
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
 
 

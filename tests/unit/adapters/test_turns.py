@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from challenges import OUT, challenge
 
-from functions.algorithms.sac.distributions import sample
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo import adapter
-from functions.nn.losses import clipped_policy_loss
+from marless.functions.algorithms.sac.distributions import sample
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.environments.pettingzoo import adapter
+from marless.functions.nn.losses import clipped_policy_loss
 from marless.testing.environments import check
 
 FIRST = [True, False, False]

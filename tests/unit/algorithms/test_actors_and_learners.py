@@ -5,18 +5,18 @@ import pytest
 from seeds import each_seed, slow
 from synthetic import KINDS
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.data.trajectory import rollout_prefix, tensors_below
-from functions.environments.base import AgentClass, EnvSpec, Observation, Step
-from functions.evaluator.handler import play
-from functions.learner import stages
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.data.trajectory import rollout_prefix, tensors_below
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation, Step
+from marless.functions.evaluator.handler import play
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 TEAM = Team(groups=(0, 1, 0), identity=True)
 

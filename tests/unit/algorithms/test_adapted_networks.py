@@ -6,18 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from functions.algorithms.adapters.descent import AdaptedDescent, Adapter, merged
-from functions.algorithms.adapters.state import first_state, frozen_networks, whole_networks, without_whole_networks
-from functions.algorithms.engine import Moments, OptimiserSettings
-from functions.algorithms.engines.numpy_engine import NumpyEngine
-from functions.algorithms.engines.torch_engine import engine as torch_engine
-from functions.algorithms.registry import algorithm
-from functions.algorithms.stage import within
-from functions.errors import BadRequest
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.layers import LayerNorm
-from functions.nn.shape import Network
+from marless.functions.algorithms.adapters.descent import AdaptedDescent, Adapter, merged
+from marless.functions.algorithms.adapters.state import (
+    first_state,
+    frozen_networks,
+    whole_networks,
+    without_whole_networks,
+)
+from marless.functions.algorithms.engine import Moments, OptimiserSettings
+from marless.functions.algorithms.engines.numpy_engine import NumpyEngine
+from marless.functions.algorithms.engines.torch_engine import engine as torch_engine
+from marless.functions.algorithms.registry import algorithm
+from marless.functions.algorithms.stage import within
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import LayerNorm
+from marless.functions.nn.shape import Network
 
 ENGINES = {"numpy": NumpyEngine(), "torch": torch_engine("cpu", "mlp")}
 ROWS = 7

@@ -7,13 +7,13 @@ import pytest
 import synthetic
 from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
-from functions.algorithms.off_policy.replay_minibatch import with_minibatch
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.specification import Share
-from functions.learner import stages
-from functions.randomness import generator
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
+from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
+from marless.functions.algorithms.off_policy.reward_scale import RewardScale
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
+from marless.functions.randomness import generator
 
 
 def test_the_explained_variance_is_that_worked_out_by_hand():

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from msgspec import Meta
 
-from functions.algorithms import registry
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
-from functions.algorithms.stage import StageResult, SummaryResult
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.messages.actor import Behaviour
-from functions.nn.recurrent import initialise, to_tensors
-from functions.nn.shape import Network
-from functions.randomness import generator
+from marless.functions.algorithms import registry
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
+from marless.functions.algorithms.stage import StageResult, SummaryResult
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.messages.actor import Behaviour
+from marless.functions.nn.recurrent import initialise, to_tensors
+from marless.functions.nn.shape import Network
+from marless.functions.randomness import generator
 from marless.testing import environments
 from marless.testing.algorithms import check_schedule
 from marless.testing.algorithms.conformance import check

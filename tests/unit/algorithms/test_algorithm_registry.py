@@ -10,30 +10,30 @@ import pytest
 from simulated import SPEC as TASK
 from simulated import make_plan
 
-from coordinator.config.config_keys import valid_keys
-from coordinator.config.loading import convert, load
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.toml_dump import document
-from coordinator.core.round_graph import in_flight
-from coordinator.core.state import State
-from coordinator.drive import run_manifest
-from coordinator.drive.run_manifest import RunManifest
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
-from coordinator.platform import Platform
-from functions.algorithms import registry
-from functions.algorithms.ppo.specs import MAPPO
-from functions.algorithms.schedule import SCHEDULES
-from functions.algorithms.validation import missing_stages, violation
-from functions.errors import BadRequest, MissingExtra
-from functions.messages.learner import Hyperparameters
-from functions.messages.message import Record
-from functions.messages.team import Team
+from marless.coordinator.config.config_keys import valid_keys
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.config.toml_dump import document
+from marless.coordinator.core.round_graph import in_flight
+from marless.coordinator.core.state import State
+from marless.coordinator.drive import run_manifest
+from marless.coordinator.drive.run_manifest import RunManifest
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
+from marless.coordinator.platform import Platform
+from marless.functions.algorithms import registry
+from marless.functions.algorithms.ppo.specs import MAPPO
+from marless.functions.algorithms.schedule import SCHEDULES
+from marless.functions.algorithms.validation import missing_stages, violation
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.messages.learner import Hyperparameters
+from marless.functions.messages.message import Record
+from marless.functions.messages.team import Team
 
 HEADER = """
 from typing import Annotated, Literal
 import msgspec
-from functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
-from functions.algorithms.stage import as_base
+from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
+from marless.functions.algorithms.stage import as_base
 """
 CONFIG = """
 class Config(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="house"):
@@ -183,7 +183,7 @@ def test_a_configuration_that_can_be_changed_or_takes_any_field_is_named(how):
 
 def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
     code = (
-        "import sys, functions.algorithms.registry, marless.testing.algorithms.conformance\n"
+        "import sys, marless.functions.algorithms.registry, marless.testing.algorithms.conformance\n"
         "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
     )
     report = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -9,11 +9,11 @@ import pytest
 import synthetic
 from plain_ppo import Group
 
-from functions import codec
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.learner import stages
-from functions.messages.headers import TaskHeader
+from marless.functions import codec
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
+from marless.functions.messages.headers import TaskHeader
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
 SETTINGS = {

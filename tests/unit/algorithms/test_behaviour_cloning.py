@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import synthetic
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.imitation.bc import cross_entropy, squared_error
-from functions.algorithms.specification import Share
-from functions.learner import stages
-from functions.nn.discrete import Branches, OneChoice
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.imitation.bc import cross_entropy, squared_error
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
+from marless.functions.nn.discrete import Branches, OneChoice
 
 
 def test_two_actions_are_worked_out_by_hand():

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from functions.data.dataset import RETURN, columns_at, key_of, rollout
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.registry import spec
+from marless.functions.data.dataset import RETURN, columns_at, key_of, rollout
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.registry import spec
 from marless.runs.inputs.datasets import as_columns
 
 ONE = EnvSpec(("a",), (AgentClass("one", (0,), 1, 3, first_action=1),), 3)

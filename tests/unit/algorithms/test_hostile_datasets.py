@@ -15,14 +15,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.errors import UserError
-from functions.codec import decode
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.messages.team import Opponents, Team
+from marless.coordinator.config.loading import load
+from marless.coordinator.errors import UserError
 from marless.exports.dataset_files import dataset_files
 from marless.exports.episode_recording import play_episodes
+from marless.functions.codec import decode
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.team import Opponents, Team
 from marless.reports.policy import TeamFile, TeamPolicy
 from marless.runs.inputs.datasets import store_dataset
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from functions.algorithms import registry
-from functions.errors import BadRequest
+from marless.functions.algorithms import registry
+from marless.functions.errors import BadRequest
 from marless.testing.algorithms.random_tasks import TASKS, teams
 
 CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) for group in team.learning]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions.algorithms.ddpg.specs import MaddpgConfig
-from functions.algorithms.ppo.specs import IppoConfig
-from functions.algorithms.sac.specs import IsacConfig
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.algorithms.ddpg.specs import MaddpgConfig
+from marless.functions.algorithms.ppo.specs import IppoConfig
+from marless.functions.algorithms.sac.specs import IsacConfig
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from functions import codec
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.minibatches import Independent
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context, SummaryResult
-from functions.algorithms.trainable import minibatches
-from functions.data import batch
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import NotFinite
-from functions.learner import stages
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.functions import codec
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.minibatches import Independent
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context, SummaryResult
+from marless.functions.algorithms.trainable import minibatches
+from marless.functions.data import batch
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import NotFinite
+from marless.functions.learner import stages
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 
 SEED, ROLLOUTS, STEPS, NUM_ENVS = 5, (2, 3), 7, 12
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a rollout of 7 steps ends within an episode

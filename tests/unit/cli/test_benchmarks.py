@@ -15,8 +15,8 @@ from benchmarks.learner import Round, networks
 from benchmarks.sizes import Size, draw, table
 from benchmarks.table import Row, markdown, quotients, verdict
 from benchmarks.training import Training
-from functions.actor.rollout import collect
-from functions.nn.shape import Network
+from marless.functions.actor.rollout import collect
+from marless.functions.nn.shape import Network
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
 torch_form = pytest.importorskip("benchmarks.baseline.torch_form")

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from coordinator.config.loading import convert, load, override
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.toml_parsing import MOST_PARTS, parse_toml
-from functions.algorithms import registry as algorithms
-from functions.encoding import Undecodable
-from functions.environments.base import EnvTask
+from marless.coordinator.config.loading import convert, load, override
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.config.toml_parsing import MOST_PARTS, parse_toml
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.encoding import Undecodable
+from marless.functions.environments.base import EnvTask
 from marless.studies.study_file import StudyFile
 
 # What names a thing or counts from it: no work grows with it.
@@ -44,7 +44,7 @@ def test_every_number_of_a_configuration_has_an_upper_bound(struct):
 
 @pytest.mark.parametrize("options", msgspec.Struct.__subclasses__())
 def test_every_number_of_an_environment_s_options_has_an_upper_bound(options):
-    if options.__name__.endswith("Options") and options.__module__.startswith("functions.environments"):
+    if options.__name__.endswith("Options") and options.__module__.startswith("marless.functions.environments"):
         assert {*unbounded(inspect.type_info(options), "")} == set()
 
 

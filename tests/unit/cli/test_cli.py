@@ -13,18 +13,18 @@ from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config.config_keys import general, valid_keys
-from coordinator.config.loading import convert, load
-from coordinator.config.schema import Stop
-from coordinator.config.toml_dump import document
-from coordinator.errors import UserError
-from functions.environments import registry as environments
-from functions.environments.base import EnvTask
-from functions.errors import MissingExtra
 from marless import extras
 from marless.backends.badge import badge
 from marless.cli.app import COMMANDS, GROUPS, main
 from marless.cli.arguments import split
+from marless.coordinator.config.config_keys import general, valid_keys
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.schema import Stop
+from marless.coordinator.config.toml_dump import document
+from marless.coordinator.errors import UserError
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import MissingExtra
 from marless.reports.provenance import changes, environment_fingerprint, parts
 from marless.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
 from marless.runs.folder import RunFolder

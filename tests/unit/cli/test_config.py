@@ -1,12 +1,12 @@
 import msgspec
 import pytest
 
-from coordinator.config.config_keys import valid_keys
-from coordinator.config.loading import convert, load
-from coordinator.config.renamed_keys import RENAMED
-from coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo.specs import IppoConfig, MappoConfig
+from marless.coordinator.config.config_keys import valid_keys
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.renamed_keys import RENAMED
+from marless.coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ppo.specs import IppoConfig, MappoConfig
 
 
 def refusal(*overrides, path=None):

@@ -18,13 +18,13 @@ from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, QUICK_BAR, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
-from coordinator.file_reading import UnreadableFile
-from functions.algorithms.ppo import ippo
-from functions.algorithms.ppo.specs import IppoConfig
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.messages.team import Team
 from marless.comparison.finished_run import Point
+from marless.coordinator.file_reading import UnreadableFile
+from marless.functions.algorithms.ppo import ippo
+from marless.functions.algorithms.ppo.specs import IppoConfig
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.team import Team
 from marless.reports.plot_style import COLOURS
 from marless.reports.policy import TeamFile, export
 from marless.reports.provenance import written_by

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from functions.resources.settings import Resource
-from infra.deployment import Deployment
-from infra.deployment.resource_functions import PARAMETER, to_parameter
-from infra.packaging.torch_users import TorchUsers
 from marless.cloud.accounts import Caller
 from marless.cloud.deploy_messages import after, before
+from marless.functions.resources.settings import Resource
+from marless.infra.deployment import Deployment
+from marless.infra.deployment.resource_functions import PARAMETER, to_parameter
+from marless.infra.packaging.torch_users import TorchUsers
 
 NONE = TorchUsers((), (), (), ())
 DEEP = TorchUsers(("deep",), ("deep==1.0",), (), ("deep",))

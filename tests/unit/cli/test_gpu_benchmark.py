@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from benchmarks.gpu import measure, record
 from benchmarks.gpu.record import CORES, GPU, NUMPY, TORCH, Cell, Record
-from functions.errors import BadRequest
+from marless.functions.errors import BadRequest
 
 
 def cell(rows, width, numpy, gpu):

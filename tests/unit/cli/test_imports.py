@@ -9,12 +9,12 @@ import pytest
 
 HEAVY = ("torch", "pydantic", "boto3", "matplotlib", "pettingzoo")
 MODULES = (
-    "functions.actor.handler",
-    "functions.evaluator.handler",
-    "functions.learner.handler",
-    "coordinator.core.decide",
-    "coordinator.core.apply",
-    "coordinator.drive.driver",
+    "marless.functions.actor.handler",
+    "marless.functions.evaluator.handler",
+    "marless.functions.learner.handler",
+    "marless.coordinator.core.decide",
+    "marless.coordinator.core.apply",
+    "marless.coordinator.drive.driver",
 )
 
 

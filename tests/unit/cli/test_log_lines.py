@@ -6,8 +6,8 @@ them. `tests/emulated` reads the lines of an account.
 
 import json
 
-from infra.aws.cloudwatch import Event
 from marless.cloud.log_lines import Reader
+from marless.infra.aws.cloudwatch import Event
 
 FIRST, SECOND = "11111111-aaaa", "22222222-bbbb"
 

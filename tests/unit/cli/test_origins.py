@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from coordinator.config.defaults import unused_schedule
-from coordinator.config.loading import load, load_with_origins
 from marless.cli.app import main
+from marless.coordinator.config.defaults import unused_schedule
+from marless.coordinator.config.loading import load, load_with_origins
 
 
 def changed_origins(path, *overrides):

@@ -8,8 +8,8 @@ from benchmarks.pipeline import prediction
 from benchmarks.pipeline.barriers import BARRIERS
 from benchmarks.pipeline.record import FILE, Comparison
 from benchmarks.pipeline.waiting_task import make
-from coordinator.core.round_graph import Gate
-from functions.environments.base import EnvTask
+from marless.coordinator.core.round_graph import Gate
+from marless.functions.environments.base import EnvTask
 
 
 def test_a_task_takes_the_slot_that_is_free_first():

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from coordinator.errors import UserError
-from functions.resources.settings import Resource
 from marless.cloud.resource_options import merged, parse
 from marless.cloud.run_resources import fit_resources
+from marless.coordinator.errors import UserError
+from marless.functions.resources.settings import Resource
 
 JUDGE = Resource(serve="my_judge:grade")
 DEPLOY = "marless deploy"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config.config_keys import valid_keys
-from functions.algorithms import registry as algorithms
 from marless.cli.completion import COLLECTIONS, completers, setting_candidates
 from marless.comparison import run_selection
+from marless.coordinator.config.config_keys import valid_keys
+from marless.functions.algorithms import registry as algorithms
 
 # Each line is completed as bash does it: the function that the script registers reads the line and sets COMPREPLY.
 SCRIPT = r"""

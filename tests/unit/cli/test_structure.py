@@ -6,8 +6,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-# A package's folder, below the folder that it is imported from.
-PACKAGES = {"functions": ROOT, "coordinator": ROOT, "infra": ROOT, "marless": ROOT, "aws_emulator": ROOT / "emulator"}
+# Folders of modules, by the package that they are of.
+PACKAGES = {
+    "marless.functions": ROOT / "functions",
+    "marless.coordinator": ROOT / "coordinator",
+    "marless.infra": ROOT / "infra",
+    "marless": ROOT / "marless",
+    "aws_emulator": ROOT / "emulator" / "aws_emulator",
+}
 MOST = 20
 # The rest sets what no parameter reaches: a fault within a library or in the middle of a command.
 MOST_PATCHED = 40
@@ -16,9 +22,9 @@ MOST_PATCHED = 40
 def modules():
     """Every module of the product and its file."""
     return {
-        ".".join(path.relative_to(parent).with_suffix("").parts).removesuffix(".__init__"): path
-        for package, parent in PACKAGES.items()
-        for path in (parent / package).rglob("*.py")
+        ".".join((package, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"): path
+        for package, folder in PACKAGES.items()
+        for path in folder.rglob("*.py")
     }
 
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from coordinator.config.defaults import fill_family
-from coordinator.config.loading import convert, load
-from coordinator.config.schema import ConfigError
-from coordinator.config.task_defaults import FAMILIES
+from marless.coordinator.config.defaults import fill_family
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.config.task_defaults import FAMILIES
 
 
 def changed(*settings):

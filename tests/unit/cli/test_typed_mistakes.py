@@ -6,13 +6,13 @@ from importlib.metadata import version
 import msgspec
 import pytest
 
-from coordinator.config.config_keys import key_types, valid_keys
-from coordinator.config.foreign_names import COUNTERPARTS, PEERS
-from coordinator.config.loading import STUDY_TABLES, load
-from coordinator.config.schema import Base, ConfigError, RunConfig
-from coordinator.config.value_faults import example
-from functions.algorithms import registry as algorithms
 from marless.cli.app import main, parser_of
+from marless.coordinator.config.config_keys import key_types, valid_keys
+from marless.coordinator.config.foreign_names import COUNTERPARTS, PEERS
+from marless.coordinator.config.loading import STUDY_TABLES, load
+from marless.coordinator.config.schema import Base, ConfigError, RunConfig
+from marless.coordinator.config.value_faults import example
+from marless.functions.algorithms import registry as algorithms
 from marless.studies.study_file import StudyFile
 
 # The line behind `marless`, and the essential part of the answer.

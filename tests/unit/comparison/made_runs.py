@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 from ablated_runs import empty_line
 
-from coordinator.config import toml_dump
-from coordinator.config.loading import load
-from functions.encoding import to_json
-from functions.function_specs import NAMES
+from marless.coordinator.config import toml_dump
+from marless.coordinator.config.loading import load
+from marless.functions.encoding import to_json
+from marless.functions.function_specs import NAMES
 from marless.reports.evaluations import Evaluation, document
 from marless.studies import decisions
 from marless.studies.study_file import Setting, StudyFile

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from made_runs import a_run
 
-from coordinator.errors import UserError
 from marless.comparison.arms_of_runs import arms_of
 from marless.comparison.run_selection import collect
+from marless.coordinator.errors import UserError
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from made_runs import a_run
 
-from coordinator.errors import UserError
 from marless.comparison import comparison_files
 from marless.comparison import score_tables as table
 from marless.comparison.arms_of_runs import arms_of
 from marless.comparison.comparison import compare, curves
 from marless.comparison.run_selection import collect
+from marless.coordinator.errors import UserError
 
 IPPO = ("algorithm.name=ippo",)
 MPE = ("task.name=mpe/simple_spread",)

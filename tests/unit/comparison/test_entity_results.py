@@ -10,10 +10,10 @@ from benchmarks.entities import permuted, registered
 from benchmarks.entities.registered import Bar, Baseline, File, ListOfArms
 from benchmarks.entities.runs import Run
 from benchmarks.entities.table import text
-from coordinator.config.loading import load
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.randomness import generator
+from marless.coordinator.config.loading import load
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.randomness import generator
 
 PLAIN = ListOfArms(
     name="targets",

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.errors import USER_ERROR, UserError
 from marless.cli.app import main
 from marless.comparison.comparison import compare
 from marless.comparison.marl_eval import arms_of_files
+from marless.coordinator.errors import USER_ERROR, UserError
 from marless.reports.provenance import written_by
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from made_runs import a_run, a_study
 
-from coordinator.errors import UserError
 from marless.comparison import score_tables as table
 from marless.comparison.arms_of_runs import arms_of
 from marless.comparison.comparison import compare
 from marless.comparison.comparison_files import marl_eval
 from marless.comparison.run_selection import collect
+from marless.coordinator.errors import UserError
 
 BONUS, AGENTS = "task.options.bonus={}", "task.agents={}"
 SPREAD, TOY = "task.name=mpe/simple_spread", "task.name=toy/signal"

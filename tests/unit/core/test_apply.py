@@ -7,26 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, promising, report, well
 
-from coordinator.core import apply as applying
-from coordinator.core.apply import apply, problem
-from coordinator.core.budget import load_meter
-from coordinator.core.controller import ControllerState
-from coordinator.core.decide import Dispatch, decide
-from coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed, decode_answer
-from coordinator.core.round_graph import MOST_PUTS
-from coordinator.core.state import Slot, State, WorkItem
-from coordinator.drive import driver as loop
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.drive.ledger_items import StateEncoder
-from coordinator.pricing import bill
-from coordinator.pricing.bill import Meter
-from functions.encoding import from_json
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Failed
-from functions.messages.learner import LearnTask
-from functions.messages.message import Record
-from functions.messages.usage import Usage
+from marless.coordinator.core import apply as applying
+from marless.coordinator.core.apply import apply, problem
+from marless.coordinator.core.budget import load_meter
+from marless.coordinator.core.controller import ControllerState
+from marless.coordinator.core.decide import Dispatch, decide
+from marless.coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed, decode_answer
+from marless.coordinator.core.round_graph import MOST_PUTS
+from marless.coordinator.core.state import Slot, State, WorkItem
+from marless.coordinator.drive import driver as loop
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.ledger_items import StateEncoder
+from marless.coordinator.pricing import bill
+from marless.coordinator.pricing.bill import Meter
+from marless.functions.encoding import from_json
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Failed
+from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.message import Record
+from marless.functions.messages.usage import Usage
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, promising, report
 
-from coordinator.core import budget
-from coordinator.core.round_graph import EXTRA_GETS, MOST_PUTS, in_flight
-from coordinator.core.state import Slot, State, WorkItem
-from coordinator.pricing.bill import Meter
-from functions.messages.actor import SampleTask
-from functions.messages.report import Report
-from functions.messages.usage import Usage
+from marless.coordinator.core import budget
+from marless.coordinator.core.round_graph import EXTRA_GETS, MOST_PUTS, in_flight
+from marless.coordinator.core.state import Slot, State, WorkItem
+from marless.coordinator.pricing.bill import Meter
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import Usage
 
 OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")
 

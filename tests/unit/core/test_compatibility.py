@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.core.compatibility import incompatibility
-from coordinator.platform import Platform
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.platform import Platform
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec
 
 NUMBERS = "task.options.continuous_actions=true"
 SMALL = "functions.actor.memory_mb=128"

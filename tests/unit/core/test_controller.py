@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coordinator.config.loading import load
-from coordinator.core.controller import (
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.controller import (
     ControllerState,
     RoundSignals,
     accept_proposal,
@@ -14,11 +14,11 @@ from coordinator.core.controller import (
     plan_next_round,
     summaries,
 )
-from coordinator.placement.list_price import RoundPrice
-from functions.codec import pack_table
-from functions.environments.base import AgentClass, EnvSpec
-from functions.keys import agent_name
-from functions.messages.team import Team
+from marless.coordinator.placement.list_price import RoundPrice
+from marless.functions.codec import pack_table
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.keys import agent_name
+from marless.functions.messages.team import Team
 
 SPEC = EnvSpec(
     agents=("a", "b", "c", "d", "e"),

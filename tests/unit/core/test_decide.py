@@ -3,14 +3,14 @@ import pytest
 from simulated import World, answered, failed, make_plan, report
 from task_fields import make_task
 
-from coordinator.core.apply import apply
-from coordinator.core.decide import Advance, Dispatch, Wait, decide
-from coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
-from coordinator.core.state import State
-from coordinator.drive import driver as loop
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.learner import LearnTask
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.decide import Advance, Dispatch, Wait, decide
+from marless.coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
+from marless.coordinator.core.state import State
+from marless.coordinator.drive import driver as loop
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.learner import LearnTask
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 

@@ -10,13 +10,13 @@ import pytest
 from detached_runs import SMALL, WAKE, Death, Sender, World
 from driver import train
 
-from coordinator.drive.completion_reports import open_asks
-from coordinator.drive.driver import Driver
-from coordinator.drive.ledger_items import load_state
-from coordinator.drive.ports import Ports
-from functions.completion import CompletionReport
-from functions.errors import StaleVersion
-from functions.messages.exchange import Request
+from marless.coordinator.drive.completion_reports import open_asks
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ledger_items import load_state
+from marless.coordinator.drive.ports import Ports
+from marless.functions.completion import CompletionReport
+from marless.functions.errors import StaleVersion
+from marless.functions.messages.exchange import Request
 
 PLACEMENTS = ("split", "fused", "packed", "whole")
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from marked_rollouts import well
 from simulated import World, make_plan
 
-from coordinator.config.loading import load
-from coordinator.core import next_placement
-from coordinator.core.state import Plan
-from coordinator.placement.layout import Layout
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.algorithms.specification import StageSpec
-from functions.algorithms.value.specs import IQL, QMIX, VDN
-from functions.messages.learner import InitialiseTask, LearnTask, WholeTask
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import next_placement
+from marless.coordinator.core.state import Plan
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.algorithms.specification import StageSpec
+from marless.functions.algorithms.value.specs import IQL, QMIX, VDN
+from marless.functions.messages.learner import InitialiseTask, LearnTask, WholeTask
 
 # Agents 0 and 1 have utilities, the team mixes them: utility -> mix -> policy.
 MIXED = QMIX.stages

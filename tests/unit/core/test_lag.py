@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from simulated import World, answered, make_plan, on_lambda
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from coordinator.core import budget, next_placement
-from coordinator.core.decide import decide
-from coordinator.core.round_graph import coming_learners, in_flight
-from coordinator.core.state_location import learner_schedule
-from coordinator.placement.candidates import options
-from coordinator.placement.layout import Layout
-from functions.messages.actor import SampleTask
-from functions.messages.learner import LearnTask
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.core import budget, next_placement
+from marless.coordinator.core.decide import decide
+from marless.coordinator.core.round_graph import coming_learners, in_flight
+from marless.coordinator.core.state_location import learner_schedule
+from marless.coordinator.placement.candidates import options
+from marless.coordinator.placement.layout import Layout
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.learner import LearnTask
 
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.updates_per_round=2")
 

@@ -5,24 +5,24 @@ import numpy as np
 import pytest
 from task_fields import make_task
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError, League
-from coordinator.core import league_matches
-from coordinator.core.compatibility import incompatibility
-from coordinator.core.league_matches import Checkpoint, LeagueState
-from coordinator.core.opponents import scripted_team
-from coordinator.core.sides import sides_of
-from coordinator.rules.league import LEAGUE_RULES, probabilities
-from functions.actor.handler import play, play_match
-from functions.actor.match import mean_score
-from functions.algorithms.ppo import mappo
-from functions.algorithms.ppo.specs import MappoConfig
-from functions.data.batch import join
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.messages.actor import Match, SampleReply, SampleTask
-from functions.messages.message import Ref
-from functions.messages.team import Team
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError, League
+from marless.coordinator.core import league_matches
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.core.league_matches import Checkpoint, LeagueState
+from marless.coordinator.core.opponents import scripted_team
+from marless.coordinator.core.sides import sides_of
+from marless.coordinator.rules.league import LEAGUE_RULES, probabilities
+from marless.functions.actor.handler import play, play_match
+from marless.functions.actor.match import mean_score
+from marless.functions.algorithms.ppo import mappo
+from marless.functions.algorithms.ppo.specs import MappoConfig
+from marless.functions.data.batch import join
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.actor import Match, SampleReply, SampleTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
 
 TAG = EnvTask(name="mpe/simple_tag")
 SPEC = registry.spec(TAG)

@@ -3,10 +3,10 @@
 import pytest
 from simulated import MemoryLedger
 
-from coordinator.drive import lease
-from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, LeaseHeld
-from functions.encoding import to_json
-from functions.errors import StaleVersion
+from marless.coordinator.drive import lease
+from marless.coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, LeaseHeld
+from marless.functions.encoding import to_json
+from marless.functions.errors import StaleVersion
 
 
 def test_a_second_process_is_refused_and_learns_who_drives():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.core import memory_bound, opponents
-from coordinator.core.compatibility import incompatibility
-from coordinator.platform import Platform
-from functions.algorithms import registry
-from functions.environments import registry as environments
-from functions.environments.base import AgentClass, EnvSpec
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import memory_bound, opponents
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.platform import Platform
+from marless.functions.algorithms import registry
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import AgentClass, EnvSpec
 
 # Three agents with 18 inputs and 5 actions, in episodes of 25 steps: with h hidden units a policy
 # has 24 h + 5 parameters, and a critic of one agent's observation 20 h + 1, of 4 bytes each.

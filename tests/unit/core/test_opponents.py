@@ -5,23 +5,23 @@ import pytest
 from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
 from task_fields import changed, make_task
 
-from coordinator.config.loading import load
-from coordinator.core.compatibility import incompatibility
-from coordinator.core.opponents import evaluated_side
-from functions import codec
-from functions.actor.handler import play
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import BadRequest
-from functions.evaluator.handler import evaluate
-from functions.learner.handler import learn
-from functions.messages.actor import Behaviour, SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.headers import Origin, TaskHeader
-from functions.messages.learner import LearnTask
-from functions.messages.team import Opponents, Team
-from functions.nn.batched_acting import single_agent_policy
-from functions.policies import Policy, draws
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.core.opponents import evaluated_side
+from marless.functions import codec
+from marless.functions.actor.handler import play
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import BadRequest
+from marless.functions.evaluator.handler import evaluate
+from marless.functions.learner.handler import learn
+from marless.functions.messages.actor import Behaviour, SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.team import Opponents, Team
+from marless.functions.nn.batched_acting import single_agent_policy
+from marless.functions.policies import Policy, draws
 from marless.reports.crossplay import totals
 from marless.reports.policy import TeamFile, TeamPolicy
 
@@ -215,8 +215,8 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     spec, blobs = registry.spec(TAG), Blobs()
     config = {"algorithm": name, "hyperparameters": {"hidden": [4]}, "spec": spec}
     who = Team(groups=(0, 1, 2, 3), opponents=Opponents(agents=(0, 1, 2), acting="drawn"))
-    from functions.learner.handler import initialise
-    from functions.messages.learner import InitialiseTask
+    from marless.functions.learner.handler import initialise
+    from marless.functions.messages.learner import InitialiseTask
 
     objects, _ = initialise(make_task(InitialiseTask, **ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
     state = {key: array for _, tensors, _ in objects for key, array in tensors.items()}

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from simulated import World, make_plan, on_lambda, promising
 
-from coordinator.config.loading import load
-from coordinator.core import budget, next_placement
-from coordinator.core.apply import apply
-from coordinator.core.events import Ended, Reported
-from coordinator.core.state import State
-from coordinator.placement.coordination_cost import LOCAL
-from coordinator.platform import Platform
-from functions import keys
-from functions.messages.report import Report
-from functions.messages.usage import Usage
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import budget, next_placement
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.events import Ended, Reported
+from marless.coordinator.core.state import State
+from marless.coordinator.placement.coordination_cost import LOCAL
+from marless.coordinator.platform import Platform
+from marless.functions import keys
+from marless.functions.messages.report import Report
+from marless.functions.messages.usage import Usage
 
 ABILITIES = {
     "startup_counts_to_timeout": False,

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from simulated import World, answered, make_plan, report
 
-from coordinator.core.round_graph import served_after
-from coordinator.drive import driver as loop
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
+from marless.coordinator.core.round_graph import served_after
+from marless.coordinator.drive import driver as loop
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
 
 SPLIT = ("placement.rule=split", "scaling.rollouts=4", "evaluation.every=1", "stop.rounds=4")
 # The last of three micro-batches has one rollout.

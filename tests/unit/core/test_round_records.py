@@ -5,11 +5,11 @@ import msgspec
 import pytest
 from simulated import SPEC, World, answered, make_plan, said
 
-from coordinator.core.apply import apply
-from coordinator.core.events import Resumed
-from functions import codec, keys
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.learner import WholeTask
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.events import Resumed
+from marless.functions import codec, keys
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.learner import WholeTask
 
 COMPETING = msgspec.structs.replace(SPEC, sides=(0, 1))
 

@@ -6,14 +6,14 @@ import json
 import msgspec
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.core.opponents import FixedOpponents
-from coordinator.core.state import RunInputs
-from coordinator.drive import run_manifest
-from coordinator.platform import Platform
-from functions.encoding import Undecodable
-from functions.messages.message import Ref
-from infra.local.sqlite_ledger import SqliteLedger
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.opponents import FixedOpponents
+from marless.coordinator.core.state import RunInputs
+from marless.coordinator.drive import run_manifest
+from marless.coordinator.platform import Platform
+from marless.functions.encoding import Undecodable
+from marless.functions.messages.message import Ref
+from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.runs.folder import decode_identity
 from marless.runs.integrity.file_hashes import plan_hash
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
-from coordinator.core import next_placement
-from coordinator.core.controller import ControllerState, Proposal, accept_proposal
-from coordinator.core.round_graph import learns
-from coordinator.placement.placement_rules import list_overhead
-from functions.algorithms.ppo.specs import PPO_STAGES
-from functions.codec import pack_table
-from functions.keys import agent_name
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateReply, EvaluateTask
-from functions.messages.learner import LearnReply, LearnTask, RegroupTask, WholeReply, WholeTask
-from functions.messages.team import Team
+from marless.coordinator.core import next_placement
+from marless.coordinator.core.controller import ControllerState, Proposal, accept_proposal
+from marless.coordinator.core.round_graph import learns
+from marless.coordinator.placement.placement_rules import list_overhead
+from marless.functions.algorithms.ppo.specs import PPO_STAGES
+from marless.functions.codec import pack_table
+from marless.functions.keys import agent_name
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
+from marless.functions.messages.learner import LearnReply, LearnTask, RegroupTask, WholeReply, WholeTask
+from marless.functions.messages.team import Team
 
 # Every full window flips: no gradient of normalised returns is near 100.
 DYNAMIC = (

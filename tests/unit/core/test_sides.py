@@ -3,12 +3,12 @@
 import pytest
 from simulated import SPEC
 
-from coordinator.core import sides
-from coordinator.core.sides import Side, classes_by_side, incompatibility, ranked_side, sides_of
-from coordinator.rules.grouping import groups_of
-from coordinator.rules.sharing import SHARING_MODES
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.coordinator.core import sides
+from marless.coordinator.core.sides import Side, classes_by_side, incompatibility, ranked_side, sides_of
+from marless.coordinator.rules.grouping import groups_of
+from marless.coordinator.rules.sharing import SHARING_MODES
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
 
 
 def a_spec(names, of):

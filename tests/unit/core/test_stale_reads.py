@@ -3,7 +3,7 @@
 import pytest
 from simulated import World, make_plan
 
-from functions.messages.learner import LearnTask
+from marless.functions.messages.learner import LearnTask
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
-from coordinator.config.foreign_names import PEERS
-from coordinator.config.loading import load
+from marless.coordinator.config.foreign_names import PEERS
+from marless.coordinator.config.loading import load
 from scripts.reference.pages import ROOT
 from scripts.reference.peers import LIBRARIES
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.deployment import WHO, identity_policy
+from marless.infra.deployment import WHO, identity_policy
 
 ROOT = Path(__file__).parents[3]
 ACCOUNT, REGION = "123456789012", "eu-central-1"

@@ -5,12 +5,12 @@ import re
 import msgspec
 import pytest
 
-from coordinator.config.config_keys import RULES, valid_keys
-from coordinator.config.loading import load
-from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
-from functions.algorithms.registry import ALGORITHMS
-from functions.environments.task_names import BUILT_IN
 from marless.cli.app import COMMANDS
+from marless.coordinator.config.config_keys import RULES, valid_keys
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
+from marless.functions.algorithms.registry import ALGORITHMS
+from marless.functions.environments.task_names import BUILT_IN
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
 from scripts.reference.pages import PAGES
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.comparisons.run_prices import WAYS, read
-from coordinator.pricing.prices import load_prices
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import INSTANCE, rented_machine
 from marless.reports.statistics import mean
 

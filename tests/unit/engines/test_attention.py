@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions.algorithms import registry as algorithms
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.entities.description import Entities, EntityBlock, columns_of
-from functions.errors import BadRequest
-from functions.messages.team import Team
-from functions.nn import recurrent, torch_layers
-from functions.nn.batched_acting import batch_networks, single_agent_policy
-from functions.nn.entities.attention import attention_over, decode, encode, width_of_tokens, with_rest
-from functions.nn.shape import Network
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.entities.description import Entities, EntityBlock, columns_of
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent, torch_layers
+from marless.functions.nn.batched_acting import batch_networks, single_agent_policy
+from marless.functions.nn.entities.attention import attention_over, decode, encode, width_of_tokens, with_rest
+from marless.functions.nn.shape import Network
 from marless.testing.algorithms.conformance import check
 
 # Two own numbers, three foods of two features that can be absent, and two mates of one feature. Three further numbers

@@ -9,16 +9,16 @@ import pytest
 import synthetic
 from engine_rounds import COMPARABLE, SETTINGS, trained
 
-from functions.algorithms.engine import OptimiserSettings, engine_of
-from functions.algorithms.engines.torch_engine import ResidentSamples
-from functions.algorithms.group_inputs import observations
-from functions.algorithms.minibatches import Independent, Minibatches, shuffled_minibatches, training_samples
-from functions.algorithms.ppo.specs import IppoConfig
-from functions.environments.base import AgentClass, EnvSpec
-from functions.nn import recurrent
-from functions.nn.shape import Network
-from functions.nn.torch_weights import array_of
 from marless.backends.base import FUNCTION_MODULES
+from marless.functions.algorithms.engine import OptimiserSettings, engine_of
+from marless.functions.algorithms.engines.torch_engine import ResidentSamples
+from marless.functions.algorithms.group_inputs import observations
+from marless.functions.algorithms.minibatches import Independent, Minibatches, shuffled_minibatches, training_samples
+from marless.functions.algorithms.ppo.specs import IppoConfig
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.nn import recurrent
+from marless.functions.nn.shape import Network
+from marless.functions.nn.torch_weights import array_of
 
 torch = pytest.importorskip("torch")
 NAMES = ("a", "b", "c")
@@ -89,7 +89,7 @@ def test_what_workers_are_forked_from_has_imported_no_torch():
     program = (
         "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]];print('torch' in sys.modules)"
     )
-    modules = {*FUNCTION_MODULES.values(), "infra.local.processes.zygote"}
+    modules = {*FUNCTION_MODULES.values(), "marless.infra.local.processes.zygote"}
     done = subprocess.run([sys.executable, "-c", program, *modules], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 

@@ -6,18 +6,18 @@ import synthetic
 from built_kernels import needs_kernels
 from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions.algorithms import engine
-from functions.algorithms import registry as algorithms
-from functions.algorithms.minibatches import Independent, shuffled_minibatches
-from functions.algorithms.ppo.specs import IppoConfig
-from functions.algorithms.specification import Share
-from functions.errors import BadRequest, MissingExtra, NotFinite
-from functions.learner import stages
-from functions.nn import recurrent
-from functions.nn.losses import ClippedValueLoss
-from functions.nn.shape import Network
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.algorithms import engine
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.minibatches import Independent, shuffled_minibatches
+from marless.functions.algorithms.ppo.specs import IppoConfig
+from marless.functions.algorithms.specification import Share
+from marless.functions.errors import BadRequest, MissingExtra, NotFinite
+from marless.functions.learner import stages
+from marless.functions.nn import recurrent
+from marless.functions.nn.losses import ClippedValueLoss
+from marless.functions.nn.shape import Network
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
 
@@ -88,7 +88,7 @@ def test_a_round_without_a_cut_is_the_same_with_either_engine(recurrent):
 
 def test_a_missing_library_is_named(shell):
     shell.uninstall("torch")
-    shell.forget("functions.algorithms.engines.torch_engine", "functions.nn.torch_layers")
+    shell.forget("marless.functions.algorithms.engines.torch_engine", "marless.functions.nn.torch_layers")
     engine._engine.cache_clear()
     with pytest.raises(
         MissingExtra, match=r"algorithm.engine=torch needs the package 'torch': pip install 'marless\[learner\]'"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from value_scenes import APART, PAIRED, WIDE, Scene
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions.algorithms.specification import CLOSED_FORMS
-from functions.errors import BadRequest
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.algorithms.specification import CLOSED_FORMS
+from marless.functions.errors import BadRequest
 from marless.testing.algorithms.conformance import check
 
 EMBED = {"mixing_embed_dim": 3, "hypernet_embed": 5}

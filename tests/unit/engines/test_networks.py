@@ -7,24 +7,24 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from coordinator.config.checks import NETWORKS
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from coordinator.core.opponents import takes_identity
-from functions.algorithms import registry as algorithms
-from functions.algorithms.engine import engine_of
-from functions.algorithms.engines.torch_engine import compute_alike
-from functions.algorithms.minibatches import Minibatch
-from functions.algorithms.new_networks import Part, new_network
-from functions.algorithms.ppo.gradient_sums import Term
-from functions.environments.base import AgentClass, EnvSpec
-from functions.errors import BadRequest, MissingExtra
-from functions.isolation.process_guard import ProcessGuard
-from functions.messages.team import Team
-from functions.nn import onnx_acting
-from functions.nn.shape import GRAPH, Network, NetworkShape
-from functions.nn.torch_modules import BUILT_IN, build
-from functions.policies import Policy
+from marless.coordinator.config.checks import NETWORKS
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.core.opponents import takes_identity
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.engine import engine_of
+from marless.functions.algorithms.engines.torch_engine import compute_alike
+from marless.functions.algorithms.minibatches import Minibatch
+from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.ppo.gradient_sums import Term
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.isolation.process_guard import ProcessGuard
+from marless.functions.messages.team import Team
+from marless.functions.nn import onnx_acting
+from marless.functions.nn.shape import GRAPH, Network, NetworkShape
+from marless.functions.nn.torch_modules import BUILT_IN, build
+from marless.functions.policies import Policy
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import RandomTask
 

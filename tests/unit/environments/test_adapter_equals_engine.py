@@ -4,17 +4,17 @@ import dataclasses
 
 import numpy as np
 
-from functions.actor.rollout import collect
-from functions.algorithms.registry import algorithm, implementation
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo import adapter
-from functions.learner import stages
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms.registry import algorithm, implementation
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo import adapter
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 NUM_ENVS, SEED = 8, 7
 ALGORITHM = algorithm("mappo")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import BadRequest
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import BadRequest
 
 NAME = "roles/apprentices"
 SIGNALS, LESSONS, STEPS = 16, 3, 25

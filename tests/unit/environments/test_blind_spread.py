@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.roles.partition import roles_of
-from functions.errors import BadRequest
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.roles.partition import roles_of
+from marless.functions.errors import BadRequest
 
 NAME = "roles/blind_spread"
 STEPS, AGENTS = 25, 6

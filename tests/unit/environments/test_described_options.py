@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import smac_stand_in
 
-from functions.environments import corridor, dial, matrix, registry, toy
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo import factory
-from functions.environments.pettingzoo.tuple_environment import registered_environment
-from functions.environments.roles import apprentices, blind_spread
-from functions.environments.task_names import ENVIRONMENTS, is_known
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import corridor, dial, matrix, registry, toy
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo import factory
+from marless.functions.environments.pettingzoo.tuple_environment import registered_environment
+from marless.functions.environments.roles import apprentices, blind_spread
+from marless.functions.environments.task_names import ENVIRONMENTS, is_known
+from marless.functions.errors import BadRequest, MissingExtra
 from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import BadRequest
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import BadRequest
 
 NAME = "toy/dial"
 TARGETS, SECTORS, NOTCHES, EDGE, NOISE, STEPS, AGENTS = 12, 4, 3, 0.5, 8.0, 25, 4

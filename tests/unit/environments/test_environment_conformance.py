@@ -8,8 +8,8 @@ import pytest
 from many_spaces import DEEDS
 from relays import relay
 
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvTask
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvTask
 from marless.testing.environments import check
 
 TASKS = [

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from task_fields import make_task
 
-from functions.actor.handler import describe
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.mpe import options
-from functions.environments.task_names import ENVIRONMENTS
-from functions.errors import BadRequest, MissingExtra
-from functions.messages.actor import DescribeTask
+from marless.functions.actor.handler import describe
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.mpe import options
+from marless.functions.environments.task_names import ENVIRONMENTS
+from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.messages.actor import DescribeTask
 
 PLUG_IN = """
 import msgspec
-from functions.environments import toy
-from functions.environments.base import EnvTask
+from marless.functions.environments import toy
+from marless.functions.environments.base import EnvTask
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
     horizon: int = 3
@@ -169,7 +169,7 @@ def test_environments_are_at_least_one():
 
 def test_importing_the_registry_loads_numpy_and_nothing_heavy():
     code = (
-        "import sys, functions.environments.registry, marless.testing.environments\n"
+        "import sys, marless.functions.environments.registry, marless.testing.environments\n"
         "print([m for m in ('torch', 'pydantic', 'pettingzoo', 'gymnasium', 'boto3') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 from relays import relay
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.entities.description import Entities, EntityBlock
 from marless.testing.environment_trial import hold
 
 

@@ -6,13 +6,13 @@ import pytest
 from against_mpe2 import MODULES, crowded, random_actions, spread, tag, world_comm
 from built_kernels import needs_kernels
 
-from coordinator.config.loading import load
-from functions.environments.base import EnvTask
-from functions.environments.mpe import exact_world, native_world
-from functions.environments.mpe.engine import Engine
-from functions.environments.mpe.exact_world import ExactWorld
-from functions.environments.registry import make
-from functions.environments.task_names import EXACT_PHYSICS
+from marless.coordinator.config.loading import load
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.mpe import exact_world, native_world
+from marless.functions.environments.mpe.engine import Engine
+from marless.functions.environments.mpe.exact_world import ExactWorld
+from marless.functions.environments.registry import make
+from marless.functions.environments.task_names import EXACT_PHYSICS
 from marless.reports.policy import same_task
 
 

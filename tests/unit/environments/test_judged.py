@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from resource_hosts import asking, in_process
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.resources.port import RESOURCES
-from functions.resources.settings import Resource
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.resources.port import RESOURCES
+from marless.functions.resources.settings import Resource
 
 COPIES = 3
 

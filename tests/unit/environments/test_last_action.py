@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
-from functions.environments.last_action import LastAction, numbers_of, within_unit
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
+from marless.functions.environments.last_action import LastAction, numbers_of, within_unit
 
 LARGEST = float(np.finfo(np.float32).max)
 

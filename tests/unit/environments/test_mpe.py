@@ -15,10 +15,10 @@ from against_mpe2 import (
     world_comm,
 )
 
-from functions.environments.base import EnvTask
-from functions.environments.mpe.engine import WorldState
-from functions.environments.registry import make
-from functions.environments.task_names import ENVIRONMENTS
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.mpe.engine import WorldState
+from marless.functions.environments.registry import make
+from marless.functions.environments.task_names import ENVIRONMENTS
 
 ALL = sorted(name for name in ENVIRONMENTS if name.startswith("mpe/"))
 FREE = ("mpe/simple_spread", "mpe/simple_adversary")

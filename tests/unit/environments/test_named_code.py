@@ -5,11 +5,11 @@ import sys
 import named_factories
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.scripted import players as scripted
-from functions.errors import BadRequest
-from functions.nn.shape import MixerShape, NetworkShape
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scripted import players as scripted
+from marless.functions.errors import BadRequest
+from marless.functions.nn.shape import MixerShape, NetworkShape
 
 SHELL = {"args": "touch called", "shell": True}
 
@@ -54,7 +54,8 @@ def test_pythons_own_library_is_not_even_imported(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["numpy:save", "boto3:client", "marless.runs.train_and_resume:train", "infra.local.processes.zygote:main"]
+    "name",
+    ["numpy:save", "boto3:client", "marless.runs.train_and_resume:train", "marless.infra.local.processes.zygote:main"],
 )
 def test_functions_of_installed_packages_and_of_marless_make_no_environment(name):
     with pytest.raises(BadRequest, match="so it was not called"):
@@ -76,7 +77,7 @@ def test_the_check_of_a_task_inside_a_task_is_the_same():
     ],
 )
 def test_a_network_and_a_mixer_are_factories_of_modules(name, message):
-    modules = pytest.importorskip("functions.nn.torch_modules")
+    modules = pytest.importorskip("marless.functions.nn.torch_modules")
     network = NetworkShape(factory=name, observation=(2,), rest=0, outputs=2, hidden=(4,), output_gain=1.0)
     mixer = MixerShape(factory=name, agents=2, state=4, mixing_embed_dim=4, hypernet_embed=4)
     for shape in (network, mixer):

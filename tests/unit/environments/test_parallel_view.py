@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
 from marless.environments import as_pettingzoo
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 
 TASKS = {
     "one choice": EnvTask(name="mpe/simple_spread"),

@@ -3,11 +3,11 @@ import pytest
 
 from benchmarks import planted_groups
 from benchmarks.planted_groups import Found, cells, compressed, played, separation, tables, twins
-from coordinator.rules.similarity import DISTANCES
-from functions.algorithms import registry as algorithms
-from functions.environments import registry as environments
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.coordinator.rules.similarity import DISTANCES
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments import registry as environments
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 SPEC = environments.spec(planted_groups.TASK)
 TEAM = Team(groups=tuple(range(6)))

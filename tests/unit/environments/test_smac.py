@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import smac_stand_in as stand_in
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 # In 'duel', two allies of health 2 against one enemy of health 3: damage 3, 10 for the kill and 200 for the victory.

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from drawing_commands import with_pictures
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.scene import Box, Disc, fade
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scene import Box, Disc, fade
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 STOP, FIRST_ENEMY = 4, 5
@@ -45,8 +45,8 @@ def test_options_that_are_ours_are_refused(option):
 
 def test_naming_a_task_does_not_load_jax():
     code = (
-        "import sys; from functions.environments import task_names\n"
-        "from functions.environments.starcraft import smac, smax; task_names.is_known('smax/3m')\n"
+        "import sys; from marless.functions.environments import task_names\n"
+        "from marless.functions.environments.starcraft import smac, smax; task_names.is_known('smax/3m')\n"
         "print([m for m in ('jax', 'jaxmarl', 'flax', 'smac', 'smacv2') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -58,8 +58,8 @@ def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_proces
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from functions.environments import registry\n"
-        "from functions.environments.base import EnvTask\n"
+        "from marless.functions.environments import registry\n"
+        "from marless.functions.environments.base import EnvTask\n"
         "before = dict(os.environ), sys.stdout, sys.stderr, sys.__stdout__\n"
         "registry.spec(EnvTask(name='smax/3m'))\n"
         "import jax\n"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 
 EPISODES = 16_000
 STAY, LEFT, RIGHT, DOWN, UP = range(5)

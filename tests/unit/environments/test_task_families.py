@@ -5,12 +5,12 @@ from importlib.metadata import version
 
 import pytest
 
-from coordinator.config.loading import load_with_origins
-from coordinator.config.schema import ConfigError
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.task_names import ENVIRONMENTS, install_command, is_adapted, is_known
-from functions.errors import BadRequest
+from marless.coordinator.config.loading import load_with_origins
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.task_names import ENVIRONMENTS, install_command, is_adapted, is_known
+from marless.functions.errors import BadRequest
 from marless.reports import provenance
 from marless.runs.integrity.trusted_origin import named_code
 
@@ -26,7 +26,7 @@ MEADOWS = TaskFamily(
 )
 """
 TASKS = """
-from functions.environments import toy
+from marless.functions.environments import toy
 from msgspec.structs import replace
 
 def make(task, num_envs):

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from functions.environments import toy
-from functions.environments.base import AgentClass, EnvTask
+from marless.functions.environments import toy
+from marless.functions.environments.base import AgentClass, EnvTask
 
 
 def task(agents: int | None = None, **options: int | bool) -> EnvTask:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.pricing.prices import load_prices
+from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import rented_machine
 
 

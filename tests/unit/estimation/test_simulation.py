@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from simulated import SPEC, World, make_plan, promising
 
-from coordinator.core.state import RoundLine
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.errors import UserError
-from functions.messages.usage import Usage
+from marless.coordinator.core.state import RoundLine
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.errors import UserError
 from marless.estimation.recording import Recording
 from marless.estimation.service_times import by_dispatch, fit, longest_path_s, makespan, slots_of
 from marless.estimation.simulation import Setting, simulate
 from marless.estimation.virtual_functions import Faults
+from marless.functions.messages.usage import Usage
 
 
 def attempt(kind, asked, took_ms, slots=2, init_ms=0.0, size=1.0, beside_s=0.0, function="actor"):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from functions.messages.usage import ActionTime, ActionUse
 from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
+from marless.functions.messages.usage import ActionTime, ActionUse
 
 
 def played(times, *courses, seed=0):

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from simulated import MemoryLedger
 
-from coordinator.config.loading import load
-from coordinator.core.state import State
-from coordinator.drive import lease, run_manifest
-from coordinator.drive.ledger_items import STATE, StateEncoder
-from coordinator.drive.run_manifest import STUDY, RunManifest
-from coordinator.drive.study_governor import begin, govern, limited, read_state, stop
-from coordinator.governor.study_state import StudyPlan
-from coordinator.platform import Platform
-from functions.errors import StaleVersion, StorageFault
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import State
+from marless.coordinator.drive import lease, run_manifest
+from marless.coordinator.drive.ledger_items import STATE, StateEncoder
+from marless.coordinator.drive.run_manifest import STUDY, RunManifest
+from marless.coordinator.drive.study_governor import begin, govern, limited, read_state, stop
+from marless.coordinator.governor.study_state import StudyPlan
+from marless.coordinator.platform import Platform
+from marless.functions.errors import StaleVersion, StorageFault
 
 CAP = 6.0
 OWNERS = {f"s.r{index}": "ab"[index % 2] for index in range(6)}

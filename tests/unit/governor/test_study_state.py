@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.governor.concurrency_shares import divide
-from coordinator.governor.study_state import Outcome, StudyPlan, advance, initial_state
+from marless.coordinator.governor.concurrency_shares import divide
+from marless.coordinator.governor.study_state import Outcome, StudyPlan, advance, initial_state
 
 
 def plan_of(owners, width, weights=None, dollars=None, caps=None, at_work=64):

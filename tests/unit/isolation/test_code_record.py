@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config.loading import convert
-from functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
+from marless.coordinator.config.loading import convert
+from marless.functions.isolation.file_names import ABSENT, KEPT, LOADED, WRITTEN
 from marless.runs.integrity.code_record import CodeRecord
 
 GRADED = {"task.name": "toy/signal", "task.judge": "judge"}

@@ -11,9 +11,17 @@ from contextlib import closing
 
 import pytest
 
-from functions.isolation.file_names import ABSENT, LOADED, WRITTEN, data_below, file_name, found_file, package_value
-from functions.isolation.foreign_files import ForeignFiles
-from functions.isolation.imported_sources import beside_script
+from marless.functions.isolation.file_names import (
+    ABSENT,
+    LOADED,
+    WRITTEN,
+    data_below,
+    file_name,
+    found_file,
+    package_value,
+)
+from marless.functions.isolation.foreign_files import ForeignFiles
+from marless.functions.isolation.imported_sources import beside_script
 
 
 @pytest.fixture
@@ -204,7 +212,7 @@ def json_file():
 def test_looking_for_the_temporary_folder_waits_for_nothing(tmp_path):
     program = """
 import tempfile
-from functions.isolation.foreign_files import FOREIGN_FILES
+from marless.functions.isolation.foreign_files import FOREIGN_FILES
 FOREIGN_FILES.watch()
 print(tempfile.gettempdir())
 """

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from functions.isolation import foreign_imports
-from functions.isolation.arithmetic import ARITHMETIC
-from functions.isolation.process_guard import ProcessChanged, ProcessGuard, restore, settle, settling
-from functions.nn import layers
+from marless.functions.isolation import foreign_imports
+from marless.functions.isolation.arithmetic import ARITHMETIC
+from marless.functions.isolation.process_guard import ProcessChanged, ProcessGuard, restore, settle, settling
+from marless.functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
 known_layout = pytest.mark.skipif(not ARITHMETIC.standard, reason="the layout of fenv_t is not known here")
@@ -154,10 +154,10 @@ def test_a_network_of_torch_in_training_makes_no_process_foreign():
     """In a fresh one: what has been imported here is known."""
     pytest.importorskip("torch")
     code = (
-        "import infra.local.worker_main\n"
-        "from functions.isolation.foreign_imports import IMPORTS\n"
+        "import marless.infra.local.worker_main\n"
+        "from marless.functions.isolation.foreign_imports import IMPORTS\n"
         "IMPORTS.expect()\n"
-        "import torch, functions.algorithms.engines.torch_engine as engine\n"
+        "import torch, marless.functions.algorithms.engines.torch_engine as engine\n"
         "engine.compute_alike()\n"
         "weights = torch.zeros(3, requires_grad=True)\n"
         "weights.grad = torch.ones(3)\n"
@@ -228,7 +228,7 @@ def test_a_process_is_foreign_from_the_first_import_on_that_is_not_ours(shell):
     imports = foreign_imports.Imports()
     imports.expect()
     assert not imports.look()
-    shell.provide({"functions.late": np, "colorsys": np})
+    shell.provide({"marless.functions.late": np, "colorsys": np})
     # What setuptools adds to every interpreter, and Python's module of its own build.
     shell.provide({"_distutils_hack": np, "_sysconfigdata__linux_x86_64-linux-gnu": np, "_cython_3_2_4": np})
     assert not imports.look()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import marless as public
-from coordinator.errors import USER_ERROR, UserError
-from functions.isolation.arithmetic import ARITHMETIC
+from marless.coordinator.errors import USER_ERROR, UserError
+from marless.functions.isolation.arithmetic import ARITHMETIC
 from marless.rounding import exact_arithmetic
 from marless.user_errors import short_errors
 

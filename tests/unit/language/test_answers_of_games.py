@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.language.episodes import Episodes
-from functions.language.games import text_games
-from functions.language.games.draws import Draws
-from functions.language.games.texts import CHARACTERS
-from functions.language.protocol import Outcome, Turn
-from functions.language.symbols import Symbols
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.language.episodes import Episodes
+from marless.functions.language.games import text_games
+from marless.functions.language.games.draws import Draws
+from marless.functions.language.games.texts import CHARACTERS
+from marless.functions.language.protocol import Outcome, Turn
+from marless.functions.language.symbols import Symbols
 
 INFOS: dict[str, str] = {}
 
@@ -184,7 +184,7 @@ def test_a_reply_ends_at_a_token_that_holds_a_new_line(said: list[str], heard: s
 
 def test_a_mark_ends_the_own_reply_and_is_text_where_others_wrote_it():
     tokenizers = pytest.importorskip("tokenizers")
-    from functions.language.model.text_tokenizer import tokenizer_of
+    from marless.functions.language.model.text_tokenizer import tokenizer_of
 
     letters = {letter: number for number, letter in enumerate("\n ab<|e>")}
     plain = tokenizers.Tokenizer(tokenizers.models.BPE(letters, []))
@@ -205,7 +205,7 @@ def test_characters_that_a_small_model_has_not_are_question_marks(vocabulary: An
 
 def test_characters_that_a_tokenizer_has_not_are_question_marks():
     tokenizers = pytest.importorskip("tokenizers")
-    from functions.language.model.text_tokenizer import tokenizer_of
+    from marless.functions.language.model.text_tokenizer import tokenizer_of
 
     letters = {letter: number for number, letter in enumerate("\n ?ab")}
     vocabulary = tokenizer_of(tokenizers.Tokenizer(tokenizers.models.BPE(letters, [])).to_str())

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functions.environments.base import EnvironmentFault
-from functions.errors import BadRequest
-from functions.language.base_request import lessons_of
-from functions.language.episodes import Episodes, fault_of
-from functions.language.experience import Sampled
-from functions.language.handler import _env_metrics
-from functions.language.playing import Transcript
-from functions.language.protocol import Lesson, Outcome, Turn
-from functions.language.symbols import Symbols
-from functions.language.trajectories import join, tensors_of
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.errors import BadRequest
+from marless.functions.language.base_request import lessons_of
+from marless.functions.language.episodes import Episodes, fault_of
+from marless.functions.language.experience import Sampled
+from marless.functions.language.handler import _env_metrics
+from marless.functions.language.playing import Transcript
+from marless.functions.language.protocol import Lesson, Outcome, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.trajectories import join, tensors_of
 
 LETTERS = np.array([0, 1, 2], np.int32)
 
@@ -252,7 +252,7 @@ def test_metrics_are_means_over_episodes_and_need_to_be_those_of_all():
 
 @pytest.mark.parametrize("longer", [0, 1])
 def test_rollouts_with_other_numbers_of_turns_are_one_line(longer: int):
-    from functions.language.episodes import spec_of
+    from marless.functions.language.episodes import spec_of
 
     turn = Task().reset(None, 2)
     sampled = Sampled.at_random(turn, np.random.default_rng(0))

@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 
 from model_files import write_folder
 
-from functions.encoding import to_json
-from functions.environments.base import EnvTask
-from functions.language.base_request import BaseRequest, Training
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvTask
+from marless.functions.language.base_request import BaseRequest, Training
 
 TASK = EnvTask(name="text/relay")
 
@@ -26,7 +26,7 @@ def make_in(folder, bytes_of_a_file=resource.RLIM_INFINITY, source=""):
         # Python ignores the signal that comes with it, so that writing fails.
         resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_of_a_file, resource.RLIM_INFINITY))
 
-    program = [sys.executable, "-m", "functions.language.base_maker"]
+    program = [sys.executable, "-m", "marless.functions.language.base_maker"]
     return subprocess.run(program, input=to_json(request), capture_output=True, preexec_fn=limit, check=False)
 
 

@@ -17,17 +17,17 @@ from model_files import change_config, write_gguf  # noqa: E402
 from safetensors.numpy import load_file, save_file  # noqa: E402
 from small_bases import SHAPE, SYMBOLS, base_of, random_adapter, random_base, random_body  # noqa: E402
 
-from functions.language.adapter_layout import AdapterLayout  # noqa: E402
-from functions.language.base_header import read_header  # noqa: E402
-from functions.language.errors import UnusableBase  # noqa: E402
-from functions.language.model.base_model import convert, open_base  # noqa: E402
-from functions.language.model.peft_format import write_adapter, write_base  # noqa: E402
-from functions.language.model.pretraining import Pretraining, pretrain  # noqa: E402
-from functions.language.model.sampling import sample  # noqa: E402
-from functions.language.model.speaker import Speaker  # noqa: E402
-from functions.language.model.text_tokenizer import text_of  # noqa: E402
-from functions.language.protocol import Lesson, Turn  # noqa: E402
-from functions.randomness import generator  # noqa: E402
+from marless.functions.language.adapter_layout import AdapterLayout  # noqa: E402
+from marless.functions.language.base_header import read_header  # noqa: E402
+from marless.functions.language.errors import UnusableBase  # noqa: E402
+from marless.functions.language.model.base_model import convert, open_base  # noqa: E402
+from marless.functions.language.model.peft_format import write_adapter, write_base  # noqa: E402
+from marless.functions.language.model.pretraining import Pretraining, pretrain  # noqa: E402
+from marless.functions.language.model.sampling import sample  # noqa: E402
+from marless.functions.language.model.speaker import Speaker  # noqa: E402
+from marless.functions.language.model.text_tokenizer import text_of  # noqa: E402
+from marless.functions.language.protocol import Lesson, Turn  # noqa: E402
+from marless.functions.randomness import generator  # noqa: E402
 
 VOCABULARY = text_of(SYMBOLS)
 

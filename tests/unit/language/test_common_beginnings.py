@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from functions.environments.base import EnvironmentFault
-from functions.errors import BadRequest
-from functions.language.episodes import Episodes, spec_of
-from functions.language.experience import Sampled
-from functions.language.protocol import Outcome, Turn
-from functions.language.symbols import Symbols
-from functions.language.trajectories import join, tensors_of
+from marless.functions.environments.base import EnvironmentFault
+from marless.functions.errors import BadRequest
+from marless.functions.language.episodes import Episodes, spec_of
+from marless.functions.language.experience import Sampled
+from marless.functions.language.protocol import Outcome, Turn
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.trajectories import join, tensors_of
 
 PROMPTS = np.array([[0, 1, 2], [0, 1, 0]], np.int32)
 OTHERS = np.array([[0, 1, 2], [0, 2, 2]], np.int32)

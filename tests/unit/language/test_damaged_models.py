@@ -23,12 +23,12 @@ from damaged_models import (  # noqa: E402
 )
 from small_bases import SHAPE, base_of, plain_logits, random_base  # noqa: E402
 
-from functions.language.adapter_layout import AdapterLayout  # noqa: E402
-from functions.language.base_header import LlamaShape  # noqa: E402
-from functions.language.errors import UnusableBase, Unwritable  # noqa: E402
-from functions.language.model.base_model import Base, convert, open_base  # noqa: E402
-from functions.language.model.speaker import Speaker  # noqa: E402
-from functions.language.protocol import Vocabulary  # noqa: E402
+from marless.functions.language.adapter_layout import AdapterLayout  # noqa: E402
+from marless.functions.language.base_header import LlamaShape  # noqa: E402
+from marless.functions.language.errors import UnusableBase, Unwritable  # noqa: E402
+from marless.functions.language.model.base_model import Base, convert, open_base  # noqa: E402
+from marless.functions.language.model.speaker import Speaker  # noqa: E402
+from marless.functions.language.protocol import Vocabulary  # noqa: E402
 
 TEXTS = ("abc abd", "ab ab", "a b\n", "aéb", "ihgfedcba", "ab—\U0001f642", "")
 

@@ -2,8 +2,8 @@
 
 from benchmarks.language import slow_judge
 from benchmarks.pipeline.launch import Measured
-from coordinator.drive.attempt_record import AttemptRecord
-from functions.messages.usage import ActionTime
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.functions.messages.usage import ActionTime
 
 
 def attempt(work, asked_at, ended_at, *actions, queued_ms=0.0):

@@ -6,15 +6,15 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from functions.environments.base import EnvTask
-from functions.errors import BadRequest
-from functions.language.protocol import Outcome
-from functions.language.registry import make
-from functions.language.symbols import Symbols
-from functions.language.task_names import BUILT_IN
-from functions.resources.code_judge import grade
-from functions.resources.port import RESOURCES
-from functions.resources.sandbox import Sandbox
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import BadRequest
+from marless.functions.language.protocol import Outcome
+from marless.functions.language.registry import make
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.task_names import BUILT_IN
+from marless.functions.resources.code_judge import grade
+from marless.functions.resources.port import RESOURCES
+from marless.functions.resources.sandbox import Sandbox
 from marless.testing.language import check
 
 

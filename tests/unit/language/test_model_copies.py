@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from functions.errors import StorageFault
-from infra.local.processes.remote_objects import folder_of_copies
+from marless.functions.errors import StorageFault
+from marless.infra.local.processes.remote_objects import folder_of_copies
 
 
 def test_no_copy_is_kept_in_a_folder_that_another_user_may_have_put_there(tmp_path):

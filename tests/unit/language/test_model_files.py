@@ -13,10 +13,10 @@ from model_files import change_config, gguf_tensors, write_folder, write_gguf  #
 from safetensors.torch import load_file, save_file  # noqa: E402
 from small_bases import SHAPE, SYMBOLS, base_of, random_body  # noqa: E402
 
-from functions.language.errors import UnusableBase  # noqa: E402
-from functions.language.model.base_model import convert  # noqa: E402
-from functions.language.model.text_tokenizer import text_of  # noqa: E402
-from functions.language.symbols import Symbols  # noqa: E402
+from marless.functions.language.errors import UnusableBase  # noqa: E402
+from marless.functions.language.model.base_model import convert  # noqa: E402
+from marless.functions.language.model.text_tokenizer import text_of  # noqa: E402
+from marless.functions.language.symbols import Symbols  # noqa: E402
 
 VOCABULARY = text_of(SYMBOLS)
 MATRIX, NORM = "model.layers.0.self_attn.q_proj.weight", "model.norm.weight"

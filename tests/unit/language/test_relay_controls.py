@@ -8,9 +8,9 @@ import pytest
 from benchmarks.language import held_out
 from benchmarks.language.reachable import levels
 from benchmarks.language.relays import RelayPrompts, parted, shuffled, sided
-from functions.language.protocol import Outcome
-from functions.language.symbols import Symbols
-from functions.language.tasks.relay import SYMBOLS
+from marless.functions.language.protocol import Outcome
+from marless.functions.language.symbols import Symbols
+from marless.functions.language.tasks.relay import SYMBOLS
 from marless.runs.folder import RunFolder
 from marless.testing.language import check
 

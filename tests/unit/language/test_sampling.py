@@ -8,13 +8,13 @@ torch = pytest.importorskip("torch")
 from scipy import stats  # noqa: E402
 from small_bases import SHAPE, merged, plain_logits, random_adapter, random_base  # noqa: E402
 
-from functions.language.adapter_layout import AdapterLayout  # noqa: E402
-from functions.language.errors import UnusableBase  # noqa: E402
-from functions.language.model.sampling import sample  # noqa: E402
-from functions.language.model.speaker import Speaker  # noqa: E402
-from functions.language.protocol import Turn  # noqa: E402
-from functions.nn import gumbel  # noqa: E402
-from functions.randomness import generator  # noqa: E402
+from marless.functions.language.adapter_layout import AdapterLayout  # noqa: E402
+from marless.functions.language.errors import UnusableBase  # noqa: E402
+from marless.functions.language.model.sampling import sample  # noqa: E402
+from marless.functions.language.model.speaker import Speaker  # noqa: E402
+from marless.functions.language.protocol import Turn  # noqa: E402
+from marless.functions.nn import gumbel  # noqa: E402
+from marless.functions.randomness import generator  # noqa: E402
 
 LAYOUT = AdapterLayout(SHAPE, 2, 2)
 ALLOWED = np.array([1, 4, 5, 10], np.int32)

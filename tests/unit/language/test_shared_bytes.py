@@ -7,9 +7,9 @@ import pytest
 import torch
 from small_bases import SHAPE, random_base
 
-from functions.language.adapter_layout import AdapterLayout
-from functions.language.model.shared_bytes import Below, SharedBytes
-from functions.language.model.speaker import Speaker
+from marless.functions.language.adapter_layout import AdapterLayout
+from marless.functions.language.model.shared_bytes import Below, SharedBytes
+from marless.functions.language.model.speaker import Speaker
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no memory without a name")
 LAYOUT = AdapterLayout(SHAPE, 2, 1)

@@ -8,13 +8,13 @@ torch = pytest.importorskip("torch")
 import msgspec  # noqa: E402
 from small_bases import SHAPE, merged, plain_logits, random_adapter, random_base  # noqa: E402
 
-from functions.language.adapter_layout import AdapterLayout, initial_adapter  # noqa: E402
-from functions.language.base_header import LlamaShape  # noqa: E402
-from functions.language.errors import UnusableBase  # noqa: E402
-from functions.language.model.base_model import Base  # noqa: E402
-from functions.language.model.llama import attention  # noqa: E402
-from functions.language.model.speaker import ROWS, Speaker  # noqa: E402
-from functions.randomness import generator  # noqa: E402
+from marless.functions.language.adapter_layout import AdapterLayout, initial_adapter  # noqa: E402
+from marless.functions.language.base_header import LlamaShape  # noqa: E402
+from marless.functions.language.errors import UnusableBase  # noqa: E402
+from marless.functions.language.model.base_model import Base  # noqa: E402
+from marless.functions.language.model.llama import attention  # noqa: E402
+from marless.functions.language.model.speaker import ROWS, Speaker  # noqa: E402
+from marless.functions.randomness import generator  # noqa: E402
 
 EVERY = np.arange(SHAPE.vocabulary, dtype=np.int32)
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from random_turns import DONE
 
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.errors import BadRequest
-from functions.language.episodes import Episodes
-from functions.language.games.texts import CHARACTERS
-from functions.language.playing import Voice, play
-from functions.language.protocol import Outcome
-from functions.language.registry import make
-from functions.language.symbols import Symbols
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.errors import BadRequest
+from marless.functions.language.episodes import Episodes
+from marless.functions.language.games.texts import CHARACTERS
+from marless.functions.language.playing import Voice, play
+from marless.functions.language.protocol import Outcome
+from marless.functions.language.registry import make
+from marless.functions.language.symbols import Symbols
 from marless.testing.language import check
 
 TICTACTOE = EnvTask(

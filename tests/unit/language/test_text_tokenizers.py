@@ -10,8 +10,8 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
-from functions.language.errors import UnusableBase, Unwritable  # noqa: E402
-from functions.language.model.text_tokenizer import tokenizer_of  # noqa: E402
+from marless.functions.language.errors import UnusableBase, Unwritable  # noqa: E402
+from marless.functions.language.model.text_tokenizer import tokenizer_of  # noqa: E402
 
 PAIRS = {piece: number for number, piece in enumerate(["\n", " ", "a", "b", "c", "ab", "bc", "abc"])}
 MERGES = [("a", "b"), ("b", "c"), ("ab", "c")]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from coordinator.core.state import Evaluated, RoundLine
+from marless.coordinator.core.state import Evaluated, RoundLine
 from marless.loggers.base import LoggedRun
 
 AGENTS = ("agent_0", "agent_1")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from built_kernels import needs_kernels
 
-from functions.native.arithmetic import NATIVE
+from marless.functions.native.arithmetic import NATIVE
 
 pytestmark = needs_kernels
 

@@ -11,20 +11,20 @@ from msgspec import to_builtins
 from msgspec.structs import replace as replace_field
 from simulated import make_plan
 
-from coordinator.config.config_keys import key_types
-from coordinator.config.exactness import is_exact
-from coordinator.config.loading import load
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError, RunConfig
-from functions.environments.base import EnvTask
-from functions.environments.registry import make
-from functions.environments.task_names import BUILT_IN
-from functions.native.kernels import are_built
-from functions.native.variants import SOURCE
-from functions.nn.native.calls import covers
-from functions.nn.shape import Network
-from functions.setting_limits import MOST_KERNEL_LAYERS
 from marless.backends.badge import badge, driver_badge
+from marless.coordinator.config.config_keys import key_types
+from marless.coordinator.config.exactness import is_exact
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.registry import make
+from marless.functions.environments.task_names import BUILT_IN
+from marless.functions.native.kernels import are_built
+from marless.functions.native.variants import SOURCE
+from marless.functions.nn.native.calls import covers
+from marless.functions.nn.shape import Network
+from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 from marless.reports import provenance
 from marless.runs.view import run_title
 from marless.studies.study import Study

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_perceptrons import expected
 
-from functions.environments.mpe import exact_world, native_world
-from functions.environments.mpe.exact_world import ExactWorld
-from functions.environments.mpe.native_world import NativeWorld
-from functions.environments.mpe.world import Body
-from functions.nn.layers import forward
-from functions.nn.native.acting import NativeChoice, NativeNetworks, native_networks
+from marless.functions.environments.mpe import exact_world, native_world
+from marless.functions.environments.mpe.exact_world import ExactWorld
+from marless.functions.environments.mpe.native_world import NativeWorld
+from marless.functions.environments.mpe.world import Body
+from marless.functions.nn.layers import forward
+from marless.functions.nn.native.acting import NativeChoice, NativeNetworks, native_networks
 
 pytestmark = needs_kernels
 

@@ -20,17 +20,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_perceptrons import expected
 
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.native.arithmetic import NATIVE
-from functions.native.variants import SOURCE
-from functions.nn.discrete import OneChoice
-from functions.nn.entities.attention import attention_over
-from functions.nn.layers import Gru, Relu, Tanh
-from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
-from functions.nn.native.calls import Optimiser, Perceptron, room_for
-from functions.nn.native.losses import native_loss
-from functions.nn.shape import Network
-from infra.packaging import kernel_build
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.native.arithmetic import NATIVE
+from marless.functions.native.variants import SOURCE
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.entities.attention import attention_over
+from marless.functions.nn.layers import Gru, Relu, Tanh
+from marless.functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
+from marless.functions.nn.native.calls import Optimiser, Perceptron, room_for
+from marless.functions.nn.native.losses import native_loss
+from marless.functions.nn.shape import Network
+from marless.infra.packaging import kernel_build
 
 pytestmark = needs_kernels
 
@@ -158,11 +158,11 @@ def test_no_sanitizer_finds_a_fault_in_any_call(tmp_path):
     _, fault = kernel_build.build(tmp_path, command=["gcc", "-g", "-fsanitize=address,undefined"])
     assert fault == ""
     program = f"""
-import functions.native.variants as variants
+import marless.functions.native.variants as variants
 from pathlib import Path
 variants.SOURCE = Path({str(tmp_path / SOURCE.name)!r})
 import pytest, sys
-from functions.native.kernels import kernels
+from marless.functions.native.kernels import kernels
 assert kernels()._name.startswith({str(tmp_path)!r})
 sys.exit(pytest.main(["-q", "-s", "-m", "not conformance", *{FUZZED!r}]))
 """

@@ -12,10 +12,10 @@ import pytest
 from built_kernels import needs_kernels
 from c_programs import compiled, needs_compiler
 
-from functions.errors import MissingExtra
-from functions.native.kernels import kernels
-from functions.native.variants import SOURCE, VARIANTS, library_name, record_of, record_text
-from infra.packaging import function_kernels, kernel_build
+from marless.functions.errors import MissingExtra
+from marless.functions.native.kernels import kernels
+from marless.functions.native.variants import SOURCE, VARIANTS, library_name, record_of, record_text
+from marless.infra.packaging import function_kernels, kernel_build
 
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")
 needs_zig = pytest.mark.skipif(not find_spec("ziglang"), reason="pip install ziglang")

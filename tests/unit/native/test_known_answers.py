@@ -17,14 +17,14 @@ import random_calls
 from built_kernels import needs_kernels
 from c_programs import needs_compiler
 
-from functions.errors import MissingExtra
-from functions.isolation.arithmetic import ARITHMETIC
-from functions.native.interface import KERNELS, open_library
-from functions.native.kernels import kernels
-from functions.native.known_answers import KINDS, sum_of, wrong_answers
-from functions.native.libraries import LibraryFault, load
-from functions.native.variants import SOURCE, VARIANTS, library_name, record_of, sources_digest
-from infra.packaging import kernel_build
+from marless.functions.errors import MissingExtra
+from marless.functions.isolation.arithmetic import ARITHMETIC
+from marless.functions.native.interface import KERNELS, open_library
+from marless.functions.native.kernels import kernels
+from marless.functions.native.known_answers import KINDS, sum_of, wrong_answers
+from marless.functions.native.libraries import LibraryFault, load
+from marless.functions.native.variants import SOURCE, VARIANTS, library_name, record_of, sources_digest
+from marless.infra.packaging import kernel_build
 
 NAMES = [library_name(variant) for variant in VARIANTS.get(platform.machine(), ())]
 # Each of what GCC means by fast floats, and what else changes numbers.
@@ -167,10 +167,11 @@ def test_a_process_with_a_cut_library_goes_on_without_kernels(installed):
     for path in installed.glob("*.so"):
         os.truncate(path, path.stat().st_size // 2)
     program = (
-        f"from pathlib import Path\nfrom functions.native.kernels import kernels\nkernels(Path({str(installed)!r}))"
+        "from pathlib import Path\nfrom marless.functions.native.kernels import kernels\n"
+        f"kernels(Path({str(installed)!r}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("functions.errors.MissingExtra: ")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("marless.functions.errors.MissingExtra: ")
 
 
 def require_same_or_refused(folder, *flags, name="hasty", command=None):

@@ -6,19 +6,19 @@ from built_kernels import needs_kernels
 from described_entities import described
 from native_rollouts import MPE, digest, rollout
 
-from functions.environments.base import AgentClass, EnvSpec, Observation
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.discrete import OneChoice, draw
-from functions.nn.entities.attention import attention_over, with_rest
-from functions.nn.layers import LayerNorm, Relu, Tanh
-from functions.nn.losses import ClippedPolicyLoss
-from functions.nn.native.acting import NativeChoice, NativeNetworks
-from functions.nn.native.calls import Optimiser, Perceptron
-from functions.nn.native.losses import native_loss
-from functions.nn.normaliser import SEEN
-from functions.nn.shape import Network
-from functions.policies import Policy, draws
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.discrete import OneChoice, draw
+from marless.functions.nn.entities.attention import attention_over, with_rest
+from marless.functions.nn.layers import LayerNorm, Relu, Tanh
+from marless.functions.nn.losses import ClippedPolicyLoss
+from marless.functions.nn.native.acting import NativeChoice, NativeNetworks
+from marless.functions.nn.native.calls import Optimiser, Perceptron
+from marless.functions.nn.native.losses import native_loss
+from marless.functions.nn.normaliser import SEEN
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy, draws
 
 pytestmark = needs_kernels
 

@@ -8,19 +8,19 @@ from described_entities import described, without_some
 from engine_rounds import COMPARABLE, SETTINGS, trained
 from torch_perceptrons import expected
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions.errors import MissingExtra
-from functions.native.kernels import kernels
-from functions.native.variants import SOURCE
-from functions.nn.discrete import OneChoice
-from functions.nn.entities.attention import HEADS, attention_over
-from functions.nn.layers import LayerNorm, Relu, Tanh
-from functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
-from functions.nn.native.calls import Optimiser, Perceptron, covers
-from functions.nn.native.losses import native_loss
-from functions.nn.native.weights import PerceptronWeights
-from functions.nn.shape import Network
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions.errors import MissingExtra
+from marless.functions.native.kernels import kernels
+from marless.functions.native.variants import SOURCE
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.entities.attention import HEADS, attention_over
+from marless.functions.nn.layers import LayerNorm, Relu, Tanh
+from marless.functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
+from marless.functions.nn.native.calls import Optimiser, Perceptron, covers
+from marless.functions.nn.native.losses import native_loss
+from marless.functions.nn.native.weights import PerceptronWeights
+from marless.functions.nn.shape import Network
 from marless.runs.inputs.required_packages import require_packages
 
 pytestmark = needs_kernels

@@ -6,15 +6,15 @@ from built_kernels import needs_kernels
 from msgspec.structs import replace
 from task_fields import make_task
 
-from coordinator.config.loading import load
-from coordinator.core.opponents import initial_team
-from functions.actor.handler import play, play_match
-from functions.algorithms import registry
-from functions.encoding import to_json
-from functions.environments.base import EnvTask
-from functions.environments.registry import spec
-from functions.messages.actor import Match, SampleTask
-from functions.messages.team import Team
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.opponents import initial_team
+from marless.functions.actor.handler import play, play_match
+from marless.functions.algorithms import registry
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.registry import spec
+from marless.functions.messages.actor import Match, SampleTask
+from marless.functions.messages.team import Team
 
 TAG = EnvTask(name="mpe/simple_tag", options={"max_cycles": 5})
 SPEC = spec(TAG)

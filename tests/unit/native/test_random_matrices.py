@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from built_kernels import needs_kernels
 
-from functions.nn import layers
-from functions.nn.native.random_matrices import orthogonal, standard_normal
+from marless.functions.nn import layers
+from marless.functions.nn.native.random_matrices import orthogonal, standard_normal
 
 pytestmark = needs_kernels
 

@@ -5,8 +5,8 @@ import pytest
 from seeds import each_seed, slow
 from trained_teams import returned, train, trained_policy
 
-from functions.environments.base import EnvTask, Observation
-from functions.nn import recurrent
+from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.nn import recurrent
 
 PPO = {"gamma": 0.9, "hidden": [16], "lr": 0.01, "epochs": 4, "num_minibatches": 2}
 DDPG = {
@@ -30,8 +30,8 @@ def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, s
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, None, 1, 1])])
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
-    """See `functions.environments.corridor`: an algorithm that treats a time limit as terminal sees nothing after the
-    first leg. A policy that takes in the first cell never reaches the second."""
+    """See `marless.functions.environments.corridor`: an algorithm that treats a time limit as terminal sees nothing
+    after the first leg. A policy that takes in the first cell never reaches the second."""
     settings = {**PPO, "time_limit": time_limit}
     policy = trained_policy(EnvTask(name=CORRIDOR), name, settings, rounds=25, num_envs=64, seed=seed)
     seen = Observation(values=(np.stack([CELLS, CELLS], axis=1),), alive=np.ones((4, 2), bool))

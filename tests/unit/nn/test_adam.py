@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from functions.errors import NotFinite
-from functions.nn.adam import Adam
+from marless.functions.errors import NotFinite
+from marless.functions.nn.adam import Adam
 
 
 def adam(parameters, **changes):

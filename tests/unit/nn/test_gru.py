@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn import gru
-from functions.nn.layers import Gru
+from marless.functions.nn import gru
+from marless.functions.nn.layers import Gru
 
 SHAPES = pytest.mark.parametrize(("steps", "rows", "inputs", "width"), [(1, 1, 1, 1), (7, 5, 3, 4), (30, 6, 9, 16)])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn import gumbel
+from marless.functions.nn import gumbel
 
 
 def random_case(seed, masked, rows=200, actions=5):

@@ -5,12 +5,12 @@ import pytest
 import torch
 from scipy import stats
 
-from functions.environments.base import AgentClass
-from functions.errors import BadRequest
-from functions.messages.actor import Behaviour
-from functions.nn import heads
-from functions.nn.continuous import Bounds, Deterministic, Gaussian
-from functions.nn.discrete import Branches, OneChoice, epsilon_greedy
+from marless.functions.environments.base import AgentClass
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import Behaviour
+from marless.functions.nn import heads
+from marless.functions.nn.continuous import Bounds, Deterministic, Gaussian
+from marless.functions.nn.discrete import Branches, OneChoice, epsilon_greedy
 
 SIZES = (3, 2, 4)
 BOUNDS = Bounds((-1.0, 0.0, -3.0), (1.0, 10.0, -1.0))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
-from functions.environments.base import Observation
-from functions.errors import BadRequest
-from functions.nn.normaliser import InputStatistics
-from functions.policies import Policy
+from marless.functions.environments.base import Observation
+from marless.functions.errors import BadRequest
+from marless.functions.nn.normaliser import InputStatistics
+from marless.functions.policies import Policy
 
 
 @pytest.mark.parametrize("sizes", [(5,), (3, 0, 4), (1, 200, 1, 1)])

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from functions.environments.base import AgentClass, EnvSpec, Observation
-from functions.errors import BadRequest
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.layers import LayerNorm, Relu
-from functions.nn.shape import Network
-from functions.policies import Policy
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import LayerNorm, Relu
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy
 
 SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 6, 5)), horizon=1)
 SHARED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))

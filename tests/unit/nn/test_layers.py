@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn import torch_layers
-from functions.nn.layers import KINDS, Gru, LayerNorm, Linear, Normalise, Relu, Tanh, forward
-from functions.nn.recurrent import Weights
+from marless.functions.nn import torch_layers
+from marless.functions.nn.layers import KINDS, Gru, LayerNorm, Linear, Normalise, Relu, Tanh, forward
+from marless.functions.nn.recurrent import Weights
 
 WIDTHS = (4, 6)
 # Norms behind activations, activations behind norms and behind a GRU, and several without a linear layer between.

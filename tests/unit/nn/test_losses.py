@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn.continuous import Bounds, Gaussian
-from functions.nn.discrete import Branches, OneChoice
-from functions.nn.losses import clipped_head_loss, clipped_policy_loss, clipped_value_loss, huber
+from marless.functions.nn.continuous import Bounds, Gaussian
+from marless.functions.nn.discrete import Branches, OneChoice
+from marless.functions.nn.losses import clipped_head_loss, clipped_policy_loss, clipped_value_loss, huber
 
 LN2, LN3 = math.log(2), math.log(3)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from functions.nn.normaliser import Normaliser
+from marless.functions.nn.normaliser import Normaliser
 
 
 def test_before_the_first_update_it_is_the_identity():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from torch_perceptrons import expected
 
-from functions.nn import recurrent
-from functions.nn.layers import LayerNorm, Relu, Tanh
-from functions.nn.shape import Network
-from functions.nn.training_passes import Passes
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import LayerNorm, Relu, Tanh
+from marless.functions.nn.shape import Network
+from marless.functions.nn.training_passes import Passes
 
 ACTIVATIONS = pytest.mark.parametrize("activation", [Tanh, Relu])
 

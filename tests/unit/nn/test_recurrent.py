@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.nn import recurrent
-from functions.nn.layers import LayerNorm, Linear, Relu
-from functions.nn.shape import Network
+from marless.functions.nn import recurrent
+from marless.functions.nn.layers import LayerNorm, Linear, Relu
+from marless.functions.nn.shape import Network
 
 SHAPES = [
     Network((4, 6, 3)),

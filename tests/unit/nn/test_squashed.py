@@ -6,15 +6,15 @@ import torch
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
-from functions.environments.base import AgentClass, EnvSpec, Observation
-from functions.errors import BadRequest
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.nn import heads
-from functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
-from functions.nn.recurrent import to_tensors
-from functions.nn.shape import Network
-from functions.policies import Policy
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation
+from marless.functions.errors import BadRequest
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.nn import heads
+from marless.functions.nn.continuous import Bounds, Deterministic, Gaussian, SquashedGaussian, SquashedSample
+from marless.functions.nn.recurrent import to_tensors
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy
 
 ROWS, NUMBERS = 200, 3
 BOUNDS = Bounds((-1.0, 0.0), (1.0, 10.0))

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.algorithms.value.conservative import ConservativeGap
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.learner import stages
-from functions.messages.team import Team
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.value.conservative import ConservativeGap
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
 
 PAIR = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 1, 2),), horizon=4)
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from seeds import each_seed, slow
 
-from coordinator.placement.placement_rules import fused, split
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ddpg.policy_actions import current_actions, next_actions
-from functions.algorithms.off_policy.critic_inputs import recorded_actions
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.errors import BadRequest
-from functions.learner import stages
-from functions.messages.actor import Behaviour
-from functions.messages.team import Opponents, Team
+from marless.coordinator.placement.placement_rules import fused, split
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ddpg.policy_actions import current_actions, next_actions
+from marless.functions.algorithms.off_policy.critic_inputs import recorded_actions
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.errors import BadRequest
+from marless.functions.learner import stages
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Opponents, Team
 
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "numbers"])

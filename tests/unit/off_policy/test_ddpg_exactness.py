@@ -9,15 +9,15 @@ from plain_ddpg import Agents
 from plain_sac import SoftAgents
 from synthetic import SIZE, meddled, rollout_of
 
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.learner import stages
-from functions.learner.update import as_stored
-from functions.messages.team import Team
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
+from marless.functions.learner.update import as_stored
+from marless.functions.messages.team import Team
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12
 POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))

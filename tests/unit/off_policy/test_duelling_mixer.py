@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
+from marless.functions.algorithms.value.duelling_mixer import DuellingMixer, duelling_mixer_of
 
 TINY = DuellingMixer(agents=2, state=1, actions=2, heads=1, hyper=0)
 

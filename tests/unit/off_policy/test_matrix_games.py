@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from functions.algorithms.off_policy import td
-from functions.environments import registry
-from functions.environments.base import EnvTask
+from marless.functions.algorithms.off_policy import td
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
 from marless.testing.environments import check
 
 CLIMBING = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]

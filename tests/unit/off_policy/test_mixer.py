@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.value.mixer import Mixer, mixer_of
+from marless.functions.algorithms.value.mixer import Mixer, mixer_of
 
 TINY = Mixer(agents=2, state=1, embed=1, hyper=0)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, Scene
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share
-from functions.learner import stages
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
 
 GAMMA = 0.8
 # The normaliser of `Scene`: weight 0.004, mean 0.5, mean square 2.5, level 0.3.

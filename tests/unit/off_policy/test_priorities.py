@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.learner import stages
-from functions.messages.team import Team
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
 
 ALONE = EnvSpec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
 # Values stay 0, so that |value - target| is the reward.

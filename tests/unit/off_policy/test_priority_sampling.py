@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.off_policy.priorities import importance_weights, proportional_priorities, sample_indices
+from marless.functions.algorithms.off_policy.priorities import (
+    importance_weights,
+    proportional_priorities,
+    sample_indices,
+)
 
 
 def grid(parts):

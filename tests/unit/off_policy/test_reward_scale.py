@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.off_policy.reward_scale import RewardScale, scale_rewards
+from marless.functions.algorithms.advantages import LearningSignal
+from marless.functions.algorithms.off_policy.reward_scale import RewardScale, scale_rewards
 
 REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 2
 

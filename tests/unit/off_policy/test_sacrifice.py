@@ -4,7 +4,7 @@ import pytest
 from seeds import each_seed, slow
 from trained_teams import returned, trained_policy
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 
 GAME = EnvTask(name="pettingzoo:sacrifices:game")
 REPLAYING = {"updates_per_round": 40, "batch_size": 64, "buffer_size": 4000, "hidden": [16]}

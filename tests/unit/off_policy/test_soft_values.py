@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.metrics import OWN
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, EnvSpec
-from functions.learner import stages
-from functions.messages.team import Team
-from functions.randomness import generator
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.metrics import OWN
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
+from marless.functions.randomness import generator
 
 SEED, ROUND, STEPS = 3, 2, 4
 TEMPERATURES = {"g00": 0.2, "g01": 0.4}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from functions.algorithms.off_policy import td
-from functions.algorithms.off_policy.target_networks import hard_update, soft_update
+from marless.functions.algorithms.off_policy import td
+from marless.functions.algorithms.off_policy.target_networks import hard_update, soft_update
 
 GAMMA = 0.5
 

@@ -9,16 +9,16 @@ from plain_values import Plain
 from synthetic import meddled
 from value_scenes import APART, FIRST, NUM_ENVS, STEPS, TOGETHER, WIDE, Scene
 
-from functions import codec
-from functions.algorithms import registry as algorithms
-from functions.algorithms.off_policy.target_networks import observation_inputs
-from functions.algorithms.specification import Share
-from functions.algorithms.value import decomposition_stages
-from functions.algorithms.value.utilities import agent_utilities
-from functions.learner import stages
-from functions.messages.headers import TaskHeader
-from functions.nn import recurrent
-from functions.randomness import generator
+from marless.functions import codec
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.off_policy.target_networks import observation_inputs
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.value import decomposition_stages
+from marless.functions.algorithms.value.utilities import agent_utilities
+from marless.functions.learner import stages
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.nn import recurrent
+from marless.functions.randomness import generator
 
 NAMES = ("iql", "vdn", "qmix", "qplex")
 

@@ -9,19 +9,19 @@ from simulated import MemoryStorage
 from task_fields import make_task
 from trained_teams import invoke_learner, returned, trained_policy
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError
-from functions import codec
-from functions.algorithms import registry as algorithms
-from functions.algorithms.value.mixer import mixer_of
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
-from functions.evaluator.handler import play
-from functions.learner.handler import handle as learn
-from functions.messages.exchange import Answer, Failed
-from functions.messages.learner import InitialiseTask
-from functions.messages.team import Team
-from functions.nn import recurrent
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError
+from marless.functions import codec
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.value.mixer import mixer_of
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
+from marless.functions.evaluator.handler import play
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.exchange import Answer, Failed
+from marless.functions.messages.learner import InitialiseTask
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
 
 SMALL = {
     "gamma": 0.99,
@@ -158,7 +158,7 @@ def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
 def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on, seed):
-    """See `functions.environments.corridor`: treating a time limit as terminal hides all after the first
+    """See `marless.functions.environments.corridor`: treating a time limit as terminal hides all after the first
     leg."""
     settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
     found = values(CORRIDOR, "iql", 4, seed, reward="own", time_limit=time_limit, **settings)

@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from coordinator.errors import UserError, one_line
-from functions.errors import StorageFault
-from functions.text import redaction
-from infra.aws.clients import Cloud
-from infra.aws.error_messages import storage_errors
 from marless.cloud.accounts import caller, region_of
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.errors import StorageFault
+from marless.functions.text import redaction
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.error_messages import storage_errors
 
 REGION = "eu-west-1"
 NOWHERE = "http://127.0.0.1:9"

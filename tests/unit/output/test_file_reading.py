@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
-from functions.errors import CorruptObject
-from infra.local.file_storage import FileStorage
+from marless.coordinator.file_reading import MissingFile, UnreadableFile, read_end, read_file, read_json, read_text
+from marless.functions.errors import CorruptObject
+from marless.infra.local.file_storage import FileStorage
 from marless.reports.attempts import AttemptLog
 from marless.runs.folder import RunFolder
 

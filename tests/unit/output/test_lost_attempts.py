@@ -2,9 +2,9 @@ import pytest
 from msgspec.structs import replace
 from simulated import World, answered, make_plan, report
 
-from coordinator.core.state import State
-from coordinator.pricing.bill import Charge, Meter
-from functions.messages.actor import SampleTask
+from marless.coordinator.core.state import State
+from marless.coordinator.pricing.bill import Charge, Meter
+from marless.functions.messages.actor import SampleTask
 from marless.reports.lost_attempts import LostAttempts, RetryLines, lost_attempts
 
 MOST = "never reported and {} billed at {} maximum"

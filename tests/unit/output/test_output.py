@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.text.terminal_text import visible
 from marless import output
+from marless.functions.text.terminal_text import visible
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
@@ -236,7 +236,7 @@ def _opens_text(call):
 
 
 def test_nothing_else_writes_to_the_streams():
-    """`marless.output` alone names them; a worker's own log is `infra.local.worker_main`'s."""
+    """`marless.output` alone names them; a worker's own log is `marless.infra.local.worker_main`'s."""
     naming = {
         str(path.relative_to(ROOT))
         for path in SOURCES

@@ -9,10 +9,10 @@ import pytest
 from ablated_runs import empty_line
 from simulated import make_plan
 
-from coordinator.config.loading import load
-from coordinator.core.state import Evaluated, Slot, State, WorkItem
-from functions.messages.evaluator import EvaluateReply
-from functions.messages.exchange import Done
+from marless.coordinator.config.loading import load
+from marless.coordinator.core.state import Evaluated, Slot, State, WorkItem
+from marless.functions.messages.evaluator import EvaluateReply
+from marless.functions.messages.exchange import Done
 from marless.runs.view import EvaluationClock, EvaluationUnderWay, TrainingSpeed, evaluation_under_way
 from marless.studies.study_run import StudyRun
 from marless.views.plain import PlainView

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from functions.text import redaction
-from functions.text.redaction import is_secret, redact, redact_settings
+from marless.functions.text import redaction
+from marless.functions.text.redaction import is_secret, redact, redact_settings
 
 _SECRETS = """AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN GITHUB_PAT DB_CREDENTIALS PGPASSWORD PGPASS MYSQL_PWD NPM_AUTH
 SSH_KEY STRIPE_KEY SMTP_PASS SIGNING_KEY GPG_PASSPHRASE SESSION_COOKIE SENTRY_DSN SLACK_WEBHOOK_URL apiKey

@@ -10,7 +10,7 @@ import tokenize
 
 import pytest
 
-from functions.text.source_code import computing_part
+from marless.functions.text.source_code import computing_part
 from marless.reports import provenance
 
 PYTHON = '''"""Doc."""

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from functions.errors import StorageFault
-from functions.system_errors import ADVICE, explain
-from infra.local.file_storage import FileStorage
-from infra.local.sqlite_ledger import SqliteLedger
-from infra.remote.faults import DialInError
-from infra.remote.tokens import token_file
+from marless.functions.errors import StorageFault
+from marless.functions.system_errors import ADVICE, explain
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.sqlite_ledger import SqliteLedger
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.tokens import token_file
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
 

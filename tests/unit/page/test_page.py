@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from reported_runs import a_folder, a_line, evaluated
 
-from coordinator.file_reading import UnreadableFile
+from marless.coordinator.file_reading import UnreadableFile
 from marless.page.chart import Line
 from marless.page.document import run_page
 from marless.page.facts import read

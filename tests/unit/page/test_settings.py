@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.config.loading import load
-from functions.algorithms.registry import ALGORITHMS
+from marless.coordinator.config.loading import load
+from marless.functions.algorithms.registry import ALGORITHMS
 from marless.page.run_settings import command, settings
 
 

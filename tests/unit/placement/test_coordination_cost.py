@@ -4,10 +4,10 @@ from dataclasses import replace as changed
 
 from simulated import World, make_plan, on_lambda, promising
 
-from coordinator.core import next_placement
-from coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
-from coordinator.pricing.aws_latency import EMULATED, STANDARD
-from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
+from marless.coordinator.core import next_placement
+from marless.coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
+from marless.coordinator.pricing.aws_latency import EMULATED, STANDARD
+from marless.coordinator.pricing.bill import LOG_BYTES, Charge, Meter
 
 
 def test_a_process_beside_its_functions_adds_nothing():

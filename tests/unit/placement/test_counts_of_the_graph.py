@@ -9,16 +9,16 @@ from driver import part_of_run
 from msgspec.structs import replace
 from simulated import World, make_plan
 
-from coordinator.core import next_placement
-from coordinator.core.league_matches import Checkpoint, LeagueState
-from coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
-from coordinator.core.state import NO_INPUTS, RunInputs
-from coordinator.placement.layout import Layout
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS
-from functions.messages.actor import Unfinished
-from functions.messages.learner import Base, LearnTask, past_objects
-from functions.messages.message import Ref
-from functions.messages.team import Team
+from marless.coordinator.core import next_placement
+from marless.coordinator.core.league_matches import Checkpoint, LeagueState
+from marless.coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
+from marless.coordinator.core.state import NO_INPUTS, RunInputs
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
+from marless.functions.messages.actor import Unfinished
+from marless.functions.messages.learner import Base, LearnTask, past_objects
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
 
 SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2")
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.placement.list_price import PricedRound, RoundPrice, list_price
-from coordinator.pricing.bill import Charge, Meter, bill
-from coordinator.pricing.planning_prices import Tariff
-from coordinator.pricing.prices import load_prices
-from functions.algorithms.ppo.specs import PPO_STAGES
+from marless.coordinator.placement.list_price import PricedRound, RoundPrice, list_price
+from marless.coordinator.pricing.bill import Charge, Meter, bill
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.algorithms.ppo.specs import PPO_STAGES
 
 PRICES = load_prices()
 TARIFF = Tariff.of(PRICES)

@@ -4,22 +4,22 @@ import msgspec
 import pytest
 from simulated import Lines, MemoryLedger, MemoryStorage, World
 
-from coordinator.config.loading import load
-from coordinator.core import next_placement
-from coordinator.core.state import Plan
-from coordinator.drive.driver import Driver
-from coordinator.drive.ports import Ports
-from coordinator.placement.layout import Layout
-from coordinator.placement.message_size import ENVELOPE_BYTES
-from coordinator.platform import Platform
-from coordinator.pricing.prices import load_prices
-from functions.actor import handler as actor
-from functions.environments.base import AgentClass, EnvSpec
-from functions.evaluator import handler as evaluator
-from functions.learner import handler as learner
-from functions.messages.exchange import Answer, Done, Request
-from functions.messages.learner import RegroupTask
-from functions.messages.report import Report
+from marless.coordinator.config.loading import load
+from marless.coordinator.core import next_placement
+from marless.coordinator.core.state import Plan
+from marless.coordinator.drive.driver import Driver
+from marless.coordinator.drive.ports import Ports
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.message_size import ENVELOPE_BYTES
+from marless.coordinator.platform import Platform
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.actor import handler as actor
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.evaluator import handler as evaluator
+from marless.functions.learner import handler as learner
+from marless.functions.messages.exchange import Answer, Done, Request
+from marless.functions.messages.learner import RegroupTask
+from marless.functions.messages.report import Report
 
 HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evaluator.handle}
 # Three agents of real tasks that start apart, share after the first full window and are split by the next.

@@ -6,12 +6,12 @@ import pytest
 from driver import part_of_run
 from simulated import World, answered, make_plan, on_lambda
 
-from coordinator.core import next_placement
-from coordinator.placement import planner
-from coordinator.placement.layout import Layout
-from functions.function_specs import NAMES
-from functions.messages.actor import SampleTask
-from functions.messages.learner import LearnTask, WholeTask
+from marless.coordinator.core import next_placement
+from marless.coordinator.placement import planner
+from marless.coordinator.placement.layout import Layout
+from marless.functions.function_specs import NAMES
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.learner import LearnTask, WholeTask
 
 MB, GB_SECOND = 512, 0.0000133334
 SIZES = [f"functions.{name}.memory_mb={MB}" for name in NAMES]

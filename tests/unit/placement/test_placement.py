@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.placement.placement_rules import (
+from marless.coordinator.placement.placement_rules import (
     LEARNER_PLACEMENTS,
     PLACEMENTS,
     Work,
@@ -19,8 +19,8 @@ from coordinator.placement.placement_rules import (
     split,
     whole,
 )
-from functions.algorithms.ppo.specs import PPO_STAGES
-from functions.algorithms.specification import StageSpec
+from marless.functions.algorithms.ppo.specs import PPO_STAGES
+from marless.functions.algorithms.specification import StageSpec
 
 ORDERS = {
     "ppo": PPO_STAGES,

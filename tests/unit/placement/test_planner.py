@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.placement import candidates as choices
-from coordinator.placement import coordination_cost, planner
-from coordinator.placement.candidates import Terms, reduce_to_limits
-from coordinator.placement.layout import Layout
-from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
-from coordinator.placement.planner import (
+from marless.coordinator.placement import candidates as choices
+from marless.coordinator.placement import coordination_cost, planner
+from marless.coordinator.placement.candidates import Terms, reduce_to_limits
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
+from marless.coordinator.placement.planner import (
     Forecast,
     Unmeasured,
     break_even,
@@ -23,13 +23,13 @@ from coordinator.placement.planner import (
     pareto_front,
     plan,
 )
-from coordinator.placement.timings import Fit, add_observation
-from coordinator.placement.workload import Summing, Workload
-from coordinator.pricing.bill import Charge, Meter, bill
-from coordinator.pricing.planning_prices import Tariff
-from coordinator.pricing.prices import load_prices
-from functions.algorithms.ppo.specs import PPO_STAGES
-from functions.algorithms.specification import StageSpec
+from marless.coordinator.placement.timings import Fit, add_observation
+from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.pricing.bill import Charge, Meter, bill
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.algorithms.ppo.specs import PPO_STAGES
+from marless.functions.algorithms.specification import StageSpec
 
 PRICES = load_prices()
 MEMORY = {"actor": 1769, "learner": 1769}

@@ -5,8 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from coordinator.placement.timings import Timings, add_observation, line, predict, whole_core_ms
-from coordinator.pricing.bill import billed_ms
+from marless.coordinator.placement.timings import Timings, add_observation, line, predict, whole_core_ms
+from marless.coordinator.pricing.bill import billed_ms
 
 SIZES = st.lists(st.integers(1, 1000), min_size=2, max_size=8)
 MS = st.floats(0, 1e4)

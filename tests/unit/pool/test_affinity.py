@@ -7,8 +7,8 @@ from statistics import fmean
 import pytest
 from simulated_pool import Arrival, SimulatedPool
 
-from infra.local import dispatch
-from infra.local.dispatch import Capacity, FairShares, Slot, choose
+from marless.infra.local import dispatch
+from marless.infra.local.dispatch import Capacity, FairShares, Slot, choose
 from tests.unit.pool.test_dispatch import SECOND, task
 
 AGENTS, SLOTS, TASKS = 12, 6, 600

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 
-from infra.local import dispatch
-from infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
+from marless.infra.local import dispatch
+from marless.infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
 
 SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""

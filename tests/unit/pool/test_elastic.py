@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 from simulated_resource import SimulatedResource
 
-from infra.local.dispatch import Capacity, Task
-from infra.local.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
-from infra.local.rate_limit import RateLimit
+from marless.infra.local.dispatch import Capacity, Task
+from marless.infra.local.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
+from marless.infra.local.rate_limit import RateLimit
 
 
 def amdahl(divided, parts):

@@ -7,13 +7,13 @@ import pytest
 import synthetic
 from task_fields import make_task
 
-from functions.encoding import to_json
-from functions.environments.base import EnvTask
-from functions.messages.actor import SampleTask
-from functions.messages.learner import LearnTask
-from functions.messages.team import Team
-from infra.local.dispatch import CORES, GPUS, SLOTS, Capacity
-from infra.local.lane import Lane
+from marless.functions.encoding import to_json
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.team import Team
+from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity
+from marless.infra.local.lane import Lane
 
 
 def lane_of(capacity, tmp_path):

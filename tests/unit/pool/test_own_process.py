@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from infra.local.own_process import address, has_ended
+from marless.infra.local.own_process import address, has_ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
-_ADDRESS = "from infra.local.own_process import address; print(address(), flush=True); input()"
+_ADDRESS = "from marless.infra.local.own_process import address; print(address(), flush=True); input()"
 
 
 @pytest.fixture

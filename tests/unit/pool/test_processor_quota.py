@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from infra.local.available_cores import quota_cores
+from marless.infra.local.available_cores import quota_cores
 
 V2 = "30 23 0:26 {root} {place} rw,nosuid - cgroup2 cgroup2 rw\n"
 V1 = "33 24 0:29 {root} {place} rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"

@@ -4,8 +4,8 @@ import secrets
 
 import pytest
 
-from infra.remote.faults import DialInError
-from infra.remote.tokens import make_token, read_token, token_in
+from marless.infra.remote.faults import DialInError
+from marless.infra.remote.tokens import make_token, read_token, token_in
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.advantages import (
+from marless.functions.algorithms.advantages import (
     LearningSignal,
     any_of_side,
     gae,

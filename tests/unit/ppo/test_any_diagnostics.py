@@ -8,10 +8,10 @@ import synthetic
 import torch
 from plain_ppo import Group, Network
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.group_inputs import starts
-from functions.algorithms.ppo import policy_summaries
-from functions.algorithms.ppo.policy_summaries import (
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.group_inputs import starts
+from marless.functions.algorithms.ppo import policy_summaries
+from marless.functions.algorithms.ppo.policy_summaries import (
     behaviour,
     compress,
     curvature,
@@ -21,8 +21,8 @@ from functions.algorithms.ppo.policy_summaries import (
     noise,
     noise_estimate,
 )
-from functions.algorithms.specification import Share
-from functions.learner import stages
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
 
 SETTINGS = {"data_chunk_length": 4, "epochs": 2, "num_minibatches": 2, "ent_coef": 0.02, "lr": 0.05}
 CASES = [

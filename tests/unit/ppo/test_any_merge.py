@@ -8,15 +8,15 @@ import synthetic
 import torch
 from plain_ppo import Group
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.group_inputs import starts, with_identity
-from functions.algorithms.ppo import distil
-from functions.messages.team import Team
-from functions.nn import recurrent
-from functions.nn.continuous import Bounds, Gaussian
-from functions.nn.discrete import Branches
-from functions.nn.networks import unroll
-from functions.nn.normaliser import Normaliser
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.group_inputs import starts, with_identity
+from marless.functions.algorithms.ppo import distil
+from marless.functions.messages.team import Team
+from marless.functions.nn import recurrent
+from marless.functions.nn.continuous import Bounds, Gaussian
+from marless.functions.nn.discrete import Branches
+from marless.functions.nn.networks import unroll
+from marless.functions.nn.normaliser import Normaliser
 
 ALONE, MERGED = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 1, 0), identity=True)
 CASES = [

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import synthetic
 
-from functions.algorithms.group_inputs import observations, pool_rows, starts
-from functions.algorithms.groups import members
-from functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
-from functions.algorithms.trainable import outputs
-from functions.nn import recurrent
-from functions.nn.networks import unroll
+from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
+from marless.functions.algorithms.trainable import outputs
+from marless.functions.nn import recurrent
+from marless.functions.nn.networks import unroll
 
 LENGTHS = pytest.mark.parametrize("length", [1, 4, 7, 14, 99, None])
 

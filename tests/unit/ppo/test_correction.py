@@ -11,27 +11,27 @@ import synthetic
 import torch
 from plain_ppo import Group
 
-from functions import codec
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo import policy_summaries
-from functions.algorithms.ppo.correction import (
+from marless.functions import codec
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ppo import policy_summaries
+from marless.functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     is_corrected,
     proximal_log_probability,
     row_weights,
     staleness,
 )
-from functions.algorithms.ppo.policy_summaries import curvature
-from functions.algorithms.ppo.ppo import policy_loss
-from functions.algorithms.ppo.specs import CORRECTIONS
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.errors import BadRequest
-from functions.learner import stages
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.functions.algorithms.ppo.policy_summaries import curvature
+from marless.functions.algorithms.ppo.ppo import policy_loss
+from marless.functions.algorithms.ppo.specs import CORRECTIONS
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.errors import BadRequest
+from marless.functions.learner import stages
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic import SIZE, context, spec
 
-from functions.algorithms import registry
+from marless.functions.algorithms import registry
 from marless.testing.algorithms.conformance import check
 from marless.testing.algorithms.random_tasks import TASKS
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from synthetic import context, spec
 
-from functions.algorithms import registry
-from functions.algorithms.ppo.specs import MappoConfig
+from marless.functions.algorithms import registry
+from marless.functions.algorithms.ppo.specs import MappoConfig
 
 SETTINGS = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.algorithms.ppo.curvature import Hessian, extremes, policy_derivatives
-from functions.algorithms.ppo.distil import log_probabilities
-from functions.algorithms.ppo.policy_summaries import LEAST, PRODUCTS, RESIDUAL
-from functions.nn.losses import clipped_policy_loss
-from functions.nn.recurrent import initialise
-from functions.nn.shape import Network
+from marless.functions.algorithms.ppo.curvature import Hessian, extremes, policy_derivatives
+from marless.functions.algorithms.ppo.distil import log_probabilities
+from marless.functions.algorithms.ppo.policy_summaries import LEAST, PRODUCTS, RESIDUAL
+from marless.functions.nn.losses import clipped_policy_loss
+from marless.functions.nn.recurrent import initialise
+from marless.functions.nn.shape import Network
 
 LN3 = np.log(3)
 SHAPES = [(4, 3), (5, 7, 4), (6, 8, 8, 4), (7, 9, 6, 5, 3)]

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.groups import members
-from functions.algorithms.ppo import mappo, policy_summaries
-from functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.environments import registry
-from functions.environments.base import EnvTask, Observation
-from functions.keys import group_name
-from functions.learner import stages
-from functions.messages.learner import SummaryName
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.ppo import mappo, policy_summaries
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.keys import group_name
+from marless.functions.learner import stages
+from marless.functions.messages.learner import SummaryName
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
 SEPARATE = (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from functions.algorithms.engine import AdamDescent
-from functions.algorithms.engines.numpy_engine import LossGradient
-from functions.algorithms.minibatches import Independent
-from functions.algorithms.ppo import distil
-from functions.algorithms.trainable import Trainable
-from functions.nn.adam import Adam
-from functions.nn.discrete import OneChoice
-from functions.nn.recurrent import views
-from functions.nn.shape import Network
-from functions.randomness import generator
+from marless.functions.algorithms.engine import AdamDescent
+from marless.functions.algorithms.engines.numpy_engine import LossGradient
+from marless.functions.algorithms.minibatches import Independent
+from marless.functions.algorithms.ppo import distil
+from marless.functions.algorithms.trainable import Trainable
+from marless.functions.nn.adam import Adam
+from marless.functions.nn.discrete import OneChoice
+from marless.functions.nn.recurrent import views
+from marless.functions.nn.shape import Network
+from marless.functions.randomness import generator
 
 NETWORK = Network((4, 6, 5, 3))
 LEGAL = np.array([[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1]] * 4, dtype=bool)

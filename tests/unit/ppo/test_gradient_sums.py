@@ -9,23 +9,23 @@ import pytest
 import torch
 from synthetic import rollout_of, spec
 
-from functions import codec
-from functions.algorithms import registry as algorithms
-from functions.algorithms.engine import weights_of
-from functions.algorithms.group_inputs import learned_from, observations, share, starts
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.data.trajectory import rollout_prefix
-from functions.errors import BadRequest
-from functions.keys import group_name
-from functions.learner import stages
-from functions.learner.partial_sums import folding, make_sums, micro_batches
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
-from functions.nn.heads import distribution
-from functions.nn.losses import mask_logits
-from functions.nn.networks import unroll
+from marless.functions import codec
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.engine import weights_of
+from marless.functions.algorithms.group_inputs import learned_from, observations, share, starts
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.data.trajectory import rollout_prefix
+from marless.functions.errors import BadRequest
+from marless.functions.keys import group_name
+from marless.functions.learner import stages
+from marless.functions.learner.partial_sums import folding, make_sums, micro_batches
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
+from marless.functions.nn.heads import distribution
+from marless.functions.nn.losses import mask_logits
+from marless.functions.nn.networks import unroll
 
 ROLLOUTS, STEPS, NUM_ENVS = 5, 9, 3
 SETTINGS = {"hidden": [12, 8], "epochs": 1, "num_minibatches": 1, "lr": 0.01, "max_grad_norm": 0.3, "ent_coef": 0.02}

@@ -6,11 +6,11 @@ import pytest
 import synthetic
 from plain_ppo import Group
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.specification import Share, StageSpec
-from functions.algorithms.validation import violation
-from functions.learner import stages
-from functions.randomness import generator
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share, StageSpec
+from marless.functions.algorithms.validation import violation
+from marless.functions.learner import stages
+from marless.functions.randomness import generator
 
 # Tight enough that clips and caps bind somewhere.
 SETTINGS = {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from synthetic import context, spec
 
-from functions.algorithms import registry as algorithms
-from functions.algorithms.group_inputs import learned_from, share
-from functions.algorithms.specification import Share
-from functions.keys import group_name
-from functions.learner import stages
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.group_inputs import learned_from, share
+from marless.functions.algorithms.specification import Share
+from marless.functions.keys import group_name
+from marless.functions.learner import stages
 
 SETTINGS = {"hidden": [8, 8], "epochs": 2, "num_minibatches": 2}
 GROUP = group_name(0)

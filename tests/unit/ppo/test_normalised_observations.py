@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from synthetic import SIZE, context, spec
 
-from functions.algorithms import registry
-from functions.algorithms.specification import Share
-from functions.learner import stages
-from functions.messages.team import Team
+from marless.functions.algorithms import registry
+from marless.functions.algorithms.specification import Share
+from marless.functions.learner import stages
+from marless.functions.messages.team import Team
 
 SMALL = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2, "normalise_observations": True}
 APART, MERGED = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 1, 0), identity=True)

@@ -11,28 +11,28 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from task_fields import make_task
 
-from functions import codec
-from functions.actor.rollout import collect
-from functions.algorithms import registry as algorithms
-from functions.algorithms.ppo import merge
-from functions.algorithms.specification import Share
-from functions.algorithms.stage import Context
-from functions.data import batch
-from functions.environments import registry
-from functions.environments.base import EnvTask, Observation
-from functions.errors import BadRequest, NotFinite
-from functions.learner import stages
-from functions.learner.regroup import regroup
-from functions.messages.exchange import Answer
-from functions.messages.headers import Origin, TaskHeader
-from functions.messages.learner import RegroupTask
-from functions.messages.team import Team
-from functions.nn.normaliser import Normaliser
-from functions.nn.recurrent import views, weights_of
-from functions.nn.shape import Network
-from functions.policies import Policy
-from functions.randomness import generator
-from functions.serving import serve
+from marless.functions import codec
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.ppo import merge
+from marless.functions.algorithms.specification import Share
+from marless.functions.algorithms.stage import Context
+from marless.functions.data import batch
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.errors import BadRequest, NotFinite
+from marless.functions.learner import stages
+from marless.functions.learner.regroup import regroup
+from marless.functions.messages.exchange import Answer
+from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.learner import RegroupTask
+from marless.functions.messages.team import Team
+from marless.functions.nn.normaliser import Normaliser
+from marless.functions.nn.recurrent import views, weights_of
+from marless.functions.nn.shape import Network
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
+from marless.functions.serving import serve
 
 TOY = EnvTask(name="toy/signal", agents=4, options={"masked": True, "elimination": True, "horizon": 3})
 MIXED = EnvTask(name="toy/signal", agents=4, options={"mixed": True})

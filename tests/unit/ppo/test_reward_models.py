@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_diagnostics import PAIR, SEPARATE, SHARED, report, scene
 
-from functions.algorithms import reward_models
-from functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, errors, sample_grid
+from marless.functions.algorithms import reward_models
+from marless.functions.algorithms.reward_models import BLOCKS, NUMBERS, PENALTY, ROWS, errors, sample_grid
 
 AGENTS, STEPS, ENVS, WIDTH = 4, 25, 64, 3
 

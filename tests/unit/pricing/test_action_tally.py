@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.action_tally import ERROR, ActionTally, AskedActions, unbilled
-from functions.messages.usage import ActionTime, ActionUse
+from marless.coordinator.action_tally import ERROR, ActionTally, AskedActions, unbilled
+from marless.functions.messages.usage import ActionTime, ActionUse
 
 JUDGE = "judge"
 

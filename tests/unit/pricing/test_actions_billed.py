@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, report, said
 
-from coordinator.core.apply import apply
-from coordinator.core.events import Ended, Reported, decode_answer
-from coordinator.core.state import State
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Done
-from functions.messages.usage import ActionTime, ActionUse, Usage
+from marless.coordinator.core.apply import apply
+from marless.coordinator.core.events import Ended, Reported, decode_answer
+from marless.coordinator.core.state import State
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Done
+from marless.functions.messages.usage import ActionTime, ActionUse, Usage
 
 JUDGE = ("resources.judge.serve=judges:grade", "stop.rounds=2", "evaluation.every=1")
 MS = 7

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.pricing.bill import INIT_LIMIT_MS, ActionCharge, Charge, Meter, bill, billed_ms, invocation
-from coordinator.pricing.prices import load_prices, priced_as, regions
-from functions.function_specs import BILLED
-from functions.messages.usage import ActionUse, Usage
+from marless.coordinator.pricing.bill import INIT_LIMIT_MS, ActionCharge, Charge, Meter, bill, billed_ms, invocation
+from marless.coordinator.pricing.prices import load_prices, priced_as, regions
+from marless.functions.function_specs import BILLED
+from marless.functions.messages.usage import ActionUse, Usage
 
 PRICES = load_prices()
 PARTS = (*BILLED, "actions", "storage", "requests", "logs", "transfer")

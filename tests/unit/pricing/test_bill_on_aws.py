@@ -13,9 +13,9 @@ import pytest
 from simulated import World, answered, make_plan, on_lambda, promising
 
 from aws_emulator.middleware.capacity import item_size
-from coordinator.core.budget import item_bytes, turn_meter, written_bytes
-from coordinator.placement.coordination_cost import MEMBER_BYTES, reports
-from coordinator.pricing.bill import (
+from marless.coordinator.core.budget import item_bytes, turn_meter, written_bytes
+from marless.coordinator.placement.coordination_cost import MEMBER_BYTES, reports
+from marless.coordinator.pricing.bill import (
     LOG_BYTES,
     Bill,
     Charge,
@@ -26,11 +26,11 @@ from coordinator.pricing.bill import (
     read_units,
     write_units,
 )
-from coordinator.pricing.planning_prices import Tariff
-from coordinator.pricing.prices import load_prices
-from functions.completion import CompletionReport, gather_reports, report_completion, set_name
-from functions.messages.order import ReportTo
-from functions.messages.usage import Usage
+from marless.coordinator.pricing.planning_prices import Tariff
+from marless.coordinator.pricing.prices import load_prices
+from marless.functions.completion import CompletionReport, gather_reports, report_completion, set_name
+from marless.functions.messages.order import ReportTo
+from marless.functions.messages.usage import Usage
 
 PRICES = load_prices()
 
@@ -202,7 +202,7 @@ def test_a_local_run_pays_for_nothing_that_only_the_cloud_has():
 
 
 def in_table(item, body, version, run="r"):
-    """The size of the item that `infra.aws.dynamodb` writes, by "DynamoDB item sizes and formats"."""
+    """The size of the item that `marless.infra.aws.dynamodb` writes, by "DynamoDB item sizes and formats"."""
     attributes = {
         "scope": {"S": f"run/default/{run}"},
         "item": {"S": item},

@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from coordinator.pricing.bill import total
-from coordinator.pricing.idle_cost import SWEEPS, Deployment, idle_month
-from coordinator.pricing.prices import load_prices
+from marless.coordinator.pricing.bill import total
+from marless.coordinator.pricing.idle_cost import SWEEPS, Deployment, idle_month
+from marless.coordinator.pricing.prices import load_prices
 
 PRICES = load_prices()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.pricing.aws_latency import EMULATED, EXPRESS, STANDARD, Latency
-from functions.messages.usage import Usage
+from marless.coordinator.pricing.aws_latency import EMULATED, EXPRESS, STANDARD, Latency
+from marless.functions.messages.usage import Usage
 
 # Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 unbilled ms.
 LATENCY = Latency(

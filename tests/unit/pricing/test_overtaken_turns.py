@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from detached_runs import WAKE, Ledger, Storage, World
 
-from coordinator.drive.ledger_items import LedgerJournal
-from functions.completion import CompletionReport
+from marless.coordinator.drive.ledger_items import LedgerJournal
+from marless.functions.completion import CompletionReport
 
 
 def units(size, unit):

@@ -11,7 +11,7 @@ pytest.importorskip("pygame")
 
 import pygame
 
-from infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
+from marless.infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless.replays.animation import Animation, Panel
 from marless.replays.greedy_episodes import Frame
 from marless.replays.replay_window import Playback, play

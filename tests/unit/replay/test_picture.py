@@ -7,11 +7,11 @@ pytest.importorskip("PIL")
 
 from against_mpe2 import MODULES
 
-from coordinator.errors import UserError
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.mpe.engine import WorldState
-from functions.environments.scene import BLACK, Disc, Scene
+from marless.coordinator.errors import UserError
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.mpe.engine import WorldState
+from marless.functions.environments.scene import BLACK, Disc, Scene
 from marless.replays.environment_picture import picture, rendering
 from marless.replays.scene_drawing import SIZE, camera, draw
 

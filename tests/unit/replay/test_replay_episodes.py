@@ -9,11 +9,11 @@ from faulty_environments import Sound
 
 pytest.importorskip("PIL")
 
-from coordinator.errors import UserError
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.messages.team import Opponents, Team
-from functions.randomness import generator
+from marless.coordinator.errors import UserError
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.team import Opponents, Team
+from marless.functions.randomness import generator
 from marless.replays.environment_picture import picture, rendering
 from marless.replays.greedy_episodes import Stage, random_team
 from marless.replays.teams import one_scale
@@ -54,7 +54,7 @@ def test_the_last_frame_is_the_state_after_the_last_step_with_the_whole_return(t
     longer = registry.make(EnvTask(name=task.name, options={option: 99}), 1)
     player, spec = team(task).player(1), registry.spec(task)
     seen, total = longer.reset(generator(3, "replay", 0)), 0.0
-    from functions.policies import draws
+    from marless.functions.policies import draws
 
     chance = draws(spec, spec.horizon, 1, generator(3, "replay", 0, "actions"))
     for step in range(horizon):

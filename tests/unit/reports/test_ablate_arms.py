@@ -3,10 +3,6 @@
 import msgspec
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.config.schema import ConfigError, Stop
-from coordinator.placement.placement_rules import PLACEMENTS
-from coordinator.rules.scaling import SCALING_RULES
 from marless.ablation.arms import (
     ARMS,
     SHARING,
@@ -17,6 +13,10 @@ from marless.ablation.arms import (
     refuse_clashes,
 )
 from marless.ablation.declaration import FILE, Declaration, merge, read, write
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.schema import ConfigError, Stop
+from marless.coordinator.placement.placement_rules import PLACEMENTS
+from marless.coordinator.rules.scaling import SCALING_RULES
 
 BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 

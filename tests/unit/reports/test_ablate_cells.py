@@ -2,12 +2,12 @@
 
 from ablated_runs import a_folder, a_line
 
-from coordinator.config.schema import RunConfig
 from marless.ablation.ablation_campaign import Ablation, AblationCampaign
 from marless.ablation.arms import ARMS
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import read as declaration_of
 from marless.comparison.finished_run import has_finished
+from marless.coordinator.config.schema import RunConfig
 from marless.studies.cells import Arm, Cell, list_cells
 
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})

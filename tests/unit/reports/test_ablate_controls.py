@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from functions.encoding import to_json_file
 from marless.ablation import result_tables as table
 from marless.ablation.arms import controls
 from marless.comparison.paired_by_seed import compare_paired as compare
 from marless.comparison.signal_savings import DollarRatio, compare_dollars, savings, verdict
+from marless.functions.encoding import to_json_file
 
 NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator.config.schema import ConfigError
 from marless.ablation import declaration
 from marless.ablation import result_tables as table
 from marless.ablation.declaration import Declaration
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import compare_paired as compare
+from marless.coordinator.config.schema import ConfigError
 from marless.reports.statistics import holm, paired_p_value
 
 ARMS = ("baseline", "all+constant:10@split", "ours")

@@ -9,9 +9,9 @@ from ablated_runs import a_curve, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.errors import MissingExtra
 from marless.ablation.ablation_plots import draw, mean_line
 from marless.comparison.finished_run import Point, Round
+from marless.functions.errors import MissingExtra
 from marless.reports.plot_style import spread
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from coordinator.file_reading import UnreadableFile
-from functions.encoding import to_json_file
 from marless.ablation import result_tables as table
 from marless.comparison.contrasts import contrasts
 from marless.comparison.finished_run import Point, mean_rollouts, read
 from marless.comparison.paired_by_seed import compare_paired as compare
 from marless.comparison.paired_by_seed import dollars_until, estimate, ratio, return_at, target
+from marless.coordinator.file_reading import UnreadableFile
+from marless.functions.encoding import to_json_file
 
 
 def test_a_run_is_read_from_its_files(tmp_path):

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ElementTree
 import msgspec
 import pytest
 
-from coordinator.core.state import RoundActions, RoundLine
-from coordinator.drive.attempt_record import AttemptRecord
-from functions.messages.usage import ActionTime
+from marless.coordinator.core.state import RoundActions, RoundLine
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.functions.messages.usage import ActionTime
 from marless.loggers.scalars import points
 from marless.page.timeline_page import MOST_LANES, page
 from marless.reports.action_table import ActionTotals, mean_ms, rows

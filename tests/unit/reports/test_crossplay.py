@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
-from functions.evaluator.handler import play as evaluate
-from functions.messages.team import Team
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
+from marless.functions.evaluator.handler import play as evaluate
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 from marless.reports.crossplay import _Match, members, scores, sides, totals
 from marless.reports.policy import TeamFile, TeamPolicy, scripted_policy
 

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from functions.errors import MissingExtra
+from marless.functions.errors import MissingExtra
 from marless.reports.learning_curve import CurvePoint, draw
 from marless.reports.statistics import summary
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from functions.environments.base import EnvTask
+from marless.functions.environments.base import EnvTask
 from marless.reports.evaluations import Evaluation, document, names
 
 

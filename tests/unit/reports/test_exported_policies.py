@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from task_fields import make_task
 
-from coordinator.errors import UserError
-from functions.algorithms import registry as algorithms
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.learner.handler import initialise
-from functions.messages.learner import InitialiseTask
-from functions.messages.team import Opponents, Team
+from marless.coordinator.errors import UserError
 from marless.exports.destination import write_folder
 from marless.exports.policy_files import policy_files
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.learner.handler import initialise
+from marless.functions.messages.learner import InitialiseTask
+from marless.functions.messages.team import Opponents, Team
 from marless.reports.policy import TeamFile, TeamPolicy
 from marless.testing.algorithms.random_tasks import TASKS
 
@@ -31,7 +31,7 @@ sys.path.insert(0, sys.argv[1])
 import importlib.util, json
 import numpy as np
 from play import Player
-assert not any(importlib.util.find_spec(name) for name in ("marless", "coordinator", "functions")), sys.path
+assert not importlib.util.find_spec("marless"), sys.path
 from pathlib import Path
 given, player, found = np.load(sys.argv[1] + "/given.npz"), Player(Path(sys.argv[1])), {}
 for step in range(2):

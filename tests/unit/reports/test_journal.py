@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from coordinator.core.state import RoundLine
-from functions.errors import StorageFault
+from marless.coordinator.core.state import RoundLine
+from marless.functions.errors import StorageFault
 from marless.reports.journal import JsonLines, read
 
 

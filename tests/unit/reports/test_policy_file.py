@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
-from coordinator.errors import UserError
-from functions import codec
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.errors import CorruptObject
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.coordinator.errors import UserError
+from marless.functions import codec
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.errors import CorruptObject
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 from marless.reports import load_policy
 from marless.reports.policy import FILE, TeamFile, export
 

@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from functions import kernel_variables
-from functions.environments.base import EnvTask
+from marless.functions import kernel_variables
+from marless.functions.environments.base import EnvTask
 from marless.reports import gpus, provenance
 
 TORCH = """
@@ -26,6 +26,8 @@ def checkout(tmp_path):
     for name in (*provenance.PACKAGES, "docs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "one.py").write_text("1")
+    for name in ("functions", "coordinator", "infra"):
+        (tmp_path / "marless" / name).symlink_to(f"../{name}")
     (tmp_path / ".gitignore").write_text("*.pyc")
     for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "c"]):
         subprocess.run(["git", "-C", tmp_path, *command], check=True)
@@ -136,38 +138,43 @@ def code_of(tmp_path, shell):
 
 
 def test_a_program_is_another_one_only_where_it_computes_something_else(code_of):
-    first = code_of("functions/model.py", '"""Doc."""\n\nSIZE = 1\n')
-    assert code_of("functions/model.py", '"""Another docstring."""\n\n# and a comment\nSIZE = 1\n') == first
+    first = code_of("marless/functions/model.py", '"""Doc."""\n\nSIZE = 1\n')
+    assert code_of("marless/functions/model.py", '"""Another docstring."""\n\n# and a comment\nSIZE = 1\n') == first
     assert code_of("marless/cli/help.py", "TEXT = 1\n") == code_of("marless/page/page.py", "TEXT = 2\n") == first
-    assert code_of("functions/model.py", "SIZE = 2\n") != first
-    assert code_of("functions/model.py", "SIZE = 1\n") == first
+    assert code_of("marless/functions/model.py", "SIZE = 2\n") != first
+    assert code_of("marless/functions/model.py", "SIZE = 1\n") == first
 
 
 @pytest.mark.parametrize("path", [
-    "functions/native/kernels.c", "coordinator/pricing/prices/a.toml", "infra/local/storage.py",
+    "marless/functions/native/kernels.c", "marless/coordinator/pricing/prices/a.toml", "marless/infra/local/storage.py",
     "marless/runs/session.py", "marless/backends/local.py", "marless/cloud/sizes.py", "marless/studies/shares.py",
 ])  # fmt: skip
 def test_every_part_that_computes_counts_with_its_name(code_of, path):
-    hashes = [code_of("functions/model.py", ""), code_of(path, ""), code_of(path, "A = 1\n"), code_of(path, "A = 2\n")]
+    hashes = [
+        code_of("marless/functions/model.py", ""),
+        code_of(path, ""),
+        code_of(path, "A = 1\n"),
+        code_of(path, "A = 2\n"),
+    ]
     assert len({*hashes}) == 4
 
 
 @pytest.mark.parametrize("damage", ["", "no hash", f"{'0' * 64} {'1' * 64}", "\xff" * 300, None])
 def test_what_the_cache_says_of_other_files_or_of_none_is_not_believed(code_of, tmp_path, damage):
-    first = code_of("functions/model.py", "SIZE = 1\n")
+    first = code_of("marless/functions/model.py", "SIZE = 1\n")
     (kept,) = (tmp_path / "cache/marless").iterdir()
     kept.unlink() if damage is None else kept.write_text(damage)
-    assert code_of("functions/model.py", "SIZE = 1\n") == first
+    assert code_of("marless/functions/model.py", "SIZE = 1\n") == first
     assert kept.read_text().split()[-1] == first
 
 
 def test_a_program_has_a_hash_where_nothing_can_be_kept(code_of, tmp_path):
     (tmp_path / "cache").touch()
-    assert code_of("functions/model.py", "A = 1\n") == code_of("functions/model.py", "A = 1  # one\n")
+    assert code_of("marless/functions/model.py", "A = 1\n") == code_of("marless/functions/model.py", "A = 1  # one\n")
 
 
 def test_the_cache_of_a_user_without_a_home_is_not_in_the_folder(code_of, tmp_path, shell):
     shell.cd(tmp_path)
     shell.export(XDG_CACHE_HOME="~/.cache")
-    code_of("functions/model.py", "A = 1\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["functions"]
+    code_of("marless/functions/model.py", "A = 1\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["marless"]

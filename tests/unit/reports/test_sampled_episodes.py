@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from drawn_policies import ALONE, SPEC, weights
 
-from functions.environments.base import EnvTask
-from functions.messages.headers import Origin
 from marless.exports.agent_tables import agent_table
 from marless.exports.destination import file_names
 from marless.exports.sampled_episodes import sampled_episodes
 from marless.exports.stored_rounds import SampledRound
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.headers import Origin
 from marless.reports.policy import TeamFile, TeamPolicy
 
 TEAM = TeamPolicy(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from drawn_policies import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
-from coordinator.errors import UserError
-from functions.environments.base import EnvTask
-from functions.policies import Player, Policy
+from marless.coordinator.errors import UserError
+from marless.functions.environments.base import EnvTask
+from marless.functions.policies import Player, Policy
 from marless.reports.crossplay import _Match
 from marless.reports.policy import TeamFile, TeamPolicy
 

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import msgspec
 import pytest
 
-from coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.page.timeline_page import MOST_LANES, page
 from marless.reports import attempts
 from marless.reports.attempts import AttemptLog

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from resource_hosts import asking, in_process
 
-from functions.errors import CorruptObject
-from functions.resources.action_meter import ActionMeter
-from functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
-from functions.resources.settings import Resource
+from marless.functions.errors import CorruptObject
+from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
+from marless.functions.resources.settings import Resource
 
 KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
 FIRST, SECOND = "run/000000/sample/0", "run/000000/sample/1"

@@ -7,8 +7,8 @@ from threading import Barrier, Thread
 import numpy as np
 import pytest
 
-from functions.isolation.process_guard import ProcessGuard, remark, settle
-from functions.resources.port import ProcessResources, ResourceFault
+from marless.functions.isolation.process_guard import ProcessGuard, remark, settle
+from marless.functions.resources.port import ProcessResources, ResourceFault
 
 
 class Judge:

@@ -8,8 +8,8 @@ from threading import Barrier
 
 from resource_hosts import asking, in_process
 
-from functions.resources.settings import Resource
-from infra.local.file_storage import FileStorage
+from marless.functions.resources.settings import Resource
+from marless.infra.local.file_storage import FileStorage
 
 KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
 
@@ -43,7 +43,7 @@ def test_claims_of_different_objects_do_not_wait_for_each_other(tmp_path):
 
 def test_a_process_that_is_killed_gives_its_claim_up(tmp_path):
     source = (
-        "import sys\nfrom pathlib import Path\nfrom infra.local.file_storage import FileStorage\n"
+        "import sys\nfrom pathlib import Path\nfrom marless.infra.local.file_storage import FileStorage\n"
         f"with FileStorage(Path({str(tmp_path)!r})).claim('answers/a', 9.0):\n"
         "    print('holds', flush=True)\n    sys.stdin.read()\n"
     )

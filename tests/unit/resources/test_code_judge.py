@@ -3,9 +3,9 @@
 import pytest
 from installed_commands import needs_bubblewrap
 
-from functions.encoding import Undecodable, from_json, to_json
-from functions.resources.code_judge import grade
-from functions.resources.sandbox import Sandbox
+from marless.functions.encoding import Undecodable, from_json, to_json
+from marless.functions.resources.code_judge import grade
+from marless.functions.resources.sandbox import Sandbox
 
 SQUARES = {"input": "1 2 3 4", "output": "1\n4\n9\n16\n"}
 IN_PROCESS = Sandbox("none", timeout_s=20, memory_mb=256)
@@ -49,7 +49,7 @@ frames, frame = [], sys._getframe()
 while frame:
     frames.append(frame.f_globals.get("__name__"))
     frame = frame.f_back
-print([name for name in sys.modules if name.startswith("functions")], len(os.listdir("/proc/self/fd")) < 8)
+print([name for name in sys.modules if name.startswith("marless.")], len(os.listdir("/proc/self/fd")) < 8)
 print("16" in open("/proc/self/cmdline").read().split(chr(0)), os.listdir("/tmp"))
 """
     sandbox = Sandbox("bubblewrap", timeout_s=20, memory_mb=256)

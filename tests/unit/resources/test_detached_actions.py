@@ -2,8 +2,8 @@
 
 from detached_runs import World
 
-from functions.resources.kept_answers import KeptAnswer
-from functions.resources.port import RESOURCES, Outcome
+from marless.functions.resources.kept_answers import KeptAnswer
+from marless.functions.resources.port import RESOURCES, Outcome
 
 JUDGED = ("task.judge=judge", "resources.judge.serve=judges:counted")
 

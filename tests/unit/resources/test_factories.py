@@ -2,8 +2,8 @@
 
 import pytest
 
-from functions.resources.factories import resources_for
-from functions.resources.port import RESOURCES
+from marless.functions.resources.factories import resources_for
+from marless.functions.resources.port import RESOURCES
 
 GIVEN = {"resources": RESOURCES}
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from functions.encoding import from_json
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.kinds.registry import Kinds, begin
-from functions.resources.port import Action
-from functions.resources.settings import Resource
+from marless.functions.encoding import from_json
+from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.kinds.registry import Kinds, begin
+from marless.functions.resources.port import Action
+from marless.functions.resources.settings import Resource
 
 
 def answer(name, cores=1, **settings):

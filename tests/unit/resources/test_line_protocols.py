@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from functions.resources.kinds.command import begin
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.port import Action
-from functions.resources.settings import Resource
+from marless.functions.resources.kinds.command import begin
+from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.port import Action
+from marless.functions.resources.settings import Resource
 
 PROGRAM = Path(__file__).parents[2] / "support/resources/line_judge.py"
 # A start of Python without packages.

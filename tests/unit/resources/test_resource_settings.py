@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator.config.loading import convert, load
-from coordinator.config.schema import ConfigError
-from coordinator.config.toml_dump import document
-from coordinator.config.toml_parsing import parse_toml
-from functions.resources.settings import Resource, identity
+from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.schema import ConfigError
+from marless.coordinator.config.toml_dump import document
+from marless.coordinator.config.toml_parsing import parse_toml
+from marless.functions.resources.settings import Resource, identity
 from marless.page.run_settings import command, settings
 
 JUDGE = "resources.judge.serve=my_judge:grade"
@@ -23,6 +23,11 @@ def test_a_resource_is_read_as_it_is_typed():
     (resource,) = load(None, [JUDGE, *typed]).resources.values()
     assert resource == Resource(serve="my_judge:grade", cores=(1, 4), rate="90/min", timeout_s=3.0)
     assert resource.per_s == 1.5
+
+
+def test_our_judge_is_found_by_the_name_that_it_had():
+    (resource,) = load(None, ["resources.judge.serve=functions.resources.code_judge:grade"]).resources.values()
+    assert resource.serve == "marless.functions.resources.code_judge:grade"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from textwrap import dedent
 import pytest
 from installed_commands import needs_bubblewrap
 
-from functions.resources.kinds.kind import NoAnswer
-from functions.resources.kinds.registry import begin
-from functions.resources.port import Action
-from functions.resources.sandbox import ERROR_BYTES, FILE_BYTES, Sandbox, SandboxError
-from functions.resources.settings import Resource
+from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.kinds.registry import begin
+from marless.functions.resources.port import Action
+from marless.functions.resources.sandbox import ERROR_BYTES, FILE_BYTES, Sandbox, SandboxError
+from marless.functions.resources.settings import Resource
 
 pytestmark = needs_bubblewrap
 

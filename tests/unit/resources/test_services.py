@@ -13,14 +13,14 @@ from faulty_service import FaultyService, grade
 from loopback import serving
 from resource_hosts import asking, in_a_pool, in_process, in_processes
 
-from functions.resources.action_meter import ActionMeter
-from functions.resources.attempts import Batch
-from functions.resources.kinds.http import begin
-from functions.resources.kinds.kind import AskLater, NoAnswer
-from functions.resources.kinds.proxies import proxy_of
-from functions.resources.kinds.retry_after import retry_after_s
-from functions.resources.port import Action, Outcome, ResourceFault
-from functions.resources.settings import Resource
+from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.attempts import Batch
+from marless.functions.resources.kinds.http import begin
+from marless.functions.resources.kinds.kind import AskLater, NoAnswer
+from marless.functions.resources.kinds.proxies import proxy_of
+from marless.functions.resources.kinds.retry_after import retry_after_s
+from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.settings import Resource
 
 HOSTS = {"in process": in_process, "in processes": in_processes}
 ALL_HOSTS = {**HOSTS, "in a pool": in_a_pool}

@@ -6,18 +6,18 @@ import pytest
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions import codec
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.errors import CorruptObject, ForeignObject
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.learner import InitialiseReply, InitialiseTask
-from functions.messages.order import ResourceRef
-from functions.messages.team import Team
-from functions.messages.usage import ActionTime, ActionUse
-from functions.resources.action_meter import MOST_TIMES, ActionMeter
-from functions.resources.port import RESOURCES, Outcome
-from functions.serving import Output, serve
+from marless.functions import codec
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.errors import CorruptObject, ForeignObject
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.learner import InitialiseReply, InitialiseTask
+from marless.functions.messages.order import ResourceRef
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.resources.action_meter import MOST_TIMES, ActionMeter
+from marless.functions.resources.port import RESOURCES, Outcome
+from marless.functions.serving import Output, serve
 
 OUTPUT = "rounds/000000/initialise"
 TASK = make_task(

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import squareform
 
-from coordinator.rules.grouping import GROUPINGS, agglomerate, choose_base, groups_of, kmeans, linkage, policy_count
+from marless.coordinator.rules.grouping import (
+    GROUPINGS,
+    agglomerate,
+    choose_base,
+    groups_of,
+    kmeans,
+    linkage,
+    policy_count,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 

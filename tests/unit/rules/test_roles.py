@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coordinator.rules.roles import (
+from marless.coordinator.rules.roles import (
     TOLERANCE,
     RoleHistory,
     proposed_groups,

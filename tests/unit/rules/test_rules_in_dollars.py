@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from coordinator.rules.scaling import SCALING_RULES, Bounds, add_round, rollouts
-from coordinator.rules.scaling_history import ScalingHistory, Signal
-from functions.randomness import generator
+from marless.coordinator.rules.scaling import SCALING_RULES, Bounds, add_round, rollouts
+from marless.coordinator.rules.scaling_history import ScalingHistory, Signal
+from marless.functions.randomness import generator
 
 MOST = 50
 scales = st.floats(1e-3, 1e6)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from coordinator.placement.placement_rules import list_overhead
-from coordinator.pricing.bill import Meter, bill
-from coordinator.pricing.prices import load_prices
-from coordinator.rules.scaling import HISTORY, SCALING_RULES, Bounds, add_round, clear_windows, needs, rollouts
-from coordinator.rules.scaling_history import (
+from marless.coordinator.placement.placement_rules import list_overhead
+from marless.coordinator.pricing.bill import Meter, bill
+from marless.coordinator.pricing.prices import load_prices
+from marless.coordinator.rules.scaling import HISTORY, SCALING_RULES, Bounds, add_round, clear_windows, needs, rollouts
+from marless.coordinator.rules.scaling_history import (
     CONVEX,
     DECAY,
     ScalingHistory,
@@ -27,9 +27,9 @@ from coordinator.rules.scaling_history import (
     noise_scale,
     share,
 )
-from functions.algorithms.ppo.specs import PPO_STAGES
-from functions.messages.usage import Usage
-from functions.randomness import generator
+from marless.functions.algorithms.ppo.specs import PPO_STAGES
+from marless.functions.messages.usage import Usage
+from marless.functions.randomness import generator
 
 RULES = tuple(SCALING_RULES.built_in)
 # The paper's settings for six agents: I_max 50, I_min 50/6 (9 in whole rollouts), beta 0.5.

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.rules.sharing import SHARING_MODES, by_name, invalid_groups
+from marless.coordinator.rules.sharing import SHARING_MODES, by_name, invalid_groups
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 BEGINNINGS = [

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from coordinator.rules.similarity import DISTANCES, diversity, matrix, upper
-from functions.errors import NotFinite
+from marless.coordinator.rules.similarity import DISTANCES, diversity, matrix, upper
+from marless.functions.errors import NotFinite
 
 AGENTS, K, ACTIONS = 4, 6, 3
 SEEDS = st.integers(0, 2**32 - 1)

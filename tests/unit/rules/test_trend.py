@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
-from coordinator.rules import trend
-from coordinator.rules.trend import (
+from marless.coordinator.rules import trend
+from marless.coordinator.rules.trend import (
     CRITICAL,
     TRENDS,
     TrendHistory,

@@ -7,8 +7,8 @@ import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.rules import sharing_trial
-from coordinator.rules.sharing_trial import judge, schedule
+from marless.coordinator.rules import sharing_trial
+from marless.coordinator.rules.sharing_trial import judge, schedule
 
 differences = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), max_size=40).map(np.array)
 margins = st.integers(0, 400).map(lambda number: number / 8)

@@ -7,13 +7,13 @@ from drawn_policies import tensors_of
 from exported_players import exported
 from random_spaces import DONE, STEPS, Task
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.spaces import JOINT_LIMIT
-from functions.evaluator.handler import play
-from functions.messages.team import Team
-from functions.policies import Player, Policy
 from marless.environments import as_pettingzoo
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo.spaces import JOINT_LIMIT
+from marless.functions.evaluator.handler import play
+from marless.functions.messages.team import Team
+from marless.functions.policies import Player, Policy
 from marless.reports import load_policy
 from marless.reports.policy import TeamFile, export
 

@@ -7,15 +7,16 @@ from exported_players import exported
 from gymnasium import spaces
 from random_spaces import acted, observed
 
-from coordinator.errors import UserError
-from functions.environments import native_spaces
-from functions.environments.base import AgentClass, EnvSpec, EnvTask
-from functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of
-from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import action_space_of, gymnasium_space, observation_space_of
-from functions.environments.spaces.actions import ActionCodec
-from functions.environments.spaces.agent import AgentCodec
-from functions.environments.spaces.space_types import (
+from marless.coordinator.errors import UserError
+from marless.exports.destination import file_names
+from marless.functions.environments import native_spaces
+from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.pettingzoo.agents import agents_of, classes_of, keys_of
+from marless.functions.environments.pettingzoo.guard import Guard
+from marless.functions.environments.pettingzoo.spaces import action_space_of, gymnasium_space, observation_space_of
+from marless.functions.environments.spaces.actions import ActionCodec
+from marless.functions.environments.spaces.agent import AgentCodec
+from marless.functions.environments.spaces.space_types import (
     AgentSpaces,
     BoxSpace,
     DictSpace,
@@ -24,9 +25,8 @@ from functions.environments.spaces.space_types import (
     TupleSpace,
     VectorSpace,
 )
-from functions.errors import CorruptObject
-from functions.messages.team import Team
-from marless.exports.destination import file_names
+from marless.functions.errors import CorruptObject
+from marless.functions.messages.team import Team
 from marless.reports import load_policy
 from marless.reports.policy import TeamFile, TeamPolicy, export
 

@@ -9,14 +9,14 @@ from drawn_policies import tensors_of
 from exported_players import exported
 from pettingzoo.classic import tictactoe_v3
 
-from coordinator.errors import UserError
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.pettingzoo.spaces import JOINT_LIMIT
-from functions.evaluator.handler import play
-from functions.messages.team import Opponents, Team
-from functions.policies import Policy
+from marless.coordinator.errors import UserError
 from marless.environments import as_pettingzoo
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.pettingzoo.spaces import JOINT_LIMIT
+from marless.functions.evaluator.handler import play
+from marless.functions.messages.team import Opponents, Team
+from marless.functions.policies import Policy
 from marless.reports.policy import TeamFile, TeamPolicy, export, load_policy
 from marless.testing.environments import check
 

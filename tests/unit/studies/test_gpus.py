@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.config.loading import load
-from coordinator.errors import UserError
+from marless.coordinator.config.loading import load
+from marless.coordinator.errors import UserError
 from marless.runs.inputs.required_packages import require_packages
 from marless.studies import cloud_study
 from marless.studies.study_file import StudyFile

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.governor.shared_budget import Purse
+from marless.coordinator.governor.shared_budget import Purse
 from marless.studies.owners import jain
 
 

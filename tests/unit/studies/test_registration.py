@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from studies import EVERYTHING, setting, study
 
-from coordinator.config.loading import load
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError
 from marless.ablation import suite_file
 from marless.ablation.ablate import plan
 from marless.ablation.arms import arms_by_name
+from marless.coordinator.config.loading import load
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError
 from marless.studies import study_file
 from marless.studies.registration import refuse_hold_outs, remark
 from marless.studies.seeds import seeds_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config.schema import ConfigError
 from marless.backends.badge import driver_badge
 from marless.cli import dial_in_arguments as dial_in
+from marless.coordinator.config.schema import ConfigError
 from marless.studies.searches import Range, searcher, space
 from marless.studies.study import Study
 from marless.studies.study_file import Search, StudyFile

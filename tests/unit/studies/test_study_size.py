@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config.schema import ConfigError
+from marless.coordinator.config.schema import ConfigError
 from marless.studies.study import Study
 from marless.studies.study_file import Search, Setting, StudyFile
 

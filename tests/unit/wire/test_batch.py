@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from functions.data.batch import join, side_by_side
-from functions.environments.base import AgentClass, EnvSpec
+from marless.functions.data.batch import join, side_by_side
+from marless.functions.environments.base import AgentClass, EnvSpec
 
 # Agents 0 and 2 observe one number, agent 1 observes two.
 CLASSES = (AgentClass("x", (0, 2), 1, 2), AgentClass("y", (1,), 2, 3))

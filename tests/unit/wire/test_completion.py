@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions import completion
-from functions.completion import (
+from marless.functions import completion
+from marless.functions.completion import (
     FAN,
     ITEM_BYTES,
     CompletionReport,
@@ -16,11 +16,11 @@ from functions.completion import (
     read_top_set,
     report_completion,
 )
-from functions.environments.base import AgentClass, EnvSpec
-from functions.messages.actor import DescribeReply
-from functions.messages.exchange import Done, Failed
-from functions.messages.order import ReportTo
-from functions.messages.usage import Usage
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.messages.actor import DescribeReply
+from marless.functions.messages.exchange import Done, Failed
+from marless.functions.messages.order import ReportTo
+from marless.functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
 

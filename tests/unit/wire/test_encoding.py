@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.state import State
-from coordinator.drive.ledger_items import StateEncoder, decode_state
-from coordinator.governor.study_state import StudyState
-from functions.completion import CompletionReport
-from functions.encoding import (
+from marless.coordinator.core.state import State
+from marless.coordinator.drive.ledger_items import StateEncoder, decode_state
+from marless.coordinator.governor.study_state import StudyState
+from marless.functions.completion import CompletionReport
+from marless.functions.encoding import (
     JsonDecoder,
     MessagePackDecoder,
     Undecodable,
@@ -25,14 +25,14 @@ from functions.encoding import (
     to_json_file,
     to_message_pack,
 )
-from functions.messages.exchange import Answer, Done, Failed, Request
-from functions.messages.headers import TaskHeader
-from functions.messages.learner import InitialiseReply
-from functions.messages.message import Ref
-from functions.resources.port import Action, ActionCall, Outcome
-from functions.resources.settings import Resource
-from infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame
-from infra.local.processes.zygote import Died, Fork, Forked
+from marless.functions.messages.exchange import Answer, Done, Failed, Request
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.learner import InitialiseReply
+from marless.functions.messages.message import Ref
+from marless.functions.resources.port import Action, ActionCall, Outcome
+from marless.functions.resources.settings import Resource
+from marless.infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame
+from marless.infra.local.processes.zygote import Died, Fork, Forked
 from marless.runs.folder import Identity
 
 FAILED = Failed(id="r/000001/sample/0", attempt=0, kind="environment", message="QQQQ", again=True)

@@ -6,16 +6,16 @@ import pytest
 from simulated import MemoryStorage
 from task_fields import changed, make_task
 
-from functions import codec
-from functions.actor.handler import handle as act
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.evaluator.handler import handle as evaluate
-from functions.learner.handler import handle as learn
-from functions.messages.actor import Behaviour, DescribeTask, SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.learner import (
+from marless.functions import codec
+from marless.functions.actor.handler import handle as act
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.evaluator.handler import handle as evaluate
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.actor import Behaviour, DescribeTask, SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
     LearnReply,
@@ -24,11 +24,11 @@ from functions.messages.learner import (
     WholeReply,
     WholeTask,
 )
-from functions.messages.message import Table
-from functions.messages.team import Team
-from functions.messages.usage import Usage
-from functions.serving import Output, read, serve
-from functions.warm_cache import WARM
+from marless.functions.messages.message import Table
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import Usage
+from marless.functions.serving import Output, read, serve
+from marless.functions.warm_cache import WARM
 
 TOY = EnvTask(name="toy/signal", agents=3)
 TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), identity=True)

@@ -6,14 +6,14 @@ import pytest
 from simulated import SPEC, World, answered, make_plan, said
 from task_fields import make_task
 
-from functions import codec
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.evaluator.handler import handle
-from functions.messages.actor import SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
+from marless.functions import codec
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.evaluator.handler import handle
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
 
 CHASE = EnvTask(name="mpe/simple_tag")
 KINDS = (msgspec.structs.replace(SPEC.classes[0], agents=(0, 1, 2)),)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from functions.codec import pack_table, unpack_table
-from functions.messages.learner import LearnReply
-from functions.messages.message import Table
+from marless.functions.codec import pack_table, unpack_table
+from marless.functions.messages.learner import LearnReply
+from marless.functions.messages.message import Table
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from marked_rollouts import well
 from simulated import World, make_plan
 
-from functions import keys
-from functions.data.past_rounds import newest_rounds
-from functions.messages.learner import LearnTask, Past, WholeTask
+from marless.functions import keys
+from marless.functions.data.past_rounds import newest_rounds
+from marless.functions.messages.learner import LearnTask, Past, WholeTask
 
 # Rollouts of two environments and five steps.
 ROLLOUT = 10

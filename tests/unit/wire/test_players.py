@@ -5,14 +5,14 @@ import pytest
 import torch
 from drawn_policies import ALONE, NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
-from functions.actor.rollout import collect
-from functions.environments.base import AgentClass, EnvSpec, Observation, Step
-from functions.errors import BadRequest
-from functions.evaluator.handler import play
-from functions.messages.actor import Behaviour
-from functions.messages.team import Team
-from functions.nn.heads import distribution
-from functions.policies import Player, Policy, draws
+from marless.functions.actor.rollout import collect
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation, Step
+from marless.functions.errors import BadRequest
+from marless.functions.evaluator.handler import play
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.team import Team
+from marless.functions.nn.heads import distribution
+from marless.functions.policies import Player, Policy, draws
 
 
 def in_torch(tensors, team, agent, values):

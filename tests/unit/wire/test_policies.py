@@ -6,11 +6,11 @@ import torch
 from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 from scipy import stats
 
-from functions.environments.base import AgentClass, EnvSpec, Observation
-from functions.errors import BadRequest
-from functions.messages.team import Team
-from functions.nn.discrete import draw
-from functions.policies import Policy, as_environment_actions
+from marless.functions.environments.base import AgentClass, EnvSpec, Observation
+from marless.functions.errors import BadRequest
+from marless.functions.messages.team import Team
+from marless.functions.nn.discrete import draw
+from marless.functions.policies import Policy, as_environment_actions
 
 LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
 

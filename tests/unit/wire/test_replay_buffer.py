@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked_rollouts import FATES, NUM_ENVS, STEPS, followed, legal, mark, observed
 
-from functions.data.batch import join
-from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
-from functions.errors import BadRequest
-from functions.messages.learner import Past
-from functions.messages.message import Ref
+from marless.functions.data.batch import join
+from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
+from marless.functions.errors import BadRequest
+from marless.functions.messages.learner import Past
+from marless.functions.messages.message import Ref
 
 ROWS = STEPS * NUM_ENVS
 

@@ -8,19 +8,19 @@ from detached_runs import World
 from simulated import MemoryStorage
 from task_fields import changed, make_task
 
-from functions import codec, keys
-from functions.data.replay_buffer import ReplayBuffer
-from functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import NoSuchObject
-from functions.learner.handler import handle as learn
-from functions.messages.actor import Behaviour
-from functions.messages.exchange import Answer, Done
-from functions.messages.headers import Origin, TaskHeader
-from functions.messages.learner import InitialiseTask, Past, WholeTask
-from functions.messages.team import Team
-from functions.warm_cache import WARM
+from marless.functions import codec, keys
+from marless.functions.data.replay_buffer import ReplayBuffer
+from marless.functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import NoSuchObject
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.actor import Behaviour
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.learner import InitialiseTask, Past, WholeTask
+from marless.functions.messages.team import Team
+from marless.functions.warm_cache import WARM
 
 SPEC = marked_rollouts.spec(masked=True)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from task_fields import make_task
 
-from functions.actor.fragments import KeptEnvironments
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.resumable import SeparateEnvironments, resumable
-from functions.messages.actor import SampleTask
-from functions.messages.team import Team
-from functions.randomness import generator
+from marless.functions.actor.fragments import KeptEnvironments
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.resumable import SeparateEnvironments, resumable
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.team import Team
+from marless.functions.randomness import generator
 from marless.testing import environments as conformance
 
 MPE = [name for name in registry.BUILT_IN if name.startswith("mpe/")]

@@ -7,21 +7,21 @@ import pytest
 import torch
 from task_fields import changed, make_task
 
-from functions.actor.handler import sample
-from functions.actor.rollout import collect
-from functions.algorithms.ppo import mappo
-from functions.algorithms.ppo.specs import MappoConfig
-from functions.codec import encode, reference
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
-from functions.episode_returns import Episodes, summary
-from functions.errors import BadRequest
-from functions.evaluator.handler import play
-from functions.messages.actor import Behaviour, SampleTask
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
-from functions.policies import Policy
-from functions.randomness import generator
+from marless.functions.actor.handler import sample
+from marless.functions.actor.rollout import collect
+from marless.functions.algorithms.ppo import mappo
+from marless.functions.algorithms.ppo.specs import MappoConfig
+from marless.functions.codec import encode, reference
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
+from marless.functions.episode_returns import Episodes, summary
+from marless.functions.errors import BadRequest
+from marless.functions.evaluator.handler import play
+from marless.functions.messages.actor import Behaviour, SampleTask
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
+from marless.functions.randomness import generator
 
 TOY = EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
 TEAM = Team(groups=(0, 1, 2))

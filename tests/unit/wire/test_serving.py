@@ -5,24 +5,24 @@ import numpy as np
 import pytest
 from task_fields import make_task
 
-from functions import codec, errors
-from functions.actor.handler import handle as act
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from functions.evaluator.handler import handle as evaluate
-from functions.learner.handler import handle as learn
-from functions.messages.actor import SampleReply, SampleTask
-from functions.messages.evaluator import EvaluateTask
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.headers import TaskHeader
-from functions.messages.learner import InitialiseReply, InitialiseTask, LearnTask
-from functions.messages.message import Ref
-from functions.messages.team import Team
-from functions.messages.usage import Usage
-from functions.serving import Output, read, serve
-from functions.stored_answers import stored_answer
-from functions.warm_cache import WARM
+from marless.functions import codec, errors
+from marless.functions.actor.handler import handle as act
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
+from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.functions.evaluator.handler import handle as evaluate
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.actor import SampleReply, SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.learner import InitialiseReply, InitialiseTask, LearnTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import Usage
+from marless.functions.serving import Output, read, serve
+from marless.functions.stored_answers import stored_answer
+from marless.functions.warm_cache import WARM
 
 TOY = EnvTask(name="toy/signal")
 TASK = make_task(

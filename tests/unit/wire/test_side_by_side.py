@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from task_fields import make_task
 
-from functions.actor import handler
-from functions.actor.handler import play
-from functions.actor.rollout import InBlocks, collect, collect_side_by_side
-from functions.algorithms.ppo import mappo
-from functions.algorithms.ppo.specs import MappoConfig
-from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
-from functions.environments.mpe.engine import Body, Engine, Scenario
-from functions.errors import BadRequest, NotFinite
-from functions.messages.actor import SampleTask
-from functions.messages.team import Team
-from functions.policies import Policy
+from marless.functions.actor import handler
+from marless.functions.actor.handler import play
+from marless.functions.actor.rollout import InBlocks, collect, collect_side_by_side
+from marless.functions.algorithms.ppo import mappo
+from marless.functions.algorithms.ppo.specs import MappoConfig
+from marless.functions.environments import registry
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
+from marless.functions.environments.mpe.engine import Body, Engine, Scenario
+from marless.functions.errors import BadRequest, NotFinite
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.team import Team
+from marless.functions.policies import Policy
 
 TOY = EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
 TASKS = {

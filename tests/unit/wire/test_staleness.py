@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from detached_runs import SMALL, World
 
-from functions import codec
-from functions.data.origins import policies_sha256
-from functions.data.trajectory import rollout_prefix
-from functions.messages.actor import SampleTask
-from functions.messages.exchange import Request
-from functions.messages.learner import LearnTask
+from marless.functions import codec
+from marless.functions.data.origins import policies_sha256
+from marless.functions.data.trajectory import rollout_prefix
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.learner import LearnTask
 
 REPLAY = ("algorithm.name=iql", "algorithm.updates_per_round=2", "algorithm.batch_size=16")
 ROUNDS = ("stop.rounds=5", "evaluation.every=5")

@@ -6,18 +6,18 @@ import pytest
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions import codec, keys
-from functions.actor.handler import handle as act
-from functions.data.origins import policies_sha256
-from functions.data.trajectory import tensors_below
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.learner.handler import handle as learn
-from functions.messages.actor import Behaviour, Match, Recorded, SampleTask
-from functions.messages.exchange import Answer, Done, Failed
-from functions.messages.headers import Origin, TaskHeader
-from functions.messages.learner import InitialiseTask, LearnTask, Past, WholeTask
-from functions.messages.team import Opponents, Team
+from marless.functions import codec, keys
+from marless.functions.actor.handler import handle as act
+from marless.functions.data.origins import policies_sha256
+from marless.functions.data.trajectory import tensors_below
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.learner.handler import handle as learn
+from marless.functions.messages.actor import Behaviour, Match, Recorded, SampleTask
+from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.learner import InitialiseTask, LearnTask, Past, WholeTask
+from marless.functions.messages.team import Opponents, Team
 
 TOY = EnvTask(name="toy/signal", agents=3, options={"horizon": 3})
 TEAM = Team(groups=(0, 1, 0), identity=True)

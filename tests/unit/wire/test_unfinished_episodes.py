@@ -12,14 +12,14 @@ import pytest
 from task_fields import make_task
 from test_rollout import Shelf
 
-from coordinator.core.round_records import RoundReplies
-from functions.actor.handler import sample
-from functions.codec import encode, reference
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.messages.actor import SampleTask
-from functions.messages.headers import TaskHeader
-from functions.messages.team import Team
+from marless.coordinator.core.round_records import RoundReplies
+from marless.functions.actor.handler import sample
+from marless.functions.codec import encode, reference
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.team import Team
 
 TEAM = Team(groups=(0, 0))
 # Length, returns of the two agents, and whether the episode is won; every kind is as likely as the others.

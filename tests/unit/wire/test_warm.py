@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from simulated import MemoryStorage
 from task_fields import make_task
 
-from functions import codec
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.errors import CorruptObject, NoSuchObject
-from functions.messages.exchange import Answer
-from functions.messages.headers import TaskHeader
-from functions.messages.learner import InitialiseReply, InitialiseTask
-from functions.messages.team import Team
-from functions.messages.usage import Usage
-from functions.serving import Output, read, serve
-from functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
-from infra.local.file_storage import FileStorage
+from marless.functions import codec
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.messages.exchange import Answer
+from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.learner import InitialiseReply, InitialiseTask
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import Usage
+from marless.functions.serving import Output, read, serve
+from marless.functions.warm_cache import WARM, WarmCache, bound_of, keeps_objects
+from marless.infra.local.file_storage import FileStorage
 
 ROWS = 50
 

@@ -8,18 +8,18 @@ import pytest
 from simulated import MemoryStorage
 from task_fields import changed, make_task
 
-from coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
-from functions import codec, keys
-from functions.actor.handler import handle as act
-from functions.algorithms import registry as algorithms
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.learner.handler import handle as learn
-from functions.learner.update import update
-from functions.messages.actor import Behaviour, SampleTask
-from functions.messages.exchange import Answer, Done
-from functions.messages.learner import InitialiseTask, LearnTask, WholeTask
-from functions.messages.team import Team
+from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, packs
+from marless.functions import codec, keys
+from marless.functions.actor.handler import handle as act
+from marless.functions.algorithms import registry as algorithms
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.learner.handler import handle as learn
+from marless.functions.learner.update import update
+from marless.functions.messages.actor import Behaviour, SampleTask
+from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.learner import InitialiseTask, LearnTask, WholeTask
+from marless.functions.messages.team import Team
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
 SCENES = {
@@ -184,7 +184,7 @@ def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_befo
         outcome = update(task, round_, share, trajectories, known, replay_buffer, progress)
         return outcome._replace(tensors={name: np.asfortranarray(array) for name, array in outcome.tensors.items()})
 
-    monkeypatch.setattr("functions.learner.whole_rounds.update", transposed)
+    monkeypatch.setattr("marless.functions.learner.whole_rounds.update", transposed)
     run.done(learn, run.whole())
     wide = [array for known in seen for array in known.values() if min(array.shape) > 1]
     assert len(seen) == ROUNDS

@@ -11,24 +11,24 @@ from typing import NamedTuple
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from coordinator.config.loading import explicit_keys, load, load_with_origins
-from coordinator.config.nested_tables import flatten
-from coordinator.config.schema import ConfigError, RunConfig
-from coordinator.config.toml_dump import toml_value
-from coordinator.core.compatibility import incompatibility
-from coordinator.core.opponents import initial_team
-from coordinator.errors import UserError, one_line
-from functions.algorithms import registry
-from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, Unsupported
-from functions.environments.native_spaces import require_fitting
-from functions.environments.pettingzoo.adapter import PettingZooEnvironment
-from functions.environments.pettingzoo.horizon import NoHorizon
-from functions.environments.registry import innermost, make
-from functions.errors import BadRequest
-from functions.isolation.process_guard import ProcessGuard
-from functions.language.task_names import is_language_task
 from marless.cli import arguments as common
 from marless.cli.mistakes import setting_of
+from marless.coordinator.config.loading import explicit_keys, load, load_with_origins
+from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.schema import ConfigError, RunConfig
+from marless.coordinator.config.toml_dump import toml_value
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.core.opponents import initial_team
+from marless.coordinator.errors import UserError, one_line
+from marless.functions.algorithms import registry
+from marless.functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, Unsupported
+from marless.functions.environments.native_spaces import require_fitting
+from marless.functions.environments.pettingzoo.adapter import PettingZooEnvironment
+from marless.functions.environments.pettingzoo.horizon import NoHorizon
+from marless.functions.environments.registry import innermost, make
+from marless.functions.errors import BadRequest
+from marless.functions.isolation.process_guard import ProcessGuard
+from marless.functions.language.task_names import is_language_task
 from marless.output import say, say_text
 from marless.program import program_name
 from marless.reports.environment_rows import spec_rows, trial_rows

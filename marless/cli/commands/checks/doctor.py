@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from infra.local.available_cores import cores
 from marless import extras
 from marless.backends import registry
 from marless.backends.badge import badge
 from marless.backends.base import Readiness
 from marless.cli import arguments as common
+from marless.infra.local.available_cores import cores
 from marless.output import say, say_json, say_text
 from marless.reports.text import table
 

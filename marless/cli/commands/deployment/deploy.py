@@ -4,18 +4,18 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
 
-from coordinator.errors import FINISHED, UserError
-from functions.resources.settings import Resource
-from infra.deployment import ROLES, DeploymentFault, template
-from infra.deployment.stack import TENANT_TAG
-from infra.packaging.containers import ContainerFault
-from infra.packaging.plugins import PackageFault
 from marless.backends import registry
 from marless.backends.base import DeployRequest
 from marless.cli import arguments as common
 from marless.cli.console import confirm
 from marless.cloud import deploy_messages, resource_options
 from marless.cloud.deployments import options_of
+from marless.coordinator.errors import FINISHED, UserError
+from marless.functions.resources.settings import Resource
+from marless.infra.deployment import ROLES, DeploymentFault, template
+from marless.infra.deployment.stack import TENANT_TAG
+from marless.infra.packaging.containers import ContainerFault
+from marless.infra.packaging.plugins import PackageFault
 from marless.output import note, say, say_text
 from marless.program import program_name
 from marless.reports import provenance

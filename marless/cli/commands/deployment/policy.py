@@ -2,11 +2,11 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.errors import FINISHED
-from infra.deployment import WHO, identity_policy
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cloud.accounts import caller
+from marless.coordinator.errors import FINISHED
+from marless.infra.deployment import WHO, identity_policy
 from marless.output import say_text
 
 EXAMPLES = """examples:

@@ -2,15 +2,15 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.errors import FINISHED, UNFINISHED, UserError
-from infra.aws.clients import Cloud
-from infra.aws.detached_ports import Deployed
-from infra.aws.function_settings import Settings
-from infra.aws.s3 import tenant_runs
-from infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import confirm
+from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
+from marless.infra.aws.clients import Cloud
+from marless.infra.aws.detached_ports import Deployed
+from marless.infra.aws.function_settings import Settings
+from marless.infra.aws.s3 import tenant_runs
+from marless.infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import counted

@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import msgspec
 
-from coordinator.core import budget
-from coordinator.errors import FINISHED
-from coordinator.pricing.bill import Bill, Line
 from marless.cli import arguments as common
 from marless.cloud.remote_runs import find_run
+from marless.coordinator.core import budget
+from marless.coordinator.errors import FINISHED
+from marless.coordinator.pricing.bill import Bill, Line
 from marless.output import note, say, say_json, say_text
 from marless.reports import action_table
 from marless.reports.journal import read as read_lines

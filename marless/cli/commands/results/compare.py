@@ -4,12 +4,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.comparison import comparison_files, score_tables
 from marless.comparison.compare_runs import compare_runs
 from marless.comparison.comparison import Comparison
 from marless.comparison.run_evaluations import AXES
+from marless.coordinator.errors import FINISHED
 from marless.extras import install
 from marless.output import note, say, say_json, say_text
 

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.comparison.run_crossplay import crossplay, write
+from marless.coordinator.errors import FINISHED
 from marless.output import say_json, say_text
 from marless.runs.folder import LATEST
 from marless.views.progress_lines import progress_lines

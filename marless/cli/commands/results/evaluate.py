@@ -4,10 +4,10 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from coordinator.errors import UserError
-from functions.setting_limits import MOST_AGENTS
 from marless.cli import arguments as common
 from marless.cli.console import playable
+from marless.coordinator.errors import UserError
+from marless.functions.setting_limits import MOST_AGENTS
 from marless.output import say, say_json, say_text
 from marless.runs import cross_evaluation
 from marless.runs.evaluation import EvaluationResult, evaluate

@@ -4,9 +4,9 @@ MARLess."""
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.cli.console import playable
+from marless.coordinator.errors import FINISHED
 from marless.exports import dataset_files, policy_files
 from marless.exports.adapter_files import PEFT
 from marless.exports.export import FORMATS, Exported, export, stores_rounds

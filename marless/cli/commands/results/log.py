@@ -2,8 +2,8 @@
 
 from argparse import ArgumentParser, Namespace
 
-from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
+from marless.coordinator.errors import FINISHED, UserError
 from marless.loggers import registry
 from marless.loggers.valid_names import renaming_text
 from marless.output import note, say_text

@@ -4,9 +4,9 @@ the words of agents that speak."""
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
 from marless.cli.console import playable
+from marless.coordinator.errors import FINISHED, UserError
 from marless.output import say
 from marless.replays import replay_window, transcripts
 from marless.replays.replay_file import encoder, record

@@ -3,9 +3,9 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.errors import FINISHED
 from marless.cli import arguments as common
 from marless.comparison.run_evaluations import AXES
+from marless.coordinator.errors import FINISHED
 from marless.output import say
 from marless.page.report_page import write_report
 from marless.runs.folder import LATEST

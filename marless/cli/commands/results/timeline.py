@@ -3,9 +3,9 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from coordinator.drive.attempt_record import AttemptRecord
-from coordinator.errors import FINISHED, UserError
 from marless.cli import arguments as common
+from marless.coordinator.drive.attempt_record import AttemptRecord
+from marless.coordinator.errors import FINISHED, UserError
 from marless.output import note, say
 from marless.page import timeline_page
 from marless.reports.atomic_files import write_for_user

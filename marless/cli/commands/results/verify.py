@@ -6,14 +6,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.core.state import State
-from coordinator.errors import FINISHED, UNFINISHED, UserError
-from coordinator.file_reading import UnreadableFile, read_file
-from functions import codec, keys
-from functions.errors import CorruptObject, NoSuchObject
-from functions.messages.message import Ref
-from functions.resources.kept_answers import kept_answer
 from marless.cli import arguments as common
+from marless.coordinator.core.state import State
+from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
+from marless.coordinator.file_reading import UnreadableFile, read_file
+from marless.functions import codec, keys
+from marless.functions.errors import CorruptObject, NoSuchObject
+from marless.functions.messages.message import Ref
+from marless.functions.resources.kept_answers import kept_answer
 from marless.output import say, say_json
 from marless.reports.provenance import CodeChange
 from marless.reports.text import counted

@@ -2,9 +2,9 @@
 
 import pytest
 
-from functions.environments.base import AgentClass, EnvSpec
-from functions.environments.entities.description import Entities, EntityBlock
-from functions.environments.spec_check import fault_of
+from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.environments.entities.description import Entities, EntityBlock
+from marless.functions.environments.spec_check import fault_of
 
 FOOD = EntityBlock("food", ((2, 3, 4), (5, 6, 7)), position=(0, 1), absent=(-1, -1, 0))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from functions.environments.entities.description import EntityBlock
+from marless.functions.environments.entities.description import EntityBlock
 from marless.testing.entity_ranges import EntityRanges
 
 ROWS = np.array([[0, 1, 7, 0, 0], [2, 2, 7, 3, 6], [1, 0, 9, 4, 5]], np.float32)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from functions.actor.rollout import InBlocks
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.resumable import Resumable
-from functions.environments.spaces.orders import EntityOrder
-from functions.errors import BadRequest
+from marless.functions.actor.rollout import InBlocks
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.resumable import Resumable
+from marless.functions.environments.spaces.orders import EntityOrder
+from marless.functions.errors import BadRequest
 
 FOOD = {"name": "food", "columns": [[0, 1, 2], [3, 4, 5], [6, 7, 8]], "position": [0, 1]}
 MATE = {"name": "mate", "columns": [[9, 10], [11, 12]], "position": [0, 1], "teammates": True}

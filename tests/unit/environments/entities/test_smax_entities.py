@@ -6,9 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.spec_check import fault_of
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.spec_check import fault_of
 
 # Two stalkers and three zealots on each side.
 MAP, ALLIES, UNITS = "2s3z", 5, 10

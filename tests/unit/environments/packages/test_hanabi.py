@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.scene import Box
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scene import Box
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 

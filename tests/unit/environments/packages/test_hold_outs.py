@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config.loading import convert
-from coordinator.config.nested_tables import merge
-from coordinator.core.compatibility import incompatibility
-from coordinator.platform import Platform
-from functions.environments.registry import make
-from functions.errors import MissingExtra
+from marless.coordinator.config.loading import convert
+from marless.coordinator.config.nested_tables import merge
+from marless.coordinator.core.compatibility import incompatibility
+from marless.coordinator.platform import Platform
+from marless.functions.environments.registry import make
+from marless.functions.errors import MissingExtra
 from marless.studies import study_file
 from marless.testing.environments import checked_steps
 

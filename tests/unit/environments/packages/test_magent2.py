@@ -6,10 +6,10 @@ import inspect
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.magent2 import GAMES, Grid
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.magent2 import GAMES, Grid
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
 from scripts.reference import markdown
 

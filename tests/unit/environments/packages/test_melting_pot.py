@@ -9,10 +9,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.meltingpot import average
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.meltingpot import average
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 MODULES = ("meltingpot", "meltingpot.substrate", "meltingpot.scenario")
@@ -97,8 +97,8 @@ def test_without_melting_pot_one_line_says_how_to_get_it(shell):
 
 def test_naming_a_task_loads_nothing_of_it():
     code = (
-        "import sys; from functions.environments import task_names\n"
-        "from functions.environments import meltingpot; task_names.is_known('meltingpot/coins')\n"
+        "import sys; from marless.functions.environments import task_names\n"
+        "from marless.functions.environments import meltingpot; task_names.is_known('meltingpot/coins')\n"
         "print([m for m in ('meltingpot', 'tensorflow', 'dmlab2d') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -186,8 +186,8 @@ def test_the_substrates_keep_the_promises_of_the_protocol_but_equal_bytes(substr
 def test_it_plays_in_silence():
     code = (
         "import numpy as np\n"
-        "from functions.environments import registry\n"
-        "from functions.environments.base import EnvTask\n"
+        "from marless.functions.environments import registry\n"
+        "from marless.functions.environments.base import EnvTask\n"
         "environment = registry.make(EnvTask(name='meltingpot/collaborative_cooking__cramped'), 1)\n"
         "environment.reset(np.random.default_rng(0)); environment.step((np.zeros((1, 2), dtype=int),))\n"
         "print(environment.render(0).shape); environment.close()"

@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvTask
-from functions.environments.overcooked.distances import Distances
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.overcooked.distances import Distances
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
 
 UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)

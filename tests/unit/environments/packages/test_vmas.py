@@ -7,10 +7,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.scene import Disc, Line
-from functions.errors import BadRequest, MissingExtra
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvironmentFault, EnvTask
+from marless.functions.environments.scene import Disc, Line
+from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
 
 
@@ -60,8 +60,8 @@ def test_a_team_of_nobody_is_refused():
 
 def test_naming_a_task_loads_neither_vmas_nor_torch():
     code = (
-        "import sys; from functions.environments import task_names\n"
-        "from functions.environments.vmas import adapter; task_names.is_known('vmas/balance')\n"
+        "import sys; from marless.functions.environments import task_names\n"
+        "from marless.functions.environments.vmas import adapter; task_names.is_known('vmas/balance')\n"
         "print([m for m in ('vmas', 'torch', 'gym') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -71,8 +71,8 @@ def test_naming_a_task_loads_neither_vmas_nor_torch():
 @needs_vmas
 def test_nothing_is_printed_when_vmas_loads():
     code = (
-        "from functions.environments import registry\n"
-        "from functions.environments.base import EnvTask\n"
+        "from marless.functions.environments import registry\n"
+        "from marless.functions.environments.base import EnvTask\n"
         "registry.spec(EnvTask(name='vmas/balance'))"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from coordinator.core.opponents import unscripted
-from coordinator.errors import UserError
-from functions.environments import registry as environments
-from functions.environments.base import EnvTask
-from functions.environments.scripted import connect_four, leduc_holdem
-from functions.environments.scripted.players import choose
-from functions.environments.scripted.script_names import BUILT_IN, is_scripted_name, reference
-from functions.errors import BadRequest
+from marless.coordinator.core.opponents import unscripted
+from marless.coordinator.errors import UserError
+from marless.functions.environments import registry as environments
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.scripted import connect_four, leduc_holdem
+from marless.functions.environments.scripted.players import choose
+from marless.functions.environments.scripted.script_names import BUILT_IN, is_scripted_name, reference
+from marless.functions.errors import BadRequest
 from marless.runs.run_policies import find_policies
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"
