@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from marless.functions.environments.entities.description import Entities
-from marless.functions.nn.entities.attention import HEADS, EntityAttention
+from marless.functions.nn.entities.attention import EntityAttention
+from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import EPSILON, MOST_DEVIATIONS, Gru, Layer, LayerNorm, Linear, Normalise, Relu, Tanh
 
 

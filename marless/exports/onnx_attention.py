@@ -5,7 +5,8 @@ from onnx import TensorProto
 
 from marless.exports.onnx_nodes import Nodes
 from marless.functions.environments.entities.description import EntityBlock
-from marless.functions.nn.entities.attention import HEADS, EntityAttention
+from marless.functions.nn.entities.attention import EntityAttention
+from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import EPSILON
 
 _NONE = -1e30  # the score of an absent entity: its share is 0

@@ -10,10 +10,12 @@ from safetensors.numpy import save
 from marless.coordinator.errors import UserError
 from marless.exports.agent_policy import AgentPolicy, FactoryNetwork
 from marless.functions.nn import layers
+from marless.functions.nn.entities import forward_pass
+from marless.functions.nn.entities.attention import EntityAttention
 from marless.functions.nn.layers import Layer
 
 # What computes the layers, beside the program that plays the policies.
-MODULE = "marless_layers.py"
+MODULE, ATTENTION = "marless_layers.py", "marless_attention.py"
 
 
 def files(policies: Sequence[AgentPolicy]) -> dict[str, bytes]:
@@ -22,20 +24,22 @@ def files(policies: Sequence[AgentPolicy]) -> dict[str, bytes]:
     tensors = {}
     for policy in policies:
         for place, layer in enumerate(policy.layers):
-            if isinstance(layer, FactoryNetwork) or layer.kind not in layers.KINDS:
-                name = layer.shape.factory if isinstance(layer, FactoryNetwork) else "attention"
-                subject = f"{policy.name} has a network of algorithm.network={name}"
+            if isinstance(layer, FactoryNetwork):
+                subject = f"{policy.name} has a network of algorithm.network={layer.shape.factory}"
                 raise UserError(f"{subject}, which is not a list of plain layers; use --to onnx or --to torch")
             for name, array in vars(layer).items():
                 tensors[_tensor(policy, place, name)] = np.ascontiguousarray(array)
-    return {"policies.safetensors": bytes(save(tensors)), MODULE: Path(layers.__file__).read_bytes()}
+    modules = {MODULE: layers, ATTENTION: forward_pass}
+    texts = {name: Path(str(module.__file__)).read_bytes() for name, module in modules.items()}
+    return {"policies.safetensors": bytes(save(tensors)), **texts}
 
 
 def description(policy: AgentPolicy) -> list[dict[str, Any]]:
     """The layers from the observation, followed by the last action if there is one, to the outputs: the type of each,
-    and where its tensors are."""
+    where its tensors are, and the entities of attention."""
     return [
         {"type": layer.kind, "tensors": {name: _tensor(policy, place, name) for name in vars(layer)}}
+        | ({"entities": layer.entities} if isinstance(layer, EntityAttention) else {})
         for place, layer in enumerate(policy.layers)
         if isinstance(layer, Layer)
     ]

@@ -123,6 +123,8 @@ FORMATS = {
     "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
     "torch": PolicyFormat(_torch, "torch and numpy", "learner"),
     "safetensors": PolicyFormat(
-        _safetensors, "numpy and safetensors", note=f"{plain_tensors.MODULE} computes the layers of networks\n"
+        _safetensors,
+        "numpy and safetensors",
+        note=f"{plain_tensors.MODULE} and {plain_tensors.ATTENTION} compute the layers of networks\n",
     ),
 }

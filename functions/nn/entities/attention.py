@@ -7,8 +7,7 @@ Layer Normalization in the Transformer Architecture", 2020). It is in numpy here
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -16,30 +15,13 @@ from numpy.typing import NDArray
 
 from marless.functions.encoding import from_json, to_json
 from marless.functions.environments.entities.description import Entities
+from marless.functions.nn.entities.forward_pass import Attention, attend, embeddings, rows_of
 from marless.functions.nn.layers import Array, Layer, LayerNorm, Orthogonal, Shape
 
 # The name of the tensor with the described entities in storage.
 ENTITIES = "entities"
-HEADS = 2
 # Widths of tokens are multiples of this, so that each head has whole vectors of the kernels.
 WIDTH_STEP = 16
-
-
-class Attention(NamedTuple):
-    """The arrays of a forward pass of R rows with N tokens, for the backward pass.
-
-    `inputs` has an array for each type of token. `present` is ``[R, N]``, `tokens`, `normed` and `context` are
-    ``[R N, w]``, `qkv` ``[3, R, heads, N, d]`` and `shares` ``[R, heads, N, N]``.
-    """
-
-    inputs: list[Array]
-    present: Array
-    tokens: Array
-    norm: Any
-    normed: Array
-    qkv: Array
-    shares: Array
-    context: Array
 
 
 @dataclass(frozen=True)
@@ -103,8 +85,7 @@ class EntityAttention(Layer):
     @property
     def _parts(self) -> list[slice]:
         """The rows of `blocks` of each block."""
-        ends = accumulate((block.features for block in self.entities.blocks), initial=0)
-        return [slice(*pair) for pair in pairwise(ends)]
+        return rows_of([block.features for block in self.entities.blocks])
 
     @property
     def _norm(self) -> LayerNorm:
@@ -112,25 +93,8 @@ class EntityAttention(Layer):
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Attention]:
         """``[..., in]`` to ``[..., 2 w]``. Parameters of several networks have the axes in front of their rows."""
-        *front, rows, _ = values.shape
-        inputs, present = self._inputs(values)
-        width, count = self.out.shape[-1], present.shape[-1]
-        pairs = zip(inputs, self.embeddings, strict=True)
-        tokens = [(one @ weight + bias).reshape(*front, rows, -1, width) for one, (weight, bias) in pairs]
-        tokens = np.maximum(np.concatenate(tokens, axis=-2), 0).reshape(*front, rows * count, width)
-        normed, norm = self._norm.forward(tokens)
-        qkv = _by_head(normed @ self.qkv, rows, 3)
-        query, key, value = np.moveaxis(qkv, -4, 0)
-        scores = query @ key.swapaxes(-1, -2)
-        scores *= scores.dtype.type(query.shape[-1] ** -0.5)
-        scores = np.where(present[..., None, None, :], scores, -np.inf)
-        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        context = np.moveaxis(shares @ value, -3, -2).reshape(tokens.shape)
-        features = (tokens + context @ self.out + self.out_bias).reshape(*front, rows, count, width)
-        mean = (features * present[..., None]).sum(axis=-2) / present.sum(axis=-1, dtype=features.dtype)[..., None]
-        outputs = np.concatenate([features[..., 0, :], mean], axis=-1)
-        return outputs, Attention(inputs, present, tokens, norm, normed, qkv, shares, context)
+        blocks = [(block.columns, block.absent) for block in self.entities.blocks]
+        return attend(self, self.entities.own, blocks, self._norm.forward, values)
 
     def backward(
         self, cache: Attention, grad_output: Array, gradient: "EntityAttention | None", to_inputs: bool = True
@@ -177,22 +141,8 @@ class EntityAttention(Layer):
 
     @property
     def embeddings(self) -> list[tuple[Array, Array]]:
-        """The weights ``[..., features, w]`` and biases ``[..., 1, w]`` of tokens: the agent's own, each block's."""
-        agent_bias = self.agent_bias if self.agent_bias.ndim > 1 else self.agent_bias[None]
-        biases = (self.block_bias[..., index : index + 1, :] for index in range(len(self.entities.blocks)))
-        weights = (self.blocks[..., part, :] for part in self._parts)
-        return [(self.agent, agent_bias), *zip(weights, biases, strict=True)]
-
-    def _inputs(self, values: Array) -> tuple[list[Array], NDArray[np.bool_]]:
-        """The inputs ``[..., rows x count, features]`` of each type, and the present tokens ``[..., rows, N]``."""
-        *front, rows, _ = values.shape
-        inputs, present = [values[..., list(self.entities.own)]], [np.ones((*front, rows, 1), np.bool_)]
-        for block in self.entities.blocks:
-            features = values[..., np.array(block.columns)]
-            absent = (features == np.array(block.absent, values.dtype)).all(axis=-1) if block.absent else None
-            present.append(np.ones(features.shape[:-1], np.bool_) if absent is None else ~absent)
-            inputs.append(features.reshape(*front, rows * len(block.columns), block.features))
-        return inputs, np.concatenate(present, axis=-1)
+        """See `forward_pass.embeddings`."""
+        return embeddings(self, [block.features for block in self.entities.blocks])
 
 
 @cache
@@ -222,10 +172,3 @@ def decode(tensor: NDArray[Any]) -> Entities:
 def with_rest(entities: Entities, inputs: int) -> Entities:
     """Return the description of so many inputs. The inputs behind the observation are the agent's own."""
     return msgspec.structs.replace(entities, own=(*entities.own, *range(entities.size, inputs)))
-
-
-def _by_head(products: Array, rows: int, parts: int) -> Array:
-    """``[..., rows x N, parts x w]`` as ``[..., rows, parts, heads, N, d]``."""
-    *front, tokens, width = products.shape
-    shape = (*front, rows, tokens // rows, parts, HEADS, width // (parts * HEADS))
-    return np.moveaxis(products.reshape(shape), -4, -2)

@@ -9,7 +9,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 sys.path.append(str(Path(__file__).parent))
-from marless_layers import KINDS, forward
+from marless_attention import PlayedAttention
+from marless_layers import KINDS, LayerNorm, forward
 from marless_spaces.agent import Seen
 from marless_spaces.orders import EntityOrder
 from marless_spaces.team import TeamCodec
@@ -22,13 +23,7 @@ class Player:
         document = json.loads((folder / "policies.json").read_text(encoding="utf-8"))
         self.agents, self.team = document["agents"], TeamCodec.of(document)
         tensors = load_file(folder / "policies.safetensors")
-        self.layers = {
-            name: [
-                KINDS[layer["type"]](**{key: tensors[tensor] for key, tensor in layer["tensors"].items()})
-                for layer in one["layers"]
-            ]
-            for name, one in self.agents.items()
-        }
+        self.layers = {name: [_layer(layer, tensors) for layer in one["layers"]] for name, one in self.agents.items()}
         self.orders = {name: EntityOrder(**one["order"]) for name, one in self.agents.items() if one["order"]}
         self.start()
 
@@ -78,6 +73,14 @@ class Player:
             one_hots = [np.eye(n, dtype=np.float32)[one] for n, one in zip(actions["counts"], indices, strict=True)]
             state["last_action"] = np.concatenate(one_hots, -1)
         return indices[0] if actions["single"] else np.stack(indices, -1)
+
+
+def _layer(described: dict[str, Any], tensors: dict[str, Any]) -> Any:
+    parameters = {name: tensors[key] for name, key in described["tensors"].items()}
+    if "entities" in described:
+        norm = LayerNorm(parameters["gain"], parameters["shift"])
+        return PlayedAttention(described["entities"], norm.forward, parameters)
+    return KINDS[described["type"]](**parameters)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     written = sorted(path.name for path in (tmp_path / "exports/a-safetensors").iterdir())
     assert written == [
         "README.txt",
+        "marless_attention.py",
         "marless_layers.py",
         "marless_spaces",
         "play.py",
