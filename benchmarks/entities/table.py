@@ -18,16 +18,21 @@ def text(file: File, runs: Sequence[Run], steps: int | None = None) -> str:
         arms = {arm.name: arm for arm in file.arms(study, steps)}
         of_list = [run for run in runs if run.study == study.name]
         counted = [run for run in of_list if run.arm in arms and run.registration == arms[run.arm].registration]
-        newest = [run for run in counted if run.program == counted[-1].program]
-        shown = {name: _by_seed(newest, name) for name in arms}
+        shown = {name: _newest([run for run in counted if run.arm == name]) for name in arms}
         parts += [f"### `{study.name}`", *_tables(study, arms, shown)]
-        if len(newest) < len(of_list):
-            parts.append(f"Not shown: {len(of_list) - len(newest)} runs of another registration or program.")
+        if left := len(of_list) - sum(map(len, shown.values())):
+            parts.append(f"Not shown: {left} runs of another registration or program.")
     return "\n\n".join(parts)
 
 
-def _by_seed(runs: Sequence[Run], arm: str) -> dict[int, Run]:
-    return {run.seed: run for run in runs if run.arm == arm}
+def _newest(runs: Sequence[Run]) -> dict[int, Run]:
+    """Return the runs of an arm by seed. All come from its newest program."""
+    return {run.seed: run for run in runs if run.program == runs[-1].program}
+
+
+def _quiet(runs: dict[int, Run]) -> dict[int, Run]:
+    """Return the runs on a quiet machine. Only their seconds count. Steps are the same on a busy machine."""
+    return {seed: run for seed, run in runs.items() if run.load[0] <= 2 * run.cores}
 
 
 def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, Run]]) -> Iterator[str]:
@@ -45,9 +50,11 @@ def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, 
 
 def _cell(runs: dict[int, Run], what: str, target: float, fmt: str) -> str:
     """Return the median over all seeds, and in how many of them the target was reached."""
-    values = [_value(run, what, target) for run in runs.values()]
-    if not values:
+    if not runs:
         return "not run"
+    values = [_value(run, what, target) for run in (_quiet(runs) if what == "seconds" else runs).values()]
+    if not values:
+        return "machine was busy"
     return f"{typical(values, fmt)} ({sum(map(math.isfinite, values))} of {len(values)})"
 
 
@@ -62,15 +69,17 @@ def _value(run: Run, what: str, target: float | None) -> float:
 def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
     best = [run.best for run in runs.values() if run.best is not None]
     mpe2 = [run.mpe2 for run in runs.values() if run.mpe2 is not None]
-    rates, launches = [run.rate for run in runs.values()], [run.launch for run in runs.values()]
+    quiet = _quiet(runs).values()
+    rates, launches = [run.rate for run in quiet], [run.launch for run in quiet]
     cells = (typical(best, ".2f"), spread(best, ".2f"), typical(mpe2, ".2f"))
     return name, str(len(runs)), *cells, typical(rates, ",.0f"), typical(launches, ".1f")
 
 
 def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
     """Return the row of a bar, after the row of its guard: the share of the passes in the baseline's time."""
-    base = shown[bar.against] if bar.against else {}
-    runs = {seed: run for seed, run in shown[bar.arm].items() if not bar.against or seed in base}
+    runs = shown[bar.arm] if bar.of == "best" else _quiet(shown[bar.arm])
+    base = _quiet(shown[bar.against]) if bar.against else {}
+    runs = {seed: run for seed, run in runs.items() if not bar.against or seed in base}
     name = f"{bar.arm}: {bar.of}" + (f" to {bar.target:g}" if bar.target is not None else "")
     values = [_measure(run, bar) for run in runs.values()]
     others = [_measure(base[seed], bar) for seed in runs] if bar.against else []

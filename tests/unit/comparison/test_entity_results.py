@@ -36,7 +36,8 @@ def run(arm, seed, steps, seconds, **others):
     (registration,) = (one.registration for one in FILE.arms(PLAIN) if one.name == arm)
     values = {"registration": registration, "program": "b", "rate": 1000.0, **others}
     reached = {"steps_to": {"-36": steps}, "seconds_to": {"-36": seconds}}
-    where = {"commit": None, "processor": "x", "cores": 2, "load": (0.0, 0.0), "date": "2026-11-29"}
+    where = {"commit": None, "processor": "x", "cores": 2, "date": "2026-11-29"}
+    values.setdefault("load", (0.0, 0.0))
     return Run(study="targets", arm=arm, seed=seed, env_steps=1600, **values, **reached, **where)
 
 
@@ -71,6 +72,14 @@ def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
     # Quotients of the same seed: 0.2, 0.3, 0.4, 0.5 and never.
     assert each[3:] == ["0.4", "0.2 … not reached (5)", "loop", "≤ 0.5: MISSED: kept in 4 of 5"]
     assert rate[3:] == ["2.5", "2.5 … 2.5 (5)", "loop", "≥ 2: met"]
+
+
+def test_seconds_on_a_busy_machine_are_left_out_and_steps_stay():
+    quiet, busy = run("sorted", 1, 100, 1.0), run("sorted", 2, 300, 9.0, load=(4.5, 1.0))
+    (steps, seconds, ends, _), _ = rows([quiet, busy])
+    assert (steps[1][1], seconds[1][1], ends[1][5]) == ("200 (2 of 2)", "1.0 (1 of 1)", "1,000")
+    (steps, seconds, ends, _), _ = rows([busy])
+    assert (steps[1][1], seconds[1][1], ends[1][5]) == ("300 (1 of 1)", "machine was busy", "")
 
 
 def test_a_mean_is_judged_only_if_every_seed_reached_the_target():
