@@ -14,7 +14,7 @@ MOST_STEPS = 1_000_000
 # Of a network's layer, and of layers: with one input, a layer of so many units and its optimiser take 10^8 bytes.
 MOST_UNITS = 10_000_000
 MOST_LAYERS = 100
-# Of a network that kernels compute, outputs included: `MOST_LAYERS` of functions/native/network.h.
+# Of a network that kernels compute, outputs included. Kernels that were compiled with another number are not loaded.
 MOST_KERNEL_LAYERS = 16
 # Rounds between sampling and learning. Every one of them is a round of trajectories that the run stores, and with more
 # the policies that sampled are too far from those that learn.

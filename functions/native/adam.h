@@ -1,50 +1,47 @@
 /* Adam on one vector with clipping by norm: the step of functions/nn/adam.py. */
-#ifndef ADAM_H
-#define ADAM_H
+#ifndef ML_ADAM_H
+#define ML_ADAM_H
 
 #include "lanes.h"
 
-#define BETA_FIRST 0.9
-#define BETA_SECOND 0.999
+#define ML_BETA_FIRST 0.9
+#define ML_BETA_SECOND 0.999
 
-typedef struct {
-    float *parameters, *first, *second, *gradient;
-    int64_t size, steps;
-    double lr, epsilon, max_grad_norm;
-} Adam;
-
-INLINE double power(double base, int64_t exponent) {
+ML_INLINE double power(double base, int64_t exponent) {
     double result = 1;
     for (; exponent; exponent >>= 1, base *= base)
         if (exponent & 1) result *= base;
     return result;
 }
 
-INLINE float norm_of(const float *vector, int64_t size) {
-    vf partial[VECTORS] = {{0}};
-    for (int64_t from = 0; from < size; from += BLOCK) {
-        float rest[BLOCK] = {0};
+ML_INLINE float norm_of(const float *vector, int64_t size) {
+    vf partial[ML_VECTORS] = {{0}};
+    for (int64_t from = 0; from < size; from += ML_BLOCK) {
+        float rest[ML_BLOCK] = {0};
         const float *numbers = vector + from;
-        if (size - from < BLOCK) numbers = memcpy(rest, numbers, (size - from) * sizeof(float));
-        for (int part = 0; part < VECTORS; part++) {
-            vf each = load(numbers + part * LANES);
-            partial[part] = fused(each, each, partial[part]);
+        if (size - from < ML_BLOCK) {
+            copy(rest, numbers, size - from);
+            numbers = rest;
+        }
+        for (int part = 0; part < ML_VECTORS; part++) {
+            vf slope = load(numbers + part * ML_LANES);
+            partial[part] = fused(slope, slope, partial[part]);
         }
     }
-    return __builtin_sqrtf(total(partial));
+    return __builtin_sqrtf(lane_sum(partial));
 }
 
 typedef struct {
     float shrink, spread, epsilon, step;
 } Factors;
 
-INLINE void adam_lanes(float *parameters, float *first, float *second, const float *gradient, Factors by) {
+ML_INLINE void adam_lanes(float *parameters, float *first, float *second, const float *gradient, Factors by) {
     vf slope = load(gradient) * by.shrink;
-    vf mean = fused(all((float)(1 - BETA_FIRST)), slope, load(first) * (float)BETA_FIRST);
-    vf square = fused(slope * slope, all((float)(1 - BETA_SECOND)), load(second) * (float)BETA_SECOND);
+    vf mean = fused(broadcast((float)(1 - ML_BETA_FIRST)), slope, load(first) * (float)ML_BETA_FIRST);
+    vf square = fused(slope * slope, broadcast((float)(1 - ML_BETA_SECOND)), load(second) * (float)ML_BETA_SECOND);
     store(first, mean);
     store(second, square);
-    store(parameters, load(parameters) - mean / (root(square) / by.spread + by.epsilon) * by.step);
+    store(parameters, load(parameters) - mean / (square_root(square) / by.spread + by.epsilon) * by.step);
 }
 
 /* One step; returns the gradient's norm before clipping. */
@@ -53,17 +50,17 @@ static float adam_step(Adam *adam) {
     adam->steps++;
     Factors by = {
         norm > adam->max_grad_norm ? (float)(adam->max_grad_norm / (norm + 1e-6)) : 1.0f,
-        (float)__builtin_sqrt(1 - power(BETA_SECOND, adam->steps)),
+        (float)__builtin_sqrt(1 - power(ML_BETA_SECOND, adam->steps)),
         (float)adam->epsilon,
-        (float)(adam->lr / (1 - power(BETA_FIRST, adam->steps))),
+        (float)(adam->lr / (1 - power(ML_BETA_FIRST, adam->steps))),
     };
-    int64_t whole = adam->size / LANES * LANES, left = adam->size - whole;
-    for (int64_t from = 0; from < whole; from += LANES)
+    int64_t whole = adam->size / ML_LANES * ML_LANES, left = adam->size - whole;
+    for (int64_t from = 0; from < whole; from += ML_LANES)
         adam_lanes(adam->parameters + from, adam->first + from, adam->second + from, adam->gradient + from, by);
-    float rest[4][LANES] = {{0}}, *vectors[4] = {adam->parameters, adam->first, adam->second, adam->gradient};
-    for (int place = 0; place < 4; place++) memcpy(rest[place], vectors[place] + whole, left * sizeof(float));
+    float rest[4][ML_LANES] = {{0}}, *vectors[4] = {adam->parameters, adam->first, adam->second, adam->gradient};
+    for (int place = 0; place < 4; place++) copy(rest[place], vectors[place] + whole, left);
     adam_lanes(rest[0], rest[1], rest[2], rest[3], by);
-    for (int place = 0; place < 3; place++) memcpy(vectors[place] + whole, rest[place], left * sizeof(float));
+    for (int place = 0; place < 3; place++) copy(vectors[place] + whole, rest[place], left);
     return norm;
 }
 

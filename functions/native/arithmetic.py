@@ -10,7 +10,7 @@ from marless.functions.native.kernels import kernels
 
 Array = NDArray[Any]
 
-# `enum Function` of elementary.h.
+# `enum Function` of kernels.h.
 _EXPONENTIAL, _LOGARITHM, _HYPERBOLIC_TANGENT = range(3)
 
 

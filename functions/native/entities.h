@@ -2,31 +2,14 @@
  *
  * Only the agent's token and the mean of the present ones leave the layer. So what the heads return is pooled to these two
  * rows before `out` multiplies it: a product with a mean is the mean of products. `rows_together` rows of a minibatch pass
- * together and stay in a cache. Widths of tokens are multiples of BLOCK, so queries alone are padded.
+ * together and stay in a cache. Widths of tokens are multiples of ML_BLOCK, so queries alone are padded.
  */
-#ifndef ENTITIES_H
-#define ENTITIES_H
+#ifndef ML_ENTITIES_H
+#define ML_ENTITIES_H
 
 #include "elementary.h"
 #include "norms.h"
 #include "products.h"
-
-#define HEADS 2
-
-/* Where the numbers of a token begin in a row, and how many there are; the rows of its weights and its bias among those of
- * the embedding; and where the numbers of an absent token begin, or -1. */
-typedef struct {
-    int64_t start, features, weights, bias, absent;
-} Token;
-
-/* The description of a row of inputs; Python keeps the arrays. */
-typedef struct {
-    int64_t inputs, tokens, width;
-    int64_t embedding; /* rows [width]: weights and bias of the agent's token, weights of blocks, their biases */
-    const Token *token;
-    const int64_t *columns; /* of inputs, token after token [inputs] */
-    const float *absent;
-} Entities;
 
 typedef struct {
     float *embedding, *gain, *shift, *qkv, *out, *out_bias;
@@ -38,7 +21,7 @@ typedef struct {
     float *tokens, *normed, *centred; /* [tokens, width] */
     float *inverse;                   /* [tokens] */
     float *qkv;                       /* [tokens, 3 width] */
-    float *shares;                    /* of keys in what queries get [tokens, HEADS, filled tokens] */
+    float *shares;                    /* of keys in what queries get [tokens, ML_HEADS, filled tokens] */
     float *pooled;                    /* contexts [2, width] */
 } Kept;
 
@@ -47,11 +30,11 @@ typedef struct {
     Parameters parameters, gradients;
     float *qkv_transposed, *out_transposed;
     Kept kept;
-    float *turned, *contexts, *by_shares;    /* of one row [width, filled tokens], and as in `Kept` */
+    float *turned, *contexts, *by_shares; /* of one row [width, filled tokens], and as in `Kept` */
     float *by_pooled, *by_qkv, *by_tokens; /* of `rows_together` */
 } Attention;
 
-INLINE int64_t rows_together(const Entities *entities) { return SPAN / entities->tokens; }
+ML_INLINE int64_t rows_together(const Entities *entities) { return ML_SPAN / entities->tokens; }
 
 /* Where parameters stand in a vector; returns how many there are. */
 static int64_t attention_parameters(const Entities *entities, float *flat, Parameters *parameters) {
@@ -69,21 +52,22 @@ static int64_t attention_parameters(const Entities *entities, float *flat, Param
 /* Copies the parameters; returns how many there are. */
 static int64_t attention_pack(Attention *attention, const float *flat, int64_t trains) {
     int64_t size = attention_parameters(&attention->entities, 0, 0), width = attention->entities.width;
-    const Parameters *of = &attention->parameters;
-    memcpy(of->embedding, flat, size * sizeof(float));
-    if (trains) transpose(of->qkv, 3 * width, width, 3 * width, attention->qkv_transposed, width);
-    if (trains) transpose(of->out, width, width, width, attention->out_transposed, width);
+    const Parameters *parameters = &attention->parameters;
+    copy(parameters->embedding, flat, size);
+    if (!trains) return size;
+    transpose(parameters->qkv, 3 * width, width, 3 * width, attention->qkv_transposed, width);
+    transpose(parameters->out, width, width, width, attention->out_transposed, width);
     return size;
 }
 
 static int64_t attention_unpack(const Attention *attention, float *flat) {
     int64_t size = attention_parameters(&attention->entities, 0, 0);
-    memcpy(flat, attention->gradients.embedding, size * sizeof(float));
+    copy(flat, attention->gradients.embedding, size);
     return size;
 }
 
 /* The inputs of a row, token after token. */
-INLINE void tokens_of(const Entities *entities, const float *numbers, float *row) {
+ML_INLINE void tokens_of(const Entities *entities, const float *numbers, float *row) {
     for (int64_t place = 0; place < entities->inputs; place++) row[place] = numbers[entities->columns[place]];
 }
 
@@ -91,13 +75,13 @@ INLINE void tokens_of(const Entities *entities, const float *numbers, float *row
 static Kept kept_from(const Attention *attention, int64_t row) {
     Kept all = attention->kept;
     int64_t count = attention->entities.tokens, token = row * count, width = attention->entities.width;
-    return (Kept){all.parts + row * filled(count),
+    return (Kept){all.parts + row * filled_width(count),
                   all.tokens + token * width,
                   all.normed + token * width,
                   all.centred + token * width,
                   all.inverse + token,
                   all.qkv + token * 3 * width,
-                  all.shares + token * HEADS * filled(count),
+                  all.shares + token * ML_HEADS * filled_width(count),
                   all.pooled + row * 2 * width};
 }
 
@@ -106,7 +90,7 @@ static Norm norm_of_tokens(const Attention *attention, const Kept *kept) {
                   attention->gradients.shift, kept->centred, kept->inverse};
 }
 
-INLINE float is_present(const float *numbers, const Token *token, const float *absent) {
+ML_INLINE float is_present(const float *numbers, const Token *token, const float *absent) {
     if (token->absent < 0) return 1;
     for (int64_t place = 0; place < token->features; place++)
         if (numbers[place] != absent[token->absent + place]) return 1;
@@ -116,7 +100,7 @@ INLINE float is_present(const float *numbers, const Token *token, const float *a
 /* Tokens of rows of inputs, and their parts in the mean. */
 static void embed(const Attention *attention, const float *inputs, int64_t rows, const Kept *kept) {
     const Entities *entities = &attention->entities;
-    int64_t width = entities->width, count = entities->tokens, lanes = filled(count);
+    int64_t width = entities->width, count = entities->tokens, lanes = filled_width(count);
     for (int64_t place = 0; place < count; place++) {
         const Token *token = entities->token + place;
         const float *weights = attention->parameters.embedding;
@@ -127,9 +111,9 @@ static void embed(const Attention *attention, const float *inputs, int64_t rows,
             kept->parts[row * lanes + place] =
                 is_present(inputs + row * entities->inputs + token->start, token, entities->absent);
     }
-    for (int64_t place = 0; place < rows * count * width; place += LANES) {
+    for (int64_t place = 0; place < rows * count * width; place += ML_LANES) {
         vf unit = load(kept->tokens + place);
-        store(kept->tokens + place, where(unit < 0.0f, all(0), unit)); /* NaN stays */
+        store(kept->tokens + place, select_lanes(unit < 0.0f, broadcast(0), unit)); /* NaN stays */
     }
     for (int64_t row = 0; row < rows; row++) {
         float *parts = kept->parts + row * lanes, present = 0;
@@ -139,14 +123,14 @@ static void embed(const Attention *attention, const float *inputs, int64_t rows,
 }
 
 /* Scores [keys, queries] become shares; absent keys have none. */
-INLINE void softmax(float *shares, const float *parts, int64_t count, int64_t stride, float scale) {
-    for (int64_t from = 0; from < stride; from += LANES) {
+ML_INLINE void softmax(float *shares, const float *parts, int64_t count, int64_t stride, float scale) {
+    for (int64_t from = 0; from < stride; from += ML_LANES) {
         float *plane = shares + from;
-        vf highest = load(plane), sum = all(0);
+        vf highest = load(plane), sum = broadcast(0);
         for (int64_t key = 1; key < count; key++)
-            if (parts[key] > 0) highest = most(load(plane + key * stride), highest);
+            if (parts[key] > 0) highest = lanes_max(load(plane + key * stride), highest);
         for (int64_t key = 0; key < count; key++) {
-            vf share = parts[key] > 0 ? exponential((load(plane + key * stride) - highest) * scale) : all(0);
+            vf share = parts[key] > 0 ? exponential((load(plane + key * stride) - highest) * scale) : broadcast(0);
             store(plane + key * stride, share);
             sum += share;
         }
@@ -156,9 +140,9 @@ INLINE void softmax(float *shares, const float *parts, int64_t count, int64_t st
 }
 
 /* d loss / d shares becomes d loss / d scores before they are scaled. */
-INLINE void softmax_back(float *slopes, const float *shares, int64_t count, int64_t stride, float scale) {
-    for (int64_t from = 0; from < stride; from += LANES) {
-        vf along = all(0);
+ML_INLINE void softmax_back(float *slopes, const float *shares, int64_t count, int64_t stride, float scale) {
+    for (int64_t from = 0; from < stride; from += ML_LANES) {
+        vf along = broadcast(0);
         for (int64_t place = from; place < count * stride; place += stride)
             along = fused(load(slopes + place), load(shares + place), along);
         for (int64_t place = from; place < count * stride; place += stride)
@@ -166,33 +150,33 @@ INLINE void softmax_back(float *slopes, const float *shares, int64_t count, int6
     }
 }
 
-INLINE float scale_of(int64_t width) { return 1 / __builtin_sqrtf((float)(width / HEADS)); }
+ML_INLINE float scale_of(int64_t width) { return 1 / __builtin_sqrtf((float)(width / ML_HEADS)); }
 
 /* The contexts of one row's tokens, from its queries, keys and values. */
 static void attend(const Attention *attention, const Kept *kept) {
-    int64_t width = attention->entities.width, count = attention->entities.tokens, each = width / HEADS;
-    int64_t lanes = filled(count), stride = HEADS * lanes;
+    int64_t width = attention->entities.width, count = attention->entities.tokens, head_width = width / ML_HEADS;
+    int64_t lanes = filled_width(count), stride = ML_HEADS * lanes;
     const float *qkv = kept->qkv;
     transpose(qkv, 3 * width, count, width, attention->turned, lanes);
-    for (int64_t head = 0; head < HEADS; head++) {
-        Left keys = {qkv + width + head * each, 3 * width, 1};
-        product(keys, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0,
+    for (int64_t head = 0; head < ML_HEADS; head++) {
+        Left keys = {qkv + width + head * head_width, 3 * width, 1};
+        product(keys, count, attention->turned + head * head_width * lanes, lanes, head_width, lanes, 0, 0,
                 kept->shares + head * lanes, stride);
     }
     softmax(kept->shares, kept->parts, count, stride, scale_of(width));
-    for (int64_t head = 0; head < HEADS; head++) {
+    for (int64_t head = 0; head < ML_HEADS; head++) {
         Left shares = {kept->shares + head * lanes, 1, stride};
-        product(shares, count, qkv + 2 * width + head * each, 3 * width, count, each, 0, 0,
-                attention->contexts + head * each, width);
+        product(shares, count, qkv + 2 * width + head * head_width, 3 * width, count, head_width, 0, 0,
+                attention->contexts + head * head_width, width);
     }
 }
 
 /* The first of the tokens, and their mean. */
-INLINE void pool(const float *tokens, const float *parts, int64_t count, int64_t width, float *pooled) {
-    for (int64_t place = 0; place < width; place += LANES) {
-        vf mean = all(0);
+ML_INLINE void pool(const float *tokens, const float *parts, int64_t count, int64_t width, float *pooled) {
+    for (int64_t place = 0; place < width; place += ML_LANES) {
+        vf mean = broadcast(0);
         for (int64_t token = 0; token < count; token++)
-            mean = fused(all(parts[token]), load(tokens + token * width + place), mean);
+            mean = fused(broadcast(parts[token]), load(tokens + token * width + place), mean);
         store(pooled + place, load(tokens + place));
         store(pooled + width + place, mean);
     }
@@ -201,69 +185,70 @@ INLINE void pool(const float *tokens, const float *parts, int64_t count, int64_t
 /* Outputs [rows, 2 width] of rows of inputs, each token after token. */
 static void attention_forward(Attention *attention, const float *inputs, int64_t rows, int64_t trains, float *outputs) {
     const Entities *entities = &attention->entities;
-    const Parameters *of = &attention->parameters;
+    const Parameters *parameters = &attention->parameters;
     int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
     for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, outputs += few * 2 * width) {
-        int64_t some = rows - from < few ? rows - from : few;
+        int64_t some = lesser(rows - from, few);
         Kept kept = kept_from(attention, trains ? from : 0);
         Norm norm = norm_of_tokens(attention, &kept);
         embed(attention, inputs, some, &kept);
         normalise(&norm, kept.tokens, kept.normed, width, some * count);
-        product((Left){kept.normed, width, 1}, some * count, of->qkv, 3 * width, width, 3 * width, 0, 0, kept.qkv,
+        product((Left){kept.normed, width, 1}, some * count, parameters->qkv, 3 * width, width, 3 * width, 0, 0, kept.qkv,
                 3 * width);
         for (int64_t row = 0; row < some; row++) {
-            Kept one = kept_from(attention, (trains ? from : 0) + row);
-            attend(attention, &one);
-            pool(attention->contexts, one.parts, count, width, one.pooled);
-            pool(one.tokens, one.parts, count, width, outputs + row * 2 * width);
+            Kept row_kept = kept_from(attention, (trains ? from : 0) + row);
+            attend(attention, &row_kept);
+            pool(attention->contexts, row_kept.parts, count, width, row_kept.pooled);
+            pool(row_kept.tokens, row_kept.parts, count, width, outputs + row * 2 * width);
         }
-        product((Left){kept.pooled, width, 1}, 2 * some, of->out, width, width, width, of->out_bias, 1, outputs, width);
+        product((Left){kept.pooled, width, 1}, 2 * some, parameters->out, width, width, width, parameters->out_bias, 1, outputs,
+                width);
     }
 }
 
 /* d loss / d contexts of one row becomes d loss / d its queries, keys and values. */
 static void attend_back(const Attention *attention, const Kept *kept, const float *by_pooled, float *by_qkv) {
-    int64_t width = attention->entities.width, count = attention->entities.tokens, each = width / HEADS;
-    int64_t lanes = filled(count), stride = HEADS * lanes;
+    int64_t width = attention->entities.width, count = attention->entities.tokens, head_width = width / ML_HEADS;
+    int64_t lanes = filled_width(count), stride = ML_HEADS * lanes;
     float *by_contexts = attention->contexts, *by_shares = attention->by_shares;
     for (int64_t token = 0; token < count; token++)
-        for (int64_t place = 0; place < width; place += LANES) {
-            vf own = token ? all(0) : load(by_pooled + place);
-            vf slope = fused(all(kept->parts[token]), load(by_pooled + width + place), own);
+        for (int64_t place = 0; place < width; place += ML_LANES) {
+            vf own = token ? broadcast(0) : load(by_pooled + place);
+            vf slope = fused(broadcast(kept->parts[token]), load(by_pooled + width + place), own);
             store(by_contexts + token * width + place, slope);
         }
     transpose(by_contexts, width, count, width, attention->turned, lanes);
-    for (int64_t head = 0; head < HEADS; head++) {
-        Left values = {kept->qkv + 2 * width + head * each, 3 * width, 1};
-        product(values, count, attention->turned + head * each * lanes, lanes, each, lanes, 0, 0,
+    for (int64_t head = 0; head < ML_HEADS; head++) {
+        Left values = {kept->qkv + 2 * width + head * head_width, 3 * width, 1};
+        product(values, count, attention->turned + head * head_width * lanes, lanes, head_width, lanes, 0, 0,
                 by_shares + head * lanes, stride);
     }
     softmax_back(by_shares, kept->shares, count, stride, scale_of(width));
-    for (int64_t head = 0; head < HEADS; head++) {
-        const float *query = kept->qkv + head * each, *by_context = by_contexts + head * each;
-        float *by_query = by_qkv + head * each;
+    for (int64_t head = 0; head < ML_HEADS; head++) {
+        const float *query = kept->qkv + head * head_width, *by_context = by_contexts + head * head_width;
+        float *by_query = by_qkv + head * head_width;
         Left of_queries = {by_shares + head * lanes, 1, stride}, of_keys = {by_shares + head * lanes, stride, 1};
         Left shares = {kept->shares + head * lanes, stride, 1};
-        product(of_queries, count, query + width, 3 * width, count, each, 0, 0, by_query, 3 * width);
-        product(of_keys, count, query, 3 * width, count, each, 0, 0, by_query + width, 3 * width);
-        product(shares, count, by_context, width, count, each, 0, 0, by_query + 2 * width, 3 * width);
+        product(of_queries, count, query + width, 3 * width, count, head_width, 0, 0, by_query, 3 * width);
+        product(of_keys, count, query, 3 * width, count, head_width, 0, 0, by_query + width, 3 * width);
+        product(shares, count, by_context, width, count, head_width, 0, 0, by_query + 2 * width, 3 * width);
     }
 }
 
 /* Adds what the outputs' slopes bring to tokens without attention, and passes by relu. */
-INLINE void pass_by(const Kept *kept, int64_t count, int64_t width, const float *slopes, float *by_tokens) {
+ML_INLINE void pass_by(const Kept *kept, int64_t count, int64_t width, const float *slopes, float *by_tokens) {
     for (int64_t token = 0; token < count; token++)
-        for (int64_t place = 0; place < width; place += LANES) {
+        for (int64_t place = 0; place < width; place += ML_LANES) {
             float *by_token = by_tokens + token * width + place;
-            vf slope = fused(all(kept->parts[token]), load(slopes + width + place), load(by_token));
+            vf slope = fused(broadcast(kept->parts[token]), load(slopes + width + place), load(by_token));
             if (!token) slope += load(slopes + place);
             vf unit = load(kept->tokens + token * width + place);
-            store(by_token, slope * where(unit > 0.0f, all(1.0f), all(0)));
+            store(by_token, slope * select_lanes(unit > 0.0f, broadcast(1.0f), broadcast(0)));
         }
 }
 
 /* Gradients of weights [in, out], units transposed times slopes, and of a bias [out] unless it is NULL. */
-INLINE void sum_gradient(Left units, int64_t in, const float *slopes, int64_t apart, int64_t rows, int64_t out, int adds,
+ML_INLINE void sum_gradient(Left units, int64_t in, const float *slopes, int64_t apart, int64_t rows, int64_t out, int adds,
                          float *weights, float *bias) {
     float one = 1;
     product(units, in, slopes, apart, rows, out, 0, adds, weights, out);
@@ -290,7 +275,7 @@ static void attention_backward(Attention *attention, const float *inputs, const 
     int64_t width = entities->width, count = entities->tokens, few = rows_together(entities);
     float *by_qkv = attention->by_qkv, *by_tokens = attention->by_tokens;
     for (int64_t from = 0; from < rows; from += few, inputs += few * entities->inputs, slopes += few * 2 * width) {
-        int64_t some = rows - from < few ? rows - from : few;
+        int64_t some = lesser(rows - from, few);
         Kept kept = kept_from(attention, from);
         Norm norm = norm_of_tokens(attention, &kept);
         Left pooled = {kept.pooled, 1, width}, normed = {kept.normed, 1, width};
@@ -298,16 +283,16 @@ static void attention_backward(Attention *attention, const float *inputs, const 
         product((Left){slopes, width, 1}, 2 * some, attention->out_transposed, width, width, width, 0, 0,
                 attention->by_pooled, width);
         for (int64_t row = 0; row < some; row++) {
-            Kept one = kept_from(attention, from + row);
-            attend_back(attention, &one, attention->by_pooled + row * 2 * width, by_qkv + row * count * 3 * width);
+            Kept row_kept = kept_from(attention, from + row);
+            attend_back(attention, &row_kept, attention->by_pooled + row * 2 * width, by_qkv + row * count * 3 * width);
         }
         sum_gradient(normed, width, by_qkv, 3 * width, some * count, 3 * width, from > 0, to->qkv, 0);
         product((Left){by_qkv, 3 * width, 1}, some * count, attention->qkv_transposed, width, 3 * width, width, 0, 0,
                 by_tokens, width);
         normalise_back(&norm, by_tokens, width, some * count, from > 0);
         for (int64_t row = 0; row < some; row++) {
-            Kept one = kept_from(attention, from + row);
-            pass_by(&one, count, width, slopes + row * 2 * width, by_tokens + row * count * width);
+            Kept row_kept = kept_from(attention, from + row);
+            pass_by(&row_kept, count, width, slopes + row * 2 * width, by_tokens + row * count * width);
         }
         embed_back(attention, inputs, some, from > 0);
     }

@@ -1,12 +1,18 @@
-"""The interface of the compiled kernels: their structures and functions, as C declares them."""
+"""The interface of the compiled kernels: their structures and functions, as kernels.h declares them."""
 
-from ctypes import CDLL, POINTER, Structure, c_char_p, c_double, c_float, c_int64, c_uint64, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_char_p, c_double, c_float, c_int64, c_uint64, c_void_p, sizeof
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from marless.functions.setting_limits import MOST_KERNEL_LAYERS
+
+BLOCK = 16
+"""Rows in C are padded to multiples of so many numbers."""
+
 
 class AdamFields(Structure):
-    """`Adam` of adam.h."""
+    """`Adam` of kernels.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("parameters", "first", "second", "gradient")),
@@ -16,7 +22,7 @@ class AdamFields(Structure):
 
 
 class PolicyRowsFields(Structure):
-    """`PolicyRows` of losses.h."""
+    """`PolicyRows` of kernels.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("actions", "log_probability", "advantage", "legal")),
@@ -25,7 +31,7 @@ class PolicyRowsFields(Structure):
 
 
 class ValueRowsFields(Structure):
-    """`ValueRows` of losses.h."""
+    """`ValueRows` of kernels.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("old_values", "targets")),
@@ -33,17 +39,23 @@ class ValueRowsFields(Structure):
     ]
 
 
+class TokenFields(Structure):
+    """`Token` of kernels.h."""
+
+    _fields_ = [(name, c_int64) for name in ("start", "features", "weights", "bias", "absent")]
+
+
 class EntitiesFields(Structure):
-    """`Entities` of entities.h."""
+    """`Entities` of kernels.h."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("inputs", "tokens", "width", "embedding")),
+        *((name, c_int64) for name in ("inputs", "tokens", "width", "heads", "embedding")),
         *((name, c_void_p) for name in ("token", "columns", "absent")),
     ]
 
 
 class PassesFields(Structure):
-    """`Passes` of kernels.c."""
+    """`Passes` of kernels.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("inputs", "order", "bounds")),
@@ -53,7 +65,7 @@ class PassesFields(Structure):
 
 
 class WorldFields(Structure):
-    """`World` of physics.h."""
+    """`World` of kernels.h."""
 
     _fields_ = [
         *((name, c_int64) for name in ("agents", "rows", "envs", "first_moving", "moving", "pairs")),
@@ -62,11 +74,21 @@ class WorldFields(Structure):
     ]
 
 
+class LayoutFields(Structure):
+    """`Layout` of kernels.h."""
+
+    _fields_ = [("name", c_char_p), ("offset", c_int64), ("size", c_int64)]
+
+
+STRUCTURES = (
+    AdamFields, PolicyRowsFields, ValueRowsFields, TokenFields, EntitiesFields, PassesFields, WorldFields,
+)  # fmt: skip
 # The result and the arguments of each kernel.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "sources": (c_uint64, ()),
     "compiler": (c_char_p, ()),
     "runs_here": (c_int64, ()),
+    "layouts": (POINTER(LayoutFields), ()),
     "elementwise": (None, (c_int64, c_void_p, c_int64)),
     "network_bytes": (c_int64, ()),
     "network_numbers": (
@@ -97,3 +119,20 @@ def open_library(path: Path) -> CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+def layouts(library: CDLL) -> dict[str, tuple[int, int]]:
+    """Return the offset and the size of each structure and field in the library, and its constants as sizes."""
+    rows = takewhile(lambda row: row.name, library.layouts())
+    return {row.name.decode(): (row.offset, row.size) for row in rows}
+
+
+def declared_layouts() -> dict[str, tuple[int, int]]:
+    """Return the same as declared here."""
+    table = {"BLOCK": (0, BLOCK), "MOST_LAYERS": (0, MOST_KERNEL_LAYERS)}
+    for structure in STRUCTURES:
+        name = structure.__name__.removesuffix("Fields")
+        table[name] = 0, sizeof(structure)
+        fields = {field: getattr(structure, field) for field, *_ in structure._fields_}
+        table |= {f"{name}.{field}": (place.offset, place.size) for field, place in fields.items()}
+    return table

@@ -16,8 +16,6 @@ from marless.functions.native.libraries import LibraryFault, load
 from marless.functions.native.variants import SOURCE, VARIANTS, library_name, sources_digest
 
 RowIndices = NDArray[np.int64]
-BLOCK = 16
-"""That of lanes.h."""
 
 
 @cache

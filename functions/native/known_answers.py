@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from ctypes import CDLL, byref, create_string_buffer
+from ctypes import CDLL, addressof, byref, create_string_buffer
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from marless.functions.native.interface import (
     EntitiesFields,
     PassesFields,
     PolicyRowsFields,
+    TokenFields,
     ValueRowsFields,
     WorldFields,
 )
@@ -32,9 +33,9 @@ Samples = dict[str, Array]
 
 
 class Shape(NamedTuple):
-    """A network's widths, activation (`enum Activation` of network.h), and whether hidden layers have norms.
+    """A network's widths, activation (`enum Activation` of kernels.h), and whether hidden layers have norms.
 
-    If it has `tokens` (`Token` of entities.h), the first layer is attention over them. Inputs stand in the opposite
+    If it has `tokens` (`Token` of kernels.h), the first layer is attention over them. Inputs stand in the opposite
     order, and all numbers of an absent token are ABSENT.
     """
 
@@ -51,10 +52,11 @@ class Shape(NamedTuple):
     @property
     def embedding(self) -> int:
         """The rows of weights and biases of tokens."""
-        return max(bias for *_, bias, _ in self.tokens) + 1
+        return max((bias for *_, bias, _ in self.tokens), default=0) + 1
 
 
 TANH, RELU = range(2)
+HEADS = 2
 ROWS = 81
 BOUNDS = np.array([0, 19, 41, 55, 70, 81])
 """Sizes of minibatches: their rows fill tiles of six, and leave one to five over."""
@@ -117,10 +119,11 @@ class Room:
         self.fields = create_string_buffer(library.network_bytes())
         widths, activation, has_norms, tokens = shape
         sizes, columns = np.array(widths, np.int64), np.arange(widths[0])[::-1].copy()
-        self.arrays = np.array(tokens, np.int64), columns, np.full(widths[0], ABSENT, np.float32)
-        places = (array.ctypes.data for array in self.arrays)
-        entities = EntitiesFields(widths[0], len(tokens), shape.width, shape.embedding, *places) if tokens else None
-        kind = activation, has_norms, entities and byref(entities)
+        described = (TokenFields * len(tokens))(*(TokenFields(*token) for token in tokens))
+        self.arrays = described, columns, np.full(widths[0], ABSENT, np.float32)
+        places = addressof(described), *(array.ctypes.data for array in self.arrays[1:])
+        entities = EntitiesFields(widths[0], len(tokens), shape.width, HEADS, shape.embedding, *places)
+        kind = activation, has_norms, byref(entities) if tokens else None
         numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
         library.network_place(self.fields, self.memory.ctypes.data)
@@ -259,11 +262,11 @@ def acting(library: CDLL) -> Answers:
         outputs.ctypes.data, uniforms.ctypes.data, ROWS, choices,
         planes.ctypes.data, actions.ctypes.data, log_p.ctypes.data,
     )  # fmt: skip
-    room, again = Room(library, ACTING, ROWS, True), np.zeros_like(outputs)
-    library.network_forward(room.fields, flat.ctypes.data, observations.ctypes.data, ROWS, again.ctypes.data)
+    room, outputs_again = Room(library, ACTING, ROWS, True), np.zeros_like(outputs)
+    library.network_forward(room.fields, flat.ctypes.data, observations.ctypes.data, ROWS, outputs_again.ctypes.data)
     slopes = drawn("slopes", ROWS, choices)
     library.network_backward(room.fields, slopes.ctypes.data, 3, gradient.ctypes.data)
-    return [outputs, actions, log_p, again, gradient]
+    return [outputs, actions, log_p, outputs_again, gradient]
 
 
 def step_inputs() -> tuple[list[Array], list[int], tuple[float, float, float]]:

@@ -4,7 +4,7 @@ from ctypes import CDLL
 from pathlib import Path
 
 from marless.functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
-from marless.functions.native.interface import open_library
+from marless.functions.native.interface import declared_layouts, layouts, open_library
 from marless.functions.native.known_answers import wrong_answers
 from marless.functions.native.variants import record_of, record_text
 
@@ -17,7 +17,8 @@ def load(path: Path, sources: int) -> CDLL | None:
     """Return the library, or None if there is none for this processor that was compiled from these `sources` (0: any).
 
     Raises `LibraryFault` if the library is for another system, or was cut short or changed since it was compiled: the
-    system ends a process that reads the missing part. Raises it too if it computes other numbers than IEEE 754 says.
+    system ends a process that reads the missing part. Raises it too if its structures have another layout than here, or
+    if it computes other numbers than IEEE 754 says.
 
     A library may change the processor's settings when it is loaded. They are put back.
     """
@@ -36,13 +37,16 @@ def load(path: Path, sources: int) -> CDLL | None:
         if not library.runs_here() or sources not in (0, library.sources()):
             return None
         ARITHMETIC.write(ARITHMETIC.standard)
-        wrong = wrong_answers(library)
-    if wrong:
+        moved = sorted(name for name, _ in layouts(library).items() ^ declared_layouts().items())
+        wrong = [] if moved else wrong_answers(library)
+    if moved or wrong:
         version = library.compiler().decode(errors="replace")
-        raise LibraryFault(
-            f"{path.name} is refused: compiled by {compiler} ({version}), it computes {', '.join(wrong)} otherwise than"
-            " IEEE 754 says, as fast floats do"
+        fault = (
+            f"it has another {moved[0]} than Python declares"
+            if moved
+            else f"it computes {', '.join(wrong)} otherwise than IEEE 754 says, as fast floats do"
         )
+        raise LibraryFault(f"{path.name} is refused: compiled by {compiler} ({version}), {fault}")
     return library
 
 

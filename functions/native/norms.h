@@ -1,10 +1,10 @@
 /* Layer normalisation, see functions/nn/layers.py. */
-#ifndef NORMS_H
-#define NORMS_H
+#ifndef ML_NORMS_H
+#define ML_NORMS_H
 
 #include "lanes.h"
 
-#define EPSILON 1e-5f
+#define ML_NORM_EPSILON 1e-5f
 
 typedef struct {
     float *gain, *shift, *gain_slope, *shift_slope; /* [padded width] */
@@ -12,28 +12,28 @@ typedef struct {
 } Norm;
 
 /* The mean of a row's numbers, or of their products with others; padding is 0 in one of the factors. */
-INLINE float row_mean(const float *row, const float *others, int64_t width) {
-    vf partial[VECTORS] = {{0}};
-    for (int64_t place = 0; place < padded(width); place += BLOCK)
-        for (int part = 0; part < VECTORS; part++) {
-            vf numbers = load(row + place + part * LANES);
-            vf factors = others ? load(others + place + part * LANES) : all(1.0f);
+ML_INLINE float row_mean(const float *row, const float *others, int64_t width) {
+    vf partial[ML_VECTORS] = {{0}};
+    for (int64_t place = 0; place < padded_width(width); place += ML_BLOCK)
+        for (int part = 0; part < ML_VECTORS; part++) {
+            vf numbers = load(row + place + part * ML_LANES);
+            vf factors = others ? load(others + place + part * ML_LANES) : broadcast(1.0f);
             partial[part] = fused(numbers, factors, partial[part]);
         }
-    return total(partial) / (float)width;
+    return lane_sum(partial) / (float)width;
 }
 
 /* The normalised `units` in `result`, which may be the same. */
 static void normalise(const Norm *norm, const float *units, float *result, int64_t width, int64_t rows) {
-    int64_t stride = padded(width);
+    int64_t stride = padded_width(width);
     for (int64_t row = 0; row < rows; row++, units += stride, result += stride) {
         float *centred = norm->centred + row * stride;
-        vf mean = all(row_mean(units, 0, width));
-        for (int64_t place = 0; place < stride; place += LANES) store(centred + place, load(units + place) - mean);
+        vf mean = broadcast(row_mean(units, 0, width));
+        for (int64_t place = 0; place < stride; place += ML_LANES) store(centred + place, load(units + place) - mean);
         for (int64_t place = width; place < stride; place++) centred[place] = 0;
-        float inverse = 1 / __builtin_sqrtf(row_mean(centred, centred, width) + EPSILON);
+        float inverse = 1 / __builtin_sqrtf(row_mean(centred, centred, width) + ML_NORM_EPSILON);
         norm->inverse[row] = inverse;
-        for (int64_t place = 0; place < stride; place += LANES) {
+        for (int64_t place = 0; place < stride; place += ML_LANES) {
             vf scaled = load(centred + place) * inverse;
             store(centred + place, scaled);
             store(result + place, fused(scaled, load(norm->gain + place), load(norm->shift + place)));
@@ -44,20 +44,22 @@ static void normalise(const Norm *norm, const float *units, float *result, int64
 /* Turns d loss / d outputs of a norm into d loss / d its inputs, and sums the slopes of its parameters, to those of
  * earlier rows if it `adds`. */
 static void normalise_back(const Norm *norm, float *slopes, int64_t width, int64_t rows, int adds) {
-    int64_t stride = padded(width);
+    int64_t stride = padded_width(width);
     float *gains = norm->gain_slope, *shifts = norm->shift_slope;
-    if (!adds) memset(gains, 0, stride * sizeof(float));
-    if (!adds) memset(shifts, 0, stride * sizeof(float));
+    if (!adds) {
+        memset(gains, 0, bytes(stride));
+        memset(shifts, 0, bytes(stride));
+    }
     for (int64_t row = 0; row < rows; row++, slopes += stride) {
         const float *centred = norm->centred + row * stride;
-        for (int64_t place = 0; place < stride; place += LANES) {
+        for (int64_t place = 0; place < stride; place += ML_LANES) {
             vf slope = load(slopes + place);
             store(gains + place, fused(slope, load(centred + place), load(gains + place)));
             store(shifts + place, slope + load(shifts + place));
             store(slopes + place, slope * load(norm->gain + place));
         }
-        vf along = all(row_mean(slopes, centred, width)), mean = all(row_mean(slopes, 0, width));
-        for (int64_t place = 0; place < stride; place += LANES) {
+        vf along = broadcast(row_mean(slopes, centred, width)), mean = broadcast(row_mean(slopes, 0, width));
+        for (int64_t place = 0; place < stride; place += ML_LANES) {
             vf slope = fused(-load(centred + place), along, load(slopes + place) - mean);
             store(slopes + place, slope * norm->inverse[row]);
         }

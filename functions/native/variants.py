@@ -4,6 +4,8 @@ import hashlib
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("kernels.c")
+PROCESSOR = SOURCE.with_name("processor.c")
+"""The source that is compiled for the oldest processor of each kind."""
 
 # By the machine as `platform.machine` names it: the compiler's name of each instruction set, the fastest first.
 _X86 = ("x86-64-v4", "x86-64-v3")
@@ -13,8 +15,8 @@ VARIANTS = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
 # Only the order of operations that the source writes down is the same everywhere: nothing is contracted. A later option
 # wins, so these also end the fast floats of CC="gcc -ffast-math".
 FLAGS = (
-    "-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno",
-    "-Wno-psabi",
+    "-O3", "-fPIC", "-fvisibility=hidden", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno",
+    "-Wno-psabi", "-DNDEBUG",
 )  # fmt: skip
 STRICT = "-fp-model=strict"
 """The option for exact floats of Intel's compiler. Other compilers do not know it."""

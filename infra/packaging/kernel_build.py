@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 from marless.functions.native.variants import (
     FLAGS,
+    PROCESSOR,
     SOURCE,
     STRICT,
     VARIANTS,
@@ -72,7 +73,7 @@ def build(
     for variant in variants:
         library = folder / library_name(variant)
         try:
-            _compile(command, [*command_flags, *_instructions(command, variant)], source, library)
+            _compile(command, command_flags, variant, source, library)
         except CompilerFault as error:
             faults.append(_one_line(str(error)))
         except OSError as error:
@@ -86,14 +87,18 @@ class CompilerFault(Exception):
     """The compiler failed. The message has its command and its last line."""
 
 
-def _compile(command: Sequence[str], flags: Sequence[str], source: Path, library: Path) -> None:
+def _compile(command: Sequence[str], flags: Sequence[str], variant: str, source: Path, library: Path) -> None:
     """Write the library and its record, each as a whole, because the library may be in use.
 
     Raises `CompilerFault`, and `OSError` if the folder cannot be written to.
     """
     with TemporaryDirectory(dir=library.parent) as folder:
-        written = Path(folder) / library.name
-        _run(command, [*flags, *_sources(source), "-o", str(written)])
+        written, processor = Path(folder) / library.name, str(Path(folder) / "processor.o")
+        # `runs_here` is called on every processor. No optimisation of the linker may change its instructions.
+        oldest = _instructions(command, "x86-64" if variant.startswith("x86-64") else variant)
+        _run(command, [*flags, *oldest, "-fno-lto", "-c", str(PROCESSOR), "-o", processor])
+        instructions = _instructions(command, variant)
+        _run(command, [*flags, "-shared", *instructions, *_sources(source), processor, "-o", str(written)])
         if not written.is_file():
             raise CompilerFault(f"{shlex.join(command)} wrote no library")
         # Packages of functions have the same bytes on every machine, and zig's folder differs.
@@ -140,7 +145,7 @@ def _one_line(text: str) -> str:
 
 def _sources(source: Path) -> list[str]:
     """The source, with the hash by which a library says of which sources it is."""
-    return [f"-DSOURCES={sources_digest(source.parent):#x}u", str(source)]
+    return [f"-DML_SOURCES={sources_digest(source.parent):#x}u", str(source)]
 
 
 def _is_zig(command: Sequence[str]) -> bool:
@@ -152,7 +157,7 @@ def _instructions(command: Sequence[str], variant: str) -> list[str]:
     which is most of a library."""
     if not _is_zig(command):
         return [f"-march={variant}"]
-    return [f"-mcpu={'generic' if variant == 'armv8-a' else variant.replace('x86-64-', 'x86_64_')}", "-s"]
+    return [f"-mcpu={'generic' if variant == 'armv8-a' else variant.replace('-', '_')}", "-s"]
 
 
 def main() -> int:

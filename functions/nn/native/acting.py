@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from marless.functions.environments.base import ActionArray, AgentClass, FloatArray
-from marless.functions.native.kernels import BLOCK, address, kernels, start_of
+from marless.functions.native.interface import BLOCK
+from marless.functions.native.kernels import address, kernels, start_of
 from marless.functions.nn.discrete import OneChoice
 from marless.functions.nn.heads import Head, head_of_network
 from marless.functions.nn.layers import Array, Layer
@@ -36,10 +37,10 @@ class NativeNetworks:
         self.log_std = log_std
         self._network, self._agents, self._normalisers = network, len(stacks[0]), normalisers
         self._room = room_for(network, ROWS_AT_ONCE, self._agents, trains=False)
-        each = len(self._room.fields) // self._agents
+        network_bytes = len(self._room.fields) // self._agents
         for agent in range(self._agents):
             flat = np.concatenate([stack[agent].ravel() for stack in stacks])
-            place = ctypes.byref(self._room.fields, agent * each)
+            place = ctypes.byref(self._room.fields, agent * network_bytes)
             kernels().network_pack(place, address(flat, np.float32, (perceptron_parameters(network),)))
 
     def head(self, kind: AgentClass) -> Head:

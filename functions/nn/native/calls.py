@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.native.interface import AdamFields, EntitiesFields, PassesFields
-from marless.functions.native.kernels import BLOCK, RowIndices, address, kernels, require_indices, start_of
+from marless.functions.native.interface import BLOCK, AdamFields, EntitiesFields, PassesFields, TokenFields
+from marless.functions.native.kernels import RowIndices, address, kernels, require_indices, start_of
 from marless.functions.nn.entities.attention import EntityAttention
+from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import Array, LayerNorm, Relu, Tanh
 from marless.functions.nn.native.losses import NativeLoss
 from marless.functions.nn.shape import Network
 from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 
-# `enum Activation` of network.h.
+# `enum Activation` of kernels.h.
 _ACTIVATIONS = {Tanh: 0, Relu: 1}
 # Rows that pass through all layers together: as many as stay in the nearest cache with a layer's weights.
 ROWS_AT_ONCE = 96
@@ -42,7 +43,7 @@ class Description(NamedTuple):
     """The C structure of entities, and the arrays that its `fields` point to."""
 
     fields: EntitiesFields
-    token: NDArray[np.int64]
+    tokens: ctypes.Array[TokenFields]
     columns: NDArray[np.int64]
     absent: NDArray[np.float32]
 
@@ -50,18 +51,19 @@ class Description(NamedTuple):
     def of(cls, front: type[EntityAttention], width: int) -> "Description":
         """Return the description for tokens of this width."""
         entities = front.entities
-        token, absent, start = [(0, len(entities.own), 0, len(entities.own), -1)], list[float](), len(entities.own)
+        start, absent = len(entities.own), list[float]()
+        tokens = [TokenFields(0, start, 0, start, -1)]
         columns = [*entities.own, *(column for block in entities.blocks for row in block.columns for column in row)]
         weights, bias = start + 1, start + 1 + sum(block.features for block in entities.blocks)
         for block in entities.blocks:
             for _ in block.columns:
-                token.append((start, block.features, weights, bias, len(absent) if block.absent else -1))
+                tokens.append(TokenFields(start, block.features, weights, bias, len(absent) if block.absent else -1))
                 start += block.features
             absent += block.absent
             weights, bias = weights + block.features, bias + 1
-        arrays = np.array(token), np.array(columns, np.int64), np.array(absent, np.float32)
-        places = (array.ctypes.data for array in arrays)
-        return cls(EntitiesFields(len(columns), len(token), width, bias, *places), *arrays)
+        arrays = (TokenFields * len(tokens))(*tokens), np.array(columns, np.int64), np.array(absent, np.float32)
+        places = ctypes.addressof(arrays[0]), arrays[1].ctypes.data, arrays[2].ctypes.data
+        return cls(EntitiesFields(len(columns), len(tokens), width, HEADS, bias, *places), *arrays)
 
 
 class Optimiser:
@@ -179,13 +181,15 @@ def room_for(network: Network, most_rows: int, count: int, trains: bool) -> Room
     """
     if not _covers(network) or max(*network.sizes, most_rows) > _MOST_NUMBERS:
         raise ValueError(f"{most_rows} rows of {network}: the kernels do not compute that")
-    each, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
-    fields = ctypes.create_string_buffer(count * each)
-    places = [byref(fields, number * each) for number in range(count)]
+    size, widths = kernels().network_bytes(), np.array(network.sizes, np.int64)
+    fields = ctypes.create_string_buffer(count * size)
+    places = [byref(fields, number * size) for number in range(count)]
     description = _description(network)
     entities = description and byref(description.fields)
     shape = len(widths) - 1, widths.ctypes.data, _ACTIVATIONS[network.activation], network.norm is not None, entities
     numbers = max(kernels().network_numbers(place, *shape, most_rows, trains) for place in places)
+    if numbers < 0:
+        raise ValueError(f"the kernels do not compute {network}")
     memory = np.zeros(count * numbers + _ALIGNMENT, np.float32)
     offset = -memory.ctypes.data % _ALIGNMENT // memory.itemsize
     for number, place in enumerate(places):

@@ -87,7 +87,7 @@ class NativeValueLoss:
         """See `NativeLoss`."""
         if outputs != 1:
             raise ValueError(f"a critic has one output, not {outputs}")
-        values = [address(each, np.float32, (rows,)) for each in (self._loss.old_values, self._loss.targets)]
+        values = [address(array, np.float32, (rows,)) for array in (self._loss.old_values, self._loss.targets)]
         return None, byref(ValueRowsFields(*values, self._loss.clip, self._loss.delta))
 
     def of(self, loss: float, metrics: Array) -> ValueStep:

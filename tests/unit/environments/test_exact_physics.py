@@ -11,6 +11,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.environments.mpe import exact_world, native_world
 from marless.functions.environments.mpe.engine import Engine
 from marless.functions.environments.mpe.exact_world import ExactWorld
+from marless.functions.environments.mpe.world import Body
 from marless.functions.environments.registry import make
 from marless.functions.environments.task_names import EXACT_PHYSICS
 from marless.reports.policy import same_task
@@ -54,6 +55,29 @@ def test_bodies_far_apart_leave_each_other_alone_and_what_is_no_number_stays_non
 def test_the_kernels_have_the_bytes_of_numpy():
     inputs = near_and_far(700)
     np.testing.assert_array_equal(native_world.exp(inputs).view(np.int64), exact_world.exp(inputs).view(np.int64))
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("position", lambda array: array.astype(np.float32)),
+        ("velocity", lambda array: array[:, :, :-1].copy()),
+        ("relative", lambda array: array.swapaxes(0, 1)),
+        ("_reach", lambda array: array[:-1]),
+        ("_pairs", lambda array: array.astype(np.int32)),
+        ("_pairs", lambda array: array + 10_000),
+    ],
+)
+def test_an_array_that_c_would_misread_is_refused(name, change):
+    class Changed(native_world.NativeWorld):
+        def _prepare_contacts(self, bodies):
+            super()._prepare_contacts(bodies)
+            setattr(self, name, change(getattr(self, name)))
+
+    bodies = tuple(Body(f"agent {number}", size=0.1, collides=True) for number in range(3))
+    with pytest.raises(ValueError, match=r"in place of|index is not from"):
+        Changed(bodies, (), 0, 0, 4)
 
 
 @needs_kernels

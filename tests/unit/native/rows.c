@@ -27,7 +27,7 @@ static int is_untouched(const float *numbers, int64_t from, int64_t count) {
 
 /* A pass over `all` rows of a loss, and a draw of their actions. */
 static void try_shape(int64_t all, int64_t actions) {
-    int64_t stride = padded(actions), planes_size = 2 * actions * LANES;
+    int64_t stride = padded_width(actions), planes_size = 2 * actions * ML_LANES;
     float *logits = guarded(all * stride), *slopes = guarded(all * stride), *planes = guarded(planes_size);
     float *metrics = guarded(3 * all), *given = guarded(2 * all), *log_p = guarded(all);
     int64_t *places = malloc((all + 1) * 8), *taken = malloc(all * 8), *choices = malloc((all + 1) * 8);
@@ -44,9 +44,9 @@ static void try_shape(int64_t all, int64_t actions) {
     }
     choices[all] = -5;
     PolicyRows policy = {taken, given, given + all, legal, 0.2f, 0.01f};
-    for (int64_t from = 0; from < all; from += LANES) {
+    for (int64_t from = 0; from < all; from += ML_LANES) {
         float *parts[3] = {metrics + from, metrics + all + from, metrics + 2 * all + from};
-        policy_rows(&policy, places + from, all - from < LANES ? all - from : LANES, actions, (float)all,
+        policy_rows(&policy, places + from, all - from < ML_LANES ? all - from : ML_LANES, actions, (float)all,
                     logits + from * stride, slopes + from * stride, stride, planes, parts, &loss);
     }
     for (int64_t row = 0; row < all; row++) {
@@ -59,12 +59,12 @@ static void try_shape(int64_t all, int64_t actions) {
     require(is_untouched(planes, planes_size, 64), "what follows planes", all, actions);
     for (int64_t row = 0; row < all; row++) memmove(logits + row * actions, logits + row * stride, actions * 4);
     for (int64_t row = 0; row < all; row++) given[row] = 0.999f / (row + 1);
-    float *wide = guarded(2 * BLOCK * actions);
+    float *wide = guarded(2 * ML_BLOCK * actions);
     choices_draw(logits, given, all, actions, wide, choices, log_p);
     for (int64_t row = 0; row < all; row++)
         require(choices[row] >= 0 && choices[row] < actions && log_p[row] <= 0, "a choice", all, actions);
     require(choices[all] == -5 && is_untouched(log_p, all, 64), "what follows choices", all, actions);
-    require(is_untouched(wide, 2 * BLOCK * actions, 64), "what follows the planes of choices", all, actions);
+    require(is_untouched(wide, 2 * ML_BLOCK * actions, 64), "what follows the planes of choices", all, actions);
     void *memory[] = {logits, slopes, planes, metrics, given, log_p, places, taken, choices, legal, wide};
     for (int place = 0; place < 11; place++) free(memory[place]);
 }

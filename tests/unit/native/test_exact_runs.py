@@ -21,7 +21,6 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.environments.registry import make
 from marless.functions.environments.task_names import BUILT_IN
 from marless.functions.native.kernels import are_built
-from marless.functions.native.variants import SOURCE
 from marless.functions.nn.native.calls import covers
 from marless.functions.nn.shape import Network
 from marless.functions.setting_limits import MOST_KERNEL_LAYERS
@@ -104,8 +103,6 @@ def test_a_network_with_more_layers_than_kernels_take_is_computed_by_numpy_and_e
     assert not covers(Network((4, *[8] * MOST_KERNEL_LAYERS, 3)), np.zeros(1, np.float32))
     assert load(None, [deepest]).algorithm.engine == "native"
     assert load(None, [f"algorithm.hidden={[8] * MOST_KERNEL_LAYERS}"]).algorithm.engine == "numpy"
-    header = (SOURCE.parent / "network.h").read_text(encoding="utf-8")
-    assert f"#define MOST_LAYERS {MOST_KERNEL_LAYERS}\n" in header
 
 
 def is_refused(*settings):

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -88,13 +89,44 @@ def test_rows_of_any_number_of_actions_are_written_alone(tmp_path):
 @pytest.mark.conformance
 @ON_X86
 @pytest.mark.skipif(not shutil.which("qemu-x86_64-static"), reason="apt-get install qemu-user-static")
+@needs_kernels
 @pytest.mark.parametrize(
-    ("processor", "suitable"), [("Nehalem", "00"), ("SandyBridge", "00"), ("Haswell", "10"), ("max", "10")]
+    ("processor", "suitable"),
+    [
+        *(("Nehalem", "00"), ("SandyBridge", "00"), ("Haswell", "10"), ("max", "10")),
+        *((f"Haswell,-{lacking}", "00") for lacking in ("movbe", "f16c", "abm", "fma", "avx2", "bmi1", "bmi2")),
+    ],
 )
 def test_a_library_knows_which_processors_have_its_instructions(tmp_path, processor, suitable):
-    for instructions, answer in zip(("x86-64-v3", "x86-64-v4"), suitable, strict=True):
-        program = compiled("suitable", tmp_path / instructions, "-O1", "-static", f"-march={instructions}")
-        assert printed("qemu-x86_64-static", "-cpu", processor, program) == [answer]
+    program = compiled("suitable", tmp_path / "suitable", "-O1")
+    libraries = [SOURCE.with_name(library_name(variant)) for variant in ("x86-64-v3", "x86-64-v4")]
+    answers = [printed("qemu-x86_64-static", "-cpu", processor, program, str(library)) for library in libraries]
+    assert answers == [[answer] for answer in suitable]
+
+
+@ON_X86
+@needs_kernels
+@pytest.mark.skipif(not shutil.which("objdump"), reason="apt-get install binutils shows instructions")
+def test_a_library_asks_for_instructions_by_older_ones_alone():
+    """Instructions of AVX begin with v, and the others are listed."""
+    newer = re.compile(r"\t(v\w+|andn|bextr|bls\w+|bzhi|mulx|pdep|pext|rorx|[ls]zcnt|tzcnt|s[ah][rl]x|movbe|popcnt)\b")
+    for variant in VARIANTS[platform.machine()]:
+        library = SOURCE.with_name(library_name(variant))
+        asking, computing = (
+            subprocess.check_output(
+                ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", library], text=True
+            )
+            for name in ("runs_here", "network_train")
+        )
+        assert "cpuid" in asking and "call" not in asking
+        assert newer.search(computing) and not newer.search(asking)
+
+
+@needs_compiler
+def test_no_warning_is_given(tmp_path):
+    strict = ["-Wall", "-Wextra", "-Wshadow", "-Wsign-conversion", "-Werror"]
+    files, fault = kernel_build.build(tmp_path, command=[*kernel_build.compiler(), *strict])
+    assert files and not fault
 
 
 @pytest.mark.conformance

@@ -19,7 +19,7 @@ from c_programs import needs_compiler
 
 from marless.functions.errors import MissingExtra
 from marless.functions.isolation.arithmetic import ARITHMETIC
-from marless.functions.native.interface import KERNELS, open_library
+from marless.functions.native.interface import KERNELS, declared_layouts, open_library
 from marless.functions.native.kernels import kernels
 from marless.functions.native.known_answers import KINDS, sum_of, wrong_answers
 from marless.functions.native.libraries import LibraryFault, load
@@ -114,17 +114,35 @@ def test_how_a_process_rounds_neither_changes_the_answers_nor_is_changed(registe
         ARITHMETIC.write(before)
 
 
+def library_that_computes_nothing(folder, layout):
+    """It has all functions and this layout."""
+    rows = [f'{{"{name}", {offset}, {size}}}, ' for name, (offset, size) in layout.items()]
+    table = f"struct {{ char *name; long offset, size; }} table[] = {{ {''.join(rows)} {{0, 0, 0}} }};\n"
+    answers = {"sources": "ML_SOURCES", "compiler": '(long)"version 7"', "layouts": "(long)table"}
+    functions = [f"long {name}(void) {{ return {answers.get(name, '0')}; }}\n" for name in {*KERNELS} - {"runs_here"}]
+    source = folder / SOURCE.name
+    source.write_text(f"const int ml_level = 0;\n#pragma GCC visibility push(default)\n{table}{''.join(functions)}")
+    files, fault = kernel_build.build(folder, command=wrapper(folder / "hasty", "-w"), source=source)
+    assert not fault
+    return files[0]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["MOST_LAYERS", "Adam", "PolicyRows.clip", "World.strength", "Token"])
+def test_a_library_with_another_layout_is_refused(tmp_path, name):
+    """Sizes, offsets and constants."""
+    layout = declared_layouts()
+    offset, size = layout[name]
+    library = library_that_computes_nothing(tmp_path, {**layout, name: (offset + 8, size)})
+    with pytest.raises(LibraryFault, match=rf"compiled by .*hasty \(version 7\), it has another {name} than Python"):
+        load(library, 0)
+
+
 @needs_compiler
 def test_a_library_with_other_answers_is_refused_and_its_compiler_is_named(tmp_path):
-    """This one has all functions, and none does anything."""
-    answers = {"sources": "SOURCES", "runs_here": "1", "compiler": '(long)"version 7"'}
-    functions = [f"long {name}(void) {{ return {answers.get(name, '0')}; }}\n" for name in KERNELS]
-    source = tmp_path / SOURCE.name
-    source.write_text("#pragma GCC visibility push(default)\n" + "".join(functions))
-    files, fault = kernel_build.build(tmp_path, command=wrapper(tmp_path / "hasty", "-w"), source=source)
-    assert not fault
+    library = library_that_computes_nothing(tmp_path, declared_layouts())
     with pytest.raises(LibraryFault) as error:
-        load(files[0], 0)
+        load(library, 0)
     assert str(error.value).startswith(
         f"{NAMES[0]} is refused: compiled by {tmp_path}/hasty (version 7), it computes exp"
     )

@@ -1,5 +1,7 @@
 """Perceptrons in C compute what they compute in numpy, and refuse what C would misread."""
 
+from ctypes import byref, create_string_buffer
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +13,11 @@ from torch_perceptrons import expected
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
 from marless.functions.errors import MissingExtra
+from marless.functions.native.interface import EntitiesFields
 from marless.functions.native.kernels import kernels
-from marless.functions.native.variants import SOURCE
 from marless.functions.nn.discrete import OneChoice
-from marless.functions.nn.entities.attention import HEADS, attention_over
+from marless.functions.nn.entities.attention import attention_over
+from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import LayerNorm, Relu, Tanh
 from marless.functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
 from marless.functions.nn.native.calls import Optimiser, Perceptron, covers
@@ -103,9 +106,17 @@ def test_an_observation_in_another_order_that_is_described_leaves_every_byte():
     assert outputs[0].tobytes() == outputs[1].tobytes() and gradients[0].tobytes() == gradients[1].tobytes()
 
 
-def test_the_kernels_have_as_many_heads():
-    header = (SOURCE.parent / "entities.h").read_text(encoding="utf-8")
-    assert f"#define HEADS {HEADS}\n" in header
+def test_a_network_is_refused_at_the_door_of_the_kernels():
+    """Too many layers or tokens, or none, or attention of another width or number of heads."""
+    fields, widths = create_string_buffer(kernels().network_bytes()), np.full(20, 32, np.int64)
+
+    def is_computed(layers, *sizes):
+        entities = byref(EntitiesFields(32, *sizes)) if sizes else None
+        return kernels().network_numbers(fields, layers, widths.ctypes.data, 0, 0, entities, 1, 0) > 0
+
+    assert is_computed(16) and not is_computed(17) and not is_computed(0) and not is_computed(-1)
+    assert is_computed(2, 4, 16, HEADS) and not is_computed(1, 4, 16, HEADS) and not is_computed(2, 4, 32, HEADS)
+    assert not is_computed(2, 0, 16, HEADS) and not is_computed(2, 257, 16, HEADS) and not is_computed(2, 4, 16, 4)
 
 
 def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():

@@ -71,7 +71,7 @@ static uint64_t attended(int64_t width, int64_t activation, int64_t has_norms) {
     for (int64_t place = 0; place < 34; place++) columns[place] = place ^ 1;
     for (int64_t place = 1; place < 5; place++) tokens[place] = (Token){5 + 3 * place, 3, 9, 14, -1};
     for (int64_t place = 5; place < 12; place++) tokens[place] = (Token){10 + 2 * place, 2, 12, 15, 0};
-    Entities entities = {34, 12, width, 16, tokens, columns, absent};
+    Entities entities = {34, 12, width, ML_HEADS, 16, tokens, columns, absent};
     return trained(3, widths, activation, has_norms, &entities);
 }
 
@@ -83,7 +83,7 @@ static uint64_t acted(int64_t activation, int64_t has_norms) {
     const int64_t widths[] = {SEEN, 20, 17, ACTIONS}, first[] = {0, 0, 1, 2}, second[] = {1, 2, 2, 4};
     const double most_speed[] = {__builtin_inf(), 1.0, 1.3}, reach[] = {0.3, 0.3, 0.15, 0.25};
     float inputs[AGENTS][ENVS][SEEN], outputs[AGENTS * ENVS * ACTIONS], uniforms[AGENTS * ENVS], log_p[AGENTS * ENVS];
-    float planes[2 * BLOCK * ACTIONS];
+    float planes[2 * ML_BLOCK * ACTIONS];
     int64_t choices[AGENTS * ENVS];
     Network nets[AGENTS];
     World world = {AGENTS, BODIES, ENVS, 0, AGENTS, 4, position[0][0], velocity[0][0], force[0][0], relative[0][0][0],
@@ -97,7 +97,7 @@ static uint64_t acted(int64_t activation, int64_t has_norms) {
         network_pack(nets + agent, flat);
     }
     for (double *place = (double *)position; place < (double *)(position + BODIES); place++) *place = 0.3 * draw();
-    measure(&world);
+    update_distances(&world);
     uint64_t hash = 14695981039346656037u;
     for (int step = 0; step < STEPS; step++) {
         for (int64_t row = 0; row < AGENTS * ENVS; row++)
