@@ -5,7 +5,7 @@ import random
 
 import pytest
 from driver import train
-from killed_runs import kill_in_turn
+from killed_runs import kill_in_turn, same
 
 pytestmark = pytest.mark.conformance
 
@@ -39,9 +39,4 @@ def test_twenty_kills_change_no_byte(tmp_path, task, placement):
 
     folder = tmp_path / "killed"
     kill_in_turn(folder, KILLS, rounds, draw, lambda kill: options)
-    found = train(folder, options, workers=2)
-    assert found.sha256 == expected.sha256
-    assert found.state.final == expected.state.final
-    assert [(line.round, line.env_steps, line.return_mean) for line in found.lines] == [
-        (line.round, line.env_steps, line.return_mean) for line in expected.lines
-    ]
+    same(train(folder, options, workers=2), expected)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from driver import train
-from killed_runs import kill_in_turn
+from killed_runs import kill_in_turn, same
 
 pytestmark = pytest.mark.conformance
 
@@ -35,9 +35,4 @@ def test_fifty_kills_change_no_byte(tmp_path):
 
     folder = tmp_path / "killed"
     kill_in_turn(folder, KILLS, ROUNDS, draw, options)
-    found = train(folder, OPTIONS, workers=3)
-    assert found.sha256 == expected.sha256
-    assert found.state.final == expected.state.final
-    assert [(line.round, line.env_steps, line.return_mean) for line in found.lines] == [
-        (line.round, line.env_steps, line.return_mean) for line in expected.lines
-    ]
+    same(train(folder, OPTIONS, workers=3), expected)

@@ -1,0 +1,40 @@
+"""Attention over entities, which are in an order, trained in the kernels: the same bytes after twenty kills."""
+
+import os
+import random
+
+import pytest
+from built_kernels import needs_kernels
+from driver import train
+from killed_runs import kill_in_turn, same
+
+pytestmark = [pytest.mark.conformance, needs_kernels]
+
+# Every run draws new moments. Set this to repeat a failure.
+SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+# With rounds enough for all kills: each driver goes through some while it is not stopped.
+ROUNDS, KILLS = 60, 20
+OPTIONS = (
+    "task.name=mpe/simple_spread",
+    "task.order=relation",
+    "algorithm.engine=native",
+    "algorithm.network=attention",
+    "algorithm.hidden=[32,64]",
+    "algorithm.epochs=2",
+    "actors.num_envs=4",
+    "scaling.rollouts=2",
+    "checkpoint_every=4",
+    f"stop.rounds={ROUNDS}",
+    "evaluation.every=12",
+    "evaluation.episodes=2",
+    "evaluation.final_episodes=2",
+)
+
+
+@pytest.mark.parametrize("placement", ["split", "fused"])
+def test_twenty_kills_change_no_byte(tmp_path, placement):
+    print(f"CHAOS_SEED={SEED}")
+    options = (*OPTIONS, f"placement.rule={placement}")
+    expected = train(tmp_path / "undisturbed", options, workers=2)
+    kill_in_turn(tmp_path / "killed", KILLS, ROUNDS, random.Random(SEED), lambda kill: options)
+    same(train(tmp_path / "killed", options, workers=2), expected)
