@@ -1,12 +1,14 @@
-"""Counts names that are bare participles, and refuses the worst of them.
+"""Counts names that are bare participles or pronouns, and refuses the worst of them.
 
     python -m scripts.participles                 the share of such names by room, and the commonest
     python -m scripts.participles --names WORD    the places where WORD is a name
-    python -m scripts.participles --check         the places of the names of `WORST`; exit code 1 if there is one
+    python -m scripts.participles --check         the places of the names of `WORST`; exit code 1 if there is one, or
+                                                  if more than `MOST_PRONOUNS` names are pronouns
 
 A name counts once for each function or class that binds it: a function's own name, its parameters, its locals, and
 fields of classes. A bare participle is a name of one word that ends in -ed, or one of `IRREGULAR`: `found` says that a
-search is over, not what it was for. Names of two words, such as `stored_bytes`, do not count.
+search is over, not what it was for. Names of two words, such as `stored_bytes`, do not count. Pronouns stand for a noun
+that the reader has to find. `other` is right for the operand of a special method, for example `__add__`.
 """
 
 import argparse
@@ -38,6 +40,10 @@ TERMS = ("terminated", "truncated")
 WORST = _words("""
     asked chosen ended found given held kept known looked made named own played said seen shown taken told wanted worn
 """)
+# Pronouns, and other words that name no value.
+PRONOUNS = _words("again beside each every luck of one other ours there what where who why")
+# So many names may be pronouns. Lower the number when you rename some.
+MOST_PRONOUNS = 665
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
     "Entities.own",  # environments of plug-ins set it
@@ -45,11 +51,14 @@ STORED: tuple[str, ...] = (
     "Step.ended",  # environments of plug-ins make it
     "WorldState.said",  # rounds cut into fragments store it
     "gae.ended",  # plug-ins call it
+    "Evaluation.every",  # configurations set it
+    "League.every",
+    "Failed.again",  # stored messages have it
 )
 
 
 class Name(NamedTuple):
-    """A name where it is bound; `scope` is the dotted path of classes and functions around it."""
+    """A bound name. `scope` is the dotted path of classes and functions around it."""
 
     path: Path
     line: int
@@ -64,7 +73,7 @@ class Name(NamedTuple):
 
 
 def is_participle(name: str) -> bool:
-    """Whether a name is one word, and that a participle."""
+    """Return whether a name is one participle."""
     word = name.strip("_")
     if word in IRREGULAR:
         return True
@@ -103,23 +112,37 @@ def _once(path: Path, line: int, scope: str, text: str, local: set[str] | None) 
         yield Name(path, line, scope, text)
 
 
-def worst(every: list[Name]) -> list[Name]:
+def worst(bound: list[Name]) -> list[Name]:
     """The names of `WORST` that are not `STORED`."""
+    return [name for name in bound if name.text.strip("_") in WORST and not _is_stored(name)]
+
+
+def pronouns(bound: list[Name]) -> list[Name]:
+    """The names of `PRONOUNS`, except operands of special methods and names of `STORED`."""
     return [
         name
-        for name in every
-        if name.text.strip("_") in WORST and f"{name.scope.rpartition('.')[2]}.{name.text}" not in STORED
+        for name in bound
+        if name.text.strip("_") in PRONOUNS
+        and not _is_stored(name)
+        and not (name.text == "other" and name.scope.endswith("__"))
     ]
 
 
-def summary(every: list[Name]) -> str:
-    """Totals by room, and the commonest participles."""
-    total = Counter(name.room for name in every)
-    bare = [name for name in every if is_participle(name.text)]
+def _is_stored(name: Name) -> bool:
+    return f"{name.scope.rpartition('.')[2]}.{name.text}" in STORED
+
+
+def summary(bound: list[Name]) -> str:
+    """Totals by room, the commonest participles, and all pronouns."""
+    total = Counter(name.room for name in bound)
+    bare = [name for name in bound if is_participle(name.text)]
     rooms = Counter(name.room for name in bare)
     common = Counter(name.text for name in bare).most_common(40)
+    vague = Counter(name.text.strip("_") for name in pronouns(bound))
     lines = [_line(room, rooms[room], total[room]) for room in sorted(total)]
-    lines += [_line("all", len(bare), len(every)), ", ".join(f"{text} {count}" for text, count in common)]
+    lines += [_line("all", len(bare), len(bound)), ", ".join(f"{text} {count}" for text, count in common)]
+    lines.append(_line("pronouns", vague.total(), len(bound)))
+    lines.append(", ".join(f"{text} {count}" for text, count in vague.most_common()))
     return "\n".join(lines)
 
 
@@ -128,20 +151,23 @@ def _line(room: str, bare: int, total: int) -> str:
 
 
 def main() -> int:
-    """Prints; 1 if `--check` refuses a name."""
+    """Print the counts or the refused names. Return 1 if `--check` refuses a name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="refuse the worst words")
     parser.add_argument("--names", metavar="WORD", help="list the places that bind a word")
     options = parser.parse_args()
     files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
-    every = [name for path in files for name in names(path)]
+    bound = [name for path in files for name in names(path)]
     if not options.check and not options.names:
-        print(summary(every))
+        print(summary(bound))
         return 0
-    listed = [name for name in every if name.text == options.names] if options.names else worst(every)
+    listed = [name for name in bound if name.text == options.names] if options.names else worst(bound)
     for name in listed:
         print(f"{name.path.relative_to(ROOT)}:{name.line}: {name.text} in {name.scope}: name what the value is")
-    return int(options.check and bool(listed))
+    count = len(pronouns(bound))
+    if options.check and count > MOST_PRONOUNS:
+        print(f"{count} names are pronouns ({', '.join(sorted(PRONOUNS))}), and {MOST_PRONOUNS} may be: rename yours")
+    return int(options.check and (bool(listed) or count > MOST_PRONOUNS))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.participles import ROOT, Name, is_participle, names, worst
+from scripts.participles import ROOT, Name, is_participle, names, pronouns, worst
 
 SOURCE = """
 limited = 1
@@ -59,3 +59,12 @@ def test_a_bare_participle_is_one_word(name, expected):
 def test_the_worst_words_are_refused_as_names():
     bound = [Name(ROOT / "scripts" / "a.py", 1, "f", text) for text in ("found", "_seen", "saved", "count")]
     assert [name.text for name in worst(bound)] == ["found", "_seen"]
+
+
+def test_pronouns_are_counted_but_not_operands_of_special_methods_and_stored_fields():
+    bound = [
+        *(Name(ROOT / "scripts" / "a.py", 1, "f", text) for text in ("each", "_there", "each_row", "other", "count")),
+        Name(ROOT / "scripts" / "a.py", 1, "Sum.__add__", "other"),
+        Name(ROOT / "scripts" / "a.py", 1, "Failed", "again"),
+    ]
+    assert [name.text for name in pronouns(bound)] == ["each", "_there", "other"]
