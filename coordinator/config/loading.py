@@ -75,41 +75,41 @@ def algorithm_typed(arguments: Iterable[str]) -> str:
     return name if name in algorithms.names() else DEFAULT_ALGORITHM
 
 
-def convert(document: Mapping[str, Any], where: str) -> RunConfig:
-    """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
-    return _complete(document, where)[0]
+def convert(document: Mapping[str, Any], source: str) -> RunConfig:
+    """A parsed document as a configuration; raises `ConfigError` naming the key in `source`."""
+    return _complete(document, source)[0]
 
 
-def _complete(document: Mapping[str, Any], where: str) -> tuple[RunConfig, dict[str, str]]:
+def _complete(document: Mapping[str, Any], source: str) -> tuple[RunConfig, dict[str, str]]:
     """The configuration of a document, and by dotted key the layer of `defaults` that set it."""
     name = algorithm_name(document)
     try:
         algorithms.algorithm(name)
     except (BadRequest, MissingExtra) as error:
-        raise ConfigError(f"{where}: algorithm.name: {error}") from error
+        raise ConfigError(f"{source}: algorithm.name: {error}") from error
     if problem := unknown_key(document, name):
-        raise ConfigError(f"{where}: {problem}")
+        raise ConfigError(f"{source}: {problem}")
     try:
         document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), valid_keys(name))
         config = msgspec.convert(_add_default_names(document), RunConfig)
         config, derivations = defaults.derive(config, flatten(document).keys())
     except BadRequest as error:
-        raise ConfigError(f"{where}: task.name: {error}") from error
+        raise ConfigError(f"{source}: task.name: {error}") from error
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {readable(error, name, document, where == _TYPED)}") from error
+        raise ConfigError(f"{source}: {readable(error, name, document, source == _TYPED)}") from error
     if problem := fault(config):
-        raise ConfigError(f"{where}: {problem}")
-    _learn_secrets(config, where)
+        raise ConfigError(f"{source}: {problem}")
+    _learn_secrets(config, source)
     return config, {**family, **derivations}
 
 
-def _learn_secrets(config: RunConfig, where: str) -> None:
+def _learn_secrets(config: RunConfig, source: str) -> None:
     """What the program says from now on has the names of options in place of their values, where these are secret."""
     for key, value in flatten(msgspec.to_builtins(config)).items():
         name = key.rpartition(".")[2]
         if is_option(key) and is_secret(name) and isinstance(value, str):
             if value in (placeholder(name), placeholder(key)):
-                raise ConfigError(f"{where}: {key} has its name for a value, as in a file that was given away; set it")
+                raise ConfigError(f"{source}: {key} has its name for a value, as in a file that was given away; set it")
             learn(key, value)
 
 

@@ -49,7 +49,7 @@ def _table(path: str, values: dict[str, Any], means: dict[str, str], origins: Ma
     for name, value in values.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict) and key not in means:
-            header = ["", f"[{key}]"] if not all(isinstance(each, dict) for each in value.values()) else []
+            header = ["", f"[{key}]"] if not all(isinstance(item, dict) for item in value.values()) else []
             tables += [*header, *_table(key, value, means, origins)]
         elif isinstance(value, dict):
             options = (_line(*option, origins.get(f"{key}.{option[0]}")) for option in value.items())

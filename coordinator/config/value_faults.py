@@ -115,7 +115,7 @@ def example(key: str, algorithm: str) -> Any:
         return _EXAMPLES[key]
     table, _, field = key.partition(f".{NAME}.")
     if field:
-        return next(each.default for each in msgspec.structs.fields(NAMED_TABLES[table]) if each.encode_name == field)
+        return next(item.default for item in msgspec.structs.fields(NAMED_TABLES[table]) if item.encode_name == field)
     defaults = flatten(msgspec.to_builtins(RunConfig(algorithm=algorithms.algorithm(algorithm).config())))
     return defaults.get(key)
 
@@ -161,7 +161,7 @@ def _parts(annotation: Any) -> list[Any]:
     """The types that an annotation or a union is made of."""
     if get_origin(annotation) is Literal or not get_args(annotation):
         return [annotation]
-    return [part for each in get_args(annotation) for part in _parts(each)]
+    return [part for member in get_args(annotation) for part in _parts(member)]
 
 
 def _setting(key: str, value: Any, typed: bool) -> str:

@@ -146,7 +146,7 @@ def add_checkpoint(
     while len(league.checkpoints) > most:
         interval = 2 * league.interval
         # A scripted player counts as one of round 0.
-        remaining = tuple(one for one in league.checkpoints if one.round % interval == 0)
+        remaining = tuple(entry for entry in league.checkpoints if entry.round % interval == 0)
         league = replace(league, interval=interval, checkpoints=remaining)
     return league
 
@@ -156,11 +156,11 @@ def metrics(spec: EnvSpec, league: LeagueState | None) -> dict[str, float]:
     player."""
     if league is None:
         return {}
-    checkpoints = [one for one in league.checkpoints if not one.scripted]
+    checkpoints = [entry for entry in league.checkpoints if not entry.scripted]
     values = {"league/checkpoints": float(len(checkpoints))}
     for side in sides_of(spec):
         values[f"league/elo/{side.name}"] = league.ratings[side.number]
-        values[f"league/score/{side.name}"] = float(np.mean([one.scores[side.number] for one in checkpoints]))
+        values[f"league/score/{side.name}"] = float(np.mean([entry.scores[side.number] for entry in checkpoints]))
         for scripted_player in league.checkpoints[: len(league.checkpoints) - len(checkpoints)]:
             values[f"league/scripted/{side.name}"] = scripted_player.scores[side.number]
     return values

@@ -78,7 +78,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, policies: FixedOpponents |
     if len(sides) < 2:
         return f"opponents.side: {side} is asked for, and all agents of the task are on one side; leave it out"
     if side >= len(sides):
-        side_list = ", ".join(f"{number} ({one.name})" for number, one in enumerate(sides))
+        side_list = ", ".join(f"{number} ({listed_side.name})" for number, listed_side in enumerate(sides))
         return f"opponents.side: the task has no side {side}; there are {side_list}"
     if config.evaluation.side == side:
         return f"evaluation.side: side {side} ({sides[side].name}) does not learn; judge the run by another"

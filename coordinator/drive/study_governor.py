@@ -52,53 +52,53 @@ class Deployment(Protocol):
     def wake(self, coordinator: str, run: str) -> None: ...
 
 
-def begin(there: Deployment, plan: StudyPlan) -> StudyPlan:
+def begin(deployment: Deployment, plan: StudyPlan) -> StudyPlan:
     """Writes a new study, or finds the one that is there, and calls its first governor; the study's plan.
 
     Raises `StorageFault`; whatever was written by then, the same call goes on.
     """
     study = STUDY + plan.study
     with suppress(StaleVersion):
-        there.outside(study).ledger.commit(PLAN, to_json(plan), 0)
-    stored_plan = read_plan(there, plan.study)
+        deployment.outside(study).ledger.commit(PLAN, to_json(plan), 0)
+    stored_plan = read_plan(deployment, plan.study)
     assert stored_plan is not None
-    state = read_state(there, plan.study)
+    state = read_state(deployment, plan.study)
     if state is None or not state.is_over(stored_plan):
-        _list(there, study, stored_plan.coordinator)
+        _list(deployment, study, stored_plan.coordinator)
         with suppress(StorageFault):  # the sweep wakes it
-            there.wake(stored_plan.coordinator, study)
+            deployment.wake(stored_plan.coordinator, study)
     return stored_plan
 
 
-def govern(there: Deployment, study: str) -> dict[str, Any]:
+def govern(deployment: Deployment, study: str) -> dict[str, Any]:
     """Takes a step of the study; returns how far it is.
 
     Raises `StaleVersion` when other governors were quicker, again and again, and `StorageFault`.
     """
-    plan = read_plan(there, study.removeprefix(STUDY))
+    plan = read_plan(deployment, study.removeprefix(STUDY))
     if plan is None:
-        there.live.remove(study)
+        deployment.live.remove(study)
         return {"run": study, "left": "nobody"}
     for tries_left in reversed(range(_TRIES)):
         try:
-            state = _step(there, plan)
+            state = _step(deployment, plan)
             break
         except StaleVersion:
             if not tries_left:
                 raise
-    live_names = {name for name, _ in there.live.items("")}
+    live_names = {name for name, _ in deployment.live.items("")}
     for run in state.live:
-        _keep_going(there, plan, run, run in live_names)
+        _keep_going(deployment, plan, run, run in live_names)
         if state.stopping:
-            _stop_run(there, plan, run)
+            _stop_run(deployment, plan, run)
     if state.is_over(plan):
-        there.live.remove(study)
+        deployment.live.remove(study)
     return {"run": study, "live": len(state.live), "over": len(state.over), "runs": len(plan.owners)}
 
 
-def stop(there: Deployment, plan: StudyPlan) -> None:
+def stop(deployment: Deployment, plan: StudyPlan) -> None:
     """Ends the study: its runs at work stop resumably, and those that wait never begin. Raises `StorageFault`."""
-    ledger = there.outside(STUDY + plan.study).ledger
+    ledger = deployment.outside(STUDY + plan.study).ledger
     while True:
         state, version = _load_state(ledger)
         state = msgspec.structs.replace(state or initial_state(plan), stopping=True)
@@ -106,18 +106,18 @@ def stop(there: Deployment, plan: StudyPlan) -> None:
             ledger.commit(STATE, to_json(state), version)
             break
     with suppress(StorageFault):  # the sweep wakes it
-        there.wake(plan.coordinator, STUDY + plan.study)
+        deployment.wake(plan.coordinator, STUDY + plan.study)
 
 
-def read_plan(there: Deployment, study: str) -> StudyPlan | None:
+def read_plan(deployment: Deployment, study: str) -> StudyPlan | None:
     """What the study was asked to be; None if there is none. Raises `Undecodable`."""
-    record = there.outside(STUDY + study).ledger.load(PLAN)
+    record = deployment.outside(STUDY + study).ledger.load(PLAN)
     return _PLAN_DECODER.decode(record.body, "the study's plan") if record else None
 
 
-def read_state(there: Deployment, study: str) -> StudyState | None:
+def read_state(deployment: Deployment, study: str) -> StudyState | None:
     """How far the study is; None before its first step. Raises `Undecodable`."""
-    return _load_state(there.outside(STUDY + study).ledger)[0]
+    return _load_state(deployment.outside(STUDY + study).ledger)[0]
 
 
 def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
@@ -126,12 +126,12 @@ def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
     return (_STATE_DECODER.decode(record.body, "the study's state"), record.version) if record else (None, 0)
 
 
-def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
+def limited(deployment: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
     """The plan of a run with what its study grants it, and the bytes of each item that was read.
 
     A run that is over, and was taken up by hand, keeps to its own limits.
     """
-    record = there.outside(study).ledger.load(STATE)
+    record = deployment.outside(study).ledger.load(STATE)
     if record is None:
         return plan, (0,)
     grant = _STATE_DECODER.decode(record.body, "the study's state").live.get(plan.run)
@@ -141,12 +141,12 @@ def limited(there: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int,
     return plan, (len(record.body),)
 
 
-def _step(there: Deployment, plan: StudyPlan) -> StudyState:
+def _step(deployment: Deployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
-    ledger = there.outside(STUDY + plan.study).ledger
+    ledger = deployment.outside(STUDY + plan.study).ledger
     stored_state, version = _load_state(ledger)
     state = stored_state or initial_state(plan)
-    looks = {run: _outcome(there.outside(run).ledger) for run in state.live}
+    looks = {run: _outcome(deployment.outside(run).ledger) for run in state.live}
     after = advance(plan, state, {run: outcome for run, outcome in looks.items() if outcome is not None})
     if after != stored_state:
         ledger.commit(STATE, to_json(after), version)
@@ -171,34 +171,34 @@ def _outcome(ledger: Ledger) -> Outcome | None:
     return Outcome(status="failed", dollars=dollars, reason=lease_.problem or state.reason)
 
 
-def _keep_going(there: Deployment, plan: StudyPlan, run: str, is_live: bool) -> None:
+def _keep_going(deployment: Deployment, plan: StudyPlan, run: str, is_live: bool) -> None:
     """Begins a run at work unless an earlier governor has; lists it again where one died before it could."""
-    ledger = there.outside(run).ledger
+    ledger = deployment.outside(run).ledger
     lease_, version = lease.read(ledger)
     if version:
         if lease_.holder == lease.CLOUD and not is_live:
-            _list(there, run, plan.coordinator)
+            _list(deployment, run, plan.coordinator)
         return
-    _list(there, run, plan.coordinator)
+    _list(deployment, run, plan.coordinator)
     try:
         lease.write(ledger, lease.Lease(holder=lease.CLOUD), 0)
     except StaleVersion:
         return  # another governor has begun it
     # A sweep that found nobody driving may have removed it from the list.
-    _list(there, run, plan.coordinator)
+    _list(deployment, run, plan.coordinator)
     with suppress(StorageFault):  # the sweep wakes it
-        there.wake(plan.coordinator, run)
+        deployment.wake(plan.coordinator, run)
 
 
-def _stop_run(there: Deployment, plan: StudyPlan, run: str) -> None:
+def _stop_run(deployment: Deployment, plan: StudyPlan, run: str) -> None:
     """Asks the run to stop, unless an earlier governor has."""
-    ledger = there.outside(run).ledger
+    ledger = deployment.outside(run).ledger
     if not lease.read(ledger)[0].stop:
         with suppress(StaleVersion, StorageFault):  # the sweep calls another governor
             lease.ask_to_stop(ledger)
-            there.wake(plan.coordinator, run)
+            deployment.wake(plan.coordinator, run)
 
 
-def _list(there: Deployment, run: str, coordinator: str) -> None:
+def _list(deployment: Deployment, run: str, coordinator: str) -> None:
     with suppress(StaleVersion):
-        there.live.commit(run, coordinator.encode(), 0)
+        deployment.live.commit(run, coordinator.encode(), 0)

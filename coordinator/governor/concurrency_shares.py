@@ -14,12 +14,12 @@ def divide(owners: Mapping[str, str], weights: Mapping[str, float], width: int) 
     the run with the most weight for each function that it would have; ties go to the first run.
     """
     runs = Counter(owners.values())
-    each = {run: weights.get(owner, 1.0) / runs[owner] for run, owner in owners.items()}
+    run_weights = {run: weights.get(owner, 1.0) / runs[owner] for run, owner in owners.items()}
     shares = dict.fromkeys(owners, 1)
-    queue = [(-each[run] / 2, place, run) for place, run in enumerate(owners)]
+    queue = [(-run_weights[run] / 2, place, run) for place, run in enumerate(owners)]
     heapq.heapify(queue)
     for _ in range(width - len(shares) if shares else 0):
         _, place, run = queue[0]
         shares[run] += 1
-        heapq.heapreplace(queue, (-each[run] / (shares[run] + 1), place, run))
+        heapq.heapreplace(queue, (-run_weights[run] / (shares[run] + 1), place, run))
     return shares

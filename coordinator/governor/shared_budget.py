@@ -34,8 +34,8 @@ class Purse:
         self.runs += will_return
         # What the others that have not begun get is kept for them.
         shares = len(self.allowances) + max(0, self.runs)
-        for other in self.allowances:
-            self.allowances[other] += remainder / shares
+        for study_run in self.allowances:
+            self.allowances[study_run] += remainder / shares
 
     def allowance(self, run: str) -> float | None:
         """What the run's bill may reach; None without limit."""

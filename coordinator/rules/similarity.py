@@ -111,15 +111,15 @@ Between = Callable[[FloatArray, FloatArray], FloatArray]
 def _each_beside_all(between: Between, tables: NDArray[Any]) -> FloatArray:
     """``[n, n, K]`` from `between`, which compares one agent's table ``[K, ...]`` with all ``[n, K, ...]``."""
     wide = tables.astype(np.float64)
-    return np.stack([between(one, wide) for one in wide])
+    return np.stack([between(table, wide) for table in wide])
 
 
-def _jensen_shannon(one: FloatArray, other: FloatArray) -> FloatArray:
+def _jensen_shannon(first: FloatArray, second: FloatArray) -> FloatArray:
     """½ KL(p‖m) + ½ KL(q‖m) in nats, m = (p + q)/2; between 0 and ln 2, zero probabilities allowed.
 
     Rows are scaled to sum to 1: float32 tables do so within rounding only, which matters for similar policies.
     """
-    p, q = (table / table.sum(axis=-1, keepdims=True) for table in (one, other))
+    p, q = (table / table.sum(axis=-1, keepdims=True) for table in (first, second))
     divergence = (_relative(p, q) + _relative(q, p)) / 2
     return np.maximum(divergence, 0.0)
 
@@ -131,17 +131,17 @@ def _relative(p: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray((p * np.log(ratio)).sum(axis=-1))
 
 
-def _hellinger(one: FloatArray, other: FloatArray) -> FloatArray:
+def _hellinger(first: FloatArray, second: FloatArray) -> FloatArray:
     """Squared Hellinger distance of diagonal Gaussians; standard deviations above 0."""
-    (mean_a, sd_a), (mean_b, sd_b) = _moments(one), _moments(other)
+    (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     variance = sd_a**2 + sd_b**2
     log_overlap = np.log(2 * sd_a * sd_b / variance) / 2 - (mean_a - mean_b) ** 2 / (4 * variance)
     return np.asarray(np.maximum(-np.expm1(log_overlap.sum(axis=-1)), 0.0))
 
 
-def _wasserstein(one: FloatArray, other: FloatArray) -> FloatArray:
+def _wasserstein(first: FloatArray, second: FloatArray) -> FloatArray:
     """Squared 2-Wasserstein distance of diagonal Gaussians; standard deviations may be 0."""
-    (mean_a, sd_a), (mean_b, sd_b) = _moments(one), _moments(other)
+    (mean_a, sd_a), (mean_b, sd_b) = _moments(first), _moments(second)
     return np.asarray(((mean_a - mean_b) ** 2 + (sd_a - sd_b) ** 2).sum(axis=-1))
 
 
@@ -149,10 +149,10 @@ def _moments(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     return table[..., 0, :], table[..., 1, :]
 
 
-def _regret(one: FloatArray, other: FloatArray) -> FloatArray:
+def _regret(first: FloatArray, second: FloatArray) -> FloatArray:
     """An agent's loss of Q-value, as a share of its range, when it acts as the other does; the mean of both agents."""
-    one, other = np.broadcast_arrays(one, other)
-    return (_loss(one, other.argmax(axis=-1)) + _loss(other, one.argmax(axis=-1))) / 2
+    first, second = np.broadcast_arrays(first, second)
+    return (_loss(first, second.argmax(axis=-1)) + _loss(second, first.argmax(axis=-1))) / 2
 
 
 def _loss(values: FloatArray, action: NDArray[np.int64]) -> FloatArray:
@@ -162,8 +162,8 @@ def _loss(values: FloatArray, action: NDArray[np.int64]) -> FloatArray:
     return np.asarray(np.divide(loss, span, out=np.zeros(loss.shape), where=span > 0))
 
 
-def _action(one: FloatArray, other: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(one - other, axis=-1))
+def _action(first: FloatArray, second: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(first - second, axis=-1))
 
 
 def _kde_kl(tables: NDArray[Any]) -> FloatArray:
