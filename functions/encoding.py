@@ -118,7 +118,9 @@ class _Decoder(Generic[_T]):
 
     def __init__(self, library: Any, kind: Any) -> None:
         self._decoder, self._version = library.Decoder(kind), library.Decoder(_Version)
-        self._is_versioned = any(_VERSION in getattr(one, "__struct_fields__", ()) for one in get_args(kind) or (kind,))
+        self._is_versioned = any(
+            _VERSION in getattr(member, "__struct_fields__", ()) for member in get_args(kind) or (kind,)
+        )
 
     def decode(self, body: bytes | str, source: str = "") -> _T:
         """The value; raises `Undecodable`, which names the `source`."""

@@ -41,9 +41,9 @@ class Episodes:
         self._rows.append(rows)
         self._running[step.ended] = 0.0
         for name, values in step.env_metrics.items():
-            metric_values, of = self.env_metrics.setdefault(name, ([], []))
+            metric_values, metric_rows = self.env_metrics.setdefault(name, ([], []))
             metric_values.extend(values[rows].tolist())
-            of.extend(range(first, first + len(rows)))
+            metric_rows.extend(range(first, first + len(rows)))
 
     def agent_returns(self) -> NDArray[np.float64]:
         """``[episodes, N]`` in the order of their ends; raises `EnvironmentFault` unless all are finite."""
@@ -84,7 +84,10 @@ def whole_episodes(parts: Sequence[Episodes]) -> list[NDArray[np.float64]]:
     See the top of the module; all parts have as many environments. Raises what `Episodes.weights` raises.
     """
     part_weights = [part.weights() for part in parts]
-    return [factor * of for factor, of in zip(balancing([len(of) for of in part_weights]), part_weights, strict=True)]
+    return [
+        factor * weights
+        for factor, weights in zip(balancing([len(weights) for weights in part_weights]), part_weights, strict=True)
+    ]
 
 
 class Summary(NamedTuple):
@@ -101,16 +104,20 @@ def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | 
     `weights` are of the episodes of each part, by default 1.
     """
     by_part = [part.agent_returns() for part in parts]
-    weights = [np.ones(len(of)) for of in by_part] if weights is None else weights
-    agent_returns, every = np.concatenate(by_part), np.concatenate(weights)
+    weights = [np.ones(len(metric_weights)) for metric_weights in by_part] if weights is None else weights
+    agent_returns, episode_weights = np.concatenate(by_part), np.concatenate(weights)
     metrics: dict[str, tuple[list[float], list[float]]] = {}
     for part, part_weights in zip(parts, weights, strict=True):
         for name, (values, episodes) in part.env_metrics.items():
-            metric_values, of = metrics.setdefault(name, ([], []))
+            metric_values, metric_weights = metrics.setdefault(name, ([], []))
             metric_values.extend(values)
-            of.extend(part_weights[episodes].tolist())
+            metric_weights.extend(part_weights[episodes].tolist())
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
-        tuple((agent_returns * every[:, None]).mean(axis=0).tolist()) if len(agent_returns) else (),
-        {name: float(np.average(values, weights=of)) for name, (values, of) in metrics.items() if values},
+        tuple((agent_returns * episode_weights[:, None]).mean(axis=0).tolist()) if len(agent_returns) else (),
+        {
+            name: float(np.average(values, weights=metric_weights))
+            for name, (values, metric_weights) in metrics.items()
+            if values
+        },
     )

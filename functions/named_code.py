@@ -190,13 +190,13 @@ class _Search:
     def _imports(self, function: FunctionType, code: CodeType, importing: bool) -> Iterator[ModuleType]:
         """The modules that a function imports itself; without `importing` those that are imported already."""
         instructions = list(dis.get_instructions(code))
-        for before, one in zip(instructions, instructions[2:], strict=False):
-            if one.opname != "IMPORT_NAME":
+        for before, instruction in zip(instructions, instructions[2:], strict=False):
+            if instruction.opname != "IMPORT_NAME":
                 continue
             level = before.argval if isinstance(before.argval, int) else 0
             package = function.__globals__.get("__package__")
             try:
-                name = importlib.util.resolve_name("." * level + one.argval, package)
+                name = importlib.util.resolve_name("." * level + instruction.argval, package)
                 if not _standard(name) and (importing or name in sys.modules):
                     yield import_module(name)
             except ModuleNotFoundError as error:

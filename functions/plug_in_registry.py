@@ -112,12 +112,12 @@ def version_fault(offer: EntryPoint) -> str:
     return f"{name} {offer.dist.version} is for marless {required[0]}, and this is {ours}: pip install {name}=={ours}"
 
 
-def load_error(where: str, module: str, error: Exception, kind: type[Exception] = BadRequest) -> Exception:
+def load_error(plug_in: str, module: str, error: Exception, kind: type[Exception] = BadRequest) -> Exception:
     """The error for a module that does not load; only other projects' top-level packages count as missing."""
     package = module.partition(":")[0].partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != package:
-        return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
-    return kind(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")
+        return MissingExtra(f"{plug_in} needs the package {error.name!r}: pip install {error.name}")
+    return kind(f"{plug_in} does not load: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 @cache

@@ -75,7 +75,7 @@ class WarmCache:
             self._entries[content] = value, size
         if is_spared:
             self._spared = content
-            self._held = sum(bytes_ for other, (_, bytes_) in self._entries.items() if other != content)
+            self._held = sum(bytes_ for other_content, (_, bytes_) in self._entries.items() if other_content != content)
         self._drop()
 
     def clear(self) -> None:

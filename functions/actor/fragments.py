@@ -38,9 +38,9 @@ Playing = SampleTask | WholeTask | RegroupTask
 
 
 class _Kept(NamedTuple):
-    """Environments, what they are of (the env task and their number), and the round that used them last."""
+    """Environments, the env task and their number, and the round that used them last."""
 
-    of: tuple[EnvTask, int]
+    task_and_num_envs: tuple[EnvTask, int]
     round: int
     environment: SeparateEnvironments
 
@@ -62,7 +62,7 @@ class KeptEnvironments:
     def take(self, task: Playing, rollout: int) -> SeparateEnvironments | None:
         """The rollout's environments, which are kept no more; None, and there is room for new ones, if it has none."""
         before = self._kept.pop((task.address.run, rollout), None)
-        if before is not None and before.of == (task.sampling.environment, task.sampling.num_envs):
+        if before is not None and before.task_and_num_envs == (task.sampling.environment, task.sampling.num_envs):
             return before.environment
         if before is not None:
             before.environment.close()
@@ -90,7 +90,7 @@ class KeptEnvironments:
 
     @property
     def _num_envs(self) -> int:
-        return sum(entry.of[1] for entry in self._kept.values())
+        return sum(entry.task_and_num_envs[1] for entry in self._kept.values())
 
 
 KEPT = KeptEnvironments(_MOST)

@@ -135,10 +135,10 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
     task, weights = meet(task, match, registry.spec(task.sampling.environment), newest, earlier)
     rollouts = list(_rollouts(task, weights, task.address.round, task.behaviour))
     tensors, reply = _trajectories(task, rollouts)
-    who = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.sampling.rollouts}
+    earlier_masks = {f"{rollout_prefix(number)}/{EARLIER}": earlier_agents(match) for number in task.sampling.rollouts}
     episodes = [rollout.episodes for rollout in rollouts]
     score = mean_score(match, [part.agent_returns() for part in episodes], whole_episodes(episodes))
-    return Played({**tensors, **who}, replace(reply, score=score), {})
+    return Played({**tensors, **earlier_masks}, replace(reply, score=score), {})
 
 
 def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:
@@ -156,14 +156,18 @@ def _results(env_steps: int, episodes: Sequence[Episodes], whole: bool) -> Sampl
     episode_weights = [part.weights() if whole else np.ones(len(part.agent_returns())) for part in episodes]
     returns, _, env_metrics = summary(episodes, whole_episodes(episodes) if whole else None)
     sums = [
-        (part.agent_returns() * of[:, None]).sum(axis=0) for part, of in zip(episodes, episode_weights, strict=True)
+        (part.agent_returns() * weights[:, None]).sum(axis=0)
+        for part, weights in zip(episodes, episode_weights, strict=True)
     ]
-    uneven = whole and (any((of != 1).any() for of in episode_weights) or len({len(of) for of in episode_weights}) > 1)
+    uneven = whole and (
+        any((weights != 1).any() for weights in episode_weights)
+        or len({len(weights) for weights in episode_weights}) > 1
+    )
     return SampleReply(
         env_steps=env_steps,
         returns=returns,
         agent_returns=tuple(tuple(of_rollout.tolist()) for of_rollout in sums),
-        weights=tuple(tuple(of.tolist()) for of in episode_weights) if uneven else (),
+        weights=tuple(tuple(weights.tolist()) for weights in episode_weights) if uneven else (),
         env_metrics=env_metrics,
     )
 

@@ -84,14 +84,14 @@ def truncations(episode_ends: Flags, cut: NDArray[np.integer]) -> Flags:
 
 def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
     """Each agent's reward ``[N, T, E]`` summed over its side; without `sides` all agents are on one."""
-    of = np.array(sides or [0] * len(rewards))
-    return np.stack([rewards[of == side].sum(axis=0) for side in of])
+    side_of_agent = np.array(sides or [0] * len(rewards))
+    return np.stack([rewards[side_of_agent == side].sum(axis=0) for side in side_of_agent])
 
 
 def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bool_]:
     """Whether any agent on each agent's side has the flag ``[N, T, E]``; without `sides` all agents are on one."""
-    of = np.array(sides or [0] * len(flags))
-    return np.stack([flags[of == side].any(axis=0) for side in of])
+    side_of_agent = np.array(sides or [0] * len(flags))
+    return np.stack([flags[side_of_agent == side].any(axis=0) for side in side_of_agent])
 
 
 class RewardConfig(Protocol):

@@ -55,8 +55,8 @@ def share(context: Context[AlgorithmConfig], group: int) -> Mask:
     if context.rows == "pooled" or agents == 1:
         return np.ones((agents, 1, num_envs), np.bool_)
     rng = generator(context.seed, context.round, "rows", group)
-    part, each = context.part, num_envs // context.batch.rollouts
-    first, of_round = (part.first * each, part.of * each) if part else (0, num_envs)
+    part, envs = context.part, num_envs // context.batch.rollouts
+    first, of_round = (part.first * envs, part.of * envs) if part else (0, num_envs)
     owners = rng.permutation(rng.permutation(agents)[np.arange(of_round) % agents])[first : first + num_envs]
     return np.asarray(owners == np.arange(agents)[:, np.newaxis])[:, np.newaxis]
 
@@ -67,11 +67,13 @@ def learned_from(context: Context[AlgorithmConfig], group: int) -> Mask:
 
 
 def pool_rows(
-    context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], mask: Mask | None = None
+    context: Context[AlgorithmConfig], group: int, array_of_agent: Callable[[int], Array], mask: Mask | None = None
 ) -> Array:
-    """The rows ``[B, ...]`` of ``of(agent)`` ``[T, E, ...]``, one agent of the group after the other: those of
-    `learned_from`, or those that `mask` ``[n, T, E]`` marks."""
-    return pooling(context, group, mask)(of)
+    """The rows ``[B, ...]`` of ``array_of_agent(agent)`` ``[T, E, ...]``, one agent of the group after the other.
+
+    They are the rows of `learned_from`, or the ones that `mask` ``[n, T, E]`` marks.
+    """
+    return pooling(context, group, mask)(array_of_agent)
 
 
 def pooling(
@@ -82,8 +84,8 @@ def pooling(
     row_mask = (learned_from(context, group) if mask is None else mask).ravel()
     everyone = bool(row_mask.all())
 
-    def pool(of: Callable[[int], Array]) -> Array:
-        parts = [of(agent) for agent in agents]
+    def pool(array_of_agent: Callable[[int], Array]) -> Array:
+        parts = [array_of_agent(agent) for agent in agents]
         steps = parts[0] if len(parts) == 1 else np.concatenate(parts)
         rows = steps.reshape(-1, *steps.shape[2:])
         return rows if everyone else rows[row_mask]

@@ -7,7 +7,7 @@ from marless.functions.messages.team import Team
 
 def members(team: Team, group: int) -> list[int]:
     """The agents of a group, ascending."""
-    return [agent for agent, of in enumerate(team.groups) if of == group]
+    return [agent for agent, group_of_agent in enumerate(team.groups) if group_of_agent == group]
 
 
 def side_of(spec: EnvSpec, team: Team, group: int) -> list[int]:

@@ -33,10 +33,10 @@ def _observation_rows(batch: Batch, agent: int) -> Array:
 
 
 def updated_statistics(
-    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observation_rows
+    context: Context[AlgorithmConfig], part: str, group: int, inputs: Callable[[Batch, int], Array] = _observation_rows
 ) -> dict[str, NDArray[np.float64]]:
     """The statistics of the network `<part>/<group>` after the round, by name; none if it has none."""
-    new = batch_statistics(context, part, group, of)
+    new = batch_statistics(context, part, group, inputs)
     return {} if new is None else merged_statistics(context, part, group, [new])
 
 
@@ -50,20 +50,20 @@ def merged_statistics(
 
 
 def batch_statistics(
-    context: Context[AlgorithmConfig], part: str, group: int, of: Callable[[Batch, int], Array] = _observation_rows
+    context: Context[AlgorithmConfig], part: str, group: int, inputs: Callable[[Batch, int], Array] = _observation_rows
 ) -> Statistics | None:
     """The statistics of the batch's inputs of the network `<part>/<group>`; None if the network has none.
 
-    ``of(batch, agent)`` are its inputs ``[T, E, F]``, observations by default. Steps after the agent's death do not
-    count, nor do the zeros of other dead agents among the inputs.
+    ``inputs(batch, agent)`` are ``[T, E, F]``, observations by default. Steps after the agent's death do not count, nor
+    do the zeros of other dead agents among the inputs.
     """
     if _key(part, group) not in context.tensors:
         return None
-    rows = pool_rows(context, group, lambda agent: of(context.batch, agent))
+    rows = pool_rows(context, group, lambda agent: inputs(context.batch, agent))
     present = None
     if not context.batch.alive.all():
         living = _living(context.batch)
-        present = pool_rows(context, group, lambda agent: of(living, agent)) != 0
+        present = pool_rows(context, group, lambda agent: inputs(living, agent)) != 0
     return statistics_of(rows, present)
 
 
@@ -72,8 +72,8 @@ def _living(batch: Batch) -> Batch:
     spec = batch.spec
     ones = [batch.alive[list(kind.agents)][..., np.newaxis] for kind in spec.classes]
     observations = tuple(
-        np.broadcast_to(one, array.shape).astype(array.dtype)
-        for one, array in zip(ones, batch.observations, strict=True)
+        np.broadcast_to(mask, array.shape).astype(array.dtype)
+        for mask, array in zip(ones, batch.observations, strict=True)
     )
     return replace(
         batch,

@@ -61,8 +61,8 @@ class ByAgent(NamedTuple):
         for name, sums in sums_by_name.items():
             metrics[name] = float(sums.sum() / max(1, self.counts.sum()))
             if self._has_several:
-                each = zip(self.agents, sums / np.maximum(self.counts, 1), strict=True)
-                metrics |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in each}
+                agent_means = zip(self.agents, sums / np.maximum(self.counts, 1), strict=True)
+                metrics |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in agent_means}
         return metrics
 
     def explained_variance(self, values: Array, targets: Array) -> dict[str, float]:

@@ -187,21 +187,21 @@ def training_samples(
     context: Context[AlgorithmConfig],
     group: int,
     weights: Weights,
-    of: Callable[[int], Array],
+    inputs_of: Callable[[int], Array],
     length: int | None = None,
     mask: Mask | None = None,
 ) -> Independent | Chunks:
-    """The group's training rows for a network with the incoming `weights` and the inputs ``of(agent)`` ``[T, E, F]``.
+    """The group's training rows for a network with the incoming `weights`.
 
-    These are the rows of `learned_from`, or those that `mask` ``[n, T, E]`` marks. For recurrent networks they are in
-    chunks of `length` steps, by default of a whole rollout.
+    ``inputs_of(agent)`` are its inputs ``[T, E, F]``. These are the rows of `learned_from`, or the ones that `mask`
+    ``[n, T, E]`` marks. For recurrent networks they are in chunks of `length` steps, by default of a whole rollout.
     """
     if not weights.hidden_size:
-        return Independent(pool_rows(context, group, of, mask))
+        return Independent(pool_rows(context, group, inputs_of, mask))
     agents = members(context.team, group)
     numbers = _numbers(learned_from(context, group) if mask is None else mask)
     steps = len(context.batch.ended)
-    inputs = np.concatenate([of(agent) for agent in agents], axis=1)
+    inputs = np.concatenate([inputs_of(agent) for agent in agents], axis=1)
     begins = np.tile(starts(context), (1, len(agents)))
     return _chunks(weights, inputs, begins, numbers, min(length or steps, steps))
 

@@ -48,18 +48,18 @@ class _Algorithms(Registry[AlgorithmSpec]):
 
     def load(self, name: str, offer: EntryPoint) -> AlgorithmSpec:
         from marless.functions.algorithms.validation import violation
-        from marless.functions.isolation.process_guard import settling
+        from marless.functions.isolation.process_guard import restore_arithmetic_after
 
-        where = f"algorithm plug-in {name!r} ({offer.value})"
+        plug_in = f"algorithm plug-in {name!r} ({offer.value})"
         try:
-            with settling(f"{name}, load"):
+            with restore_arithmetic_after(f"{name}, load"):
                 spec = offer.load()
         except Exception as error:
-            raise load_error(where, offer.value, error) from error
+            raise load_error(plug_in, offer.value, error) from error
         if problem := violation(spec):
-            raise BadRequest(f"{where} cannot be used: {problem}")
+            raise BadRequest(f"{plug_in} cannot be used: {problem}")
         if spec.name != name:
-            raise BadRequest(f"{where} cannot be used: it calls itself {spec.name!r}; both names must be the same")
+            raise BadRequest(f"{plug_in} cannot be used: it calls itself {spec.name!r}; both names must be the same")
         return cast(AlgorithmSpec, spec)
 
 
@@ -102,16 +102,16 @@ def implementation(spec: AlgorithmSpec) -> "Implementation":
     """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
     from marless.functions.algorithms.stage import Implementation
     from marless.functions.algorithms.validation import missing_stages
-    from marless.functions.isolation.process_guard import settling
+    from marless.functions.isolation.process_guard import restore_arithmetic_after
 
-    where = f"algorithm {spec.name!r} ({spec.implementation})"
+    algorithm = f"algorithm {spec.name!r} ({spec.implementation})"
     try:
-        with settling(f"{spec.name}, import"):
+        with restore_arithmetic_after(f"{spec.name}, import"):
             code = importlib.import_module(spec.implementation)
     except Exception as error:
-        raise load_error(where, spec.implementation, error) from error
+        raise load_error(algorithm, spec.implementation, error) from error
     if missing := missing_stages(spec, code):
-        raise BadRequest(f"{where} cannot be used: {missing}")
+        raise BadRequest(f"{algorithm} cannot be used: {missing}")
     return Implementation(**{name: getattr(code, name) for name in Implementation._fields if hasattr(code, name)})
 
 

@@ -62,10 +62,10 @@ def errors(
         for j in range(agents):
             test_mask = alive[j] & (half != train)
             squares = (features[j][test_mask] @ models - rewards[j][test_mask][:, np.newaxis]).astype(np.float64) ** 2
-            of = np.broadcast_to(block, test_mask.shape)[test_mask]
-            count[j] += np.bincount(of, minlength=blocks)
+            block_rows = np.broadcast_to(block, test_mask.shape)[test_mask]
+            count[j] += np.bincount(block_rows, minlength=blocks)
             for i in range(agents):
-                total[i, j] += np.bincount(of, squares[:, i], blocks)
+                total[i, j] += np.bincount(block_rows, squares[:, i], blocks)
     return (total / count).astype(np.float32) if count.all() else None
 
 

@@ -21,8 +21,8 @@ class TorchLoss(NamedTuple):
     grad_log_std: Array | None
 
 
-def torch_loss(of: TorchLossOf) -> LossOf[TorchLoss]:
-    """The loss ``of(outputs, log_std, rows)``, a scalar tensor, for `Trainable.learn`.
+def torch_loss(scalar_loss: TorchLossOf) -> LossOf[TorchLoss]:
+    """The loss ``scalar_loss(outputs, log_std, rows)``, a scalar tensor, for `Trainable.learn`.
 
     `outputs` ``[B, out]``, the head's `log_std` ``[out]`` or None, and the indices `rows` ``[B]`` of the minibatch are
     tensors on the CPU. The network may be computed by either engine: only the loss is torch's.
@@ -30,7 +30,7 @@ def torch_loss(of: TorchLossOf) -> LossOf[TorchLoss]:
 
     def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> TorchLoss:
         leaves = [torch.tensor(array, requires_grad=True) for array in (outputs, log_std) if array is not None]
-        value = of(leaves[0], leaves[1] if log_std is not None else None, torch.tensor(rows))
+        value = scalar_loss(leaves[0], leaves[1] if log_std is not None else None, torch.tensor(rows))
         # What the loss does not depend on has a gradient of zeros.
         gradients = [gradient.numpy() for gradient in torch.autograd.grad(value, leaves, materialize_grads=True)]
         return TorchLoss(value.item(), gradients[0], gradients[1] if log_std is not None else None)

@@ -107,21 +107,21 @@ def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
     Agents that played by earlier policies keep theirs, which a central critic sees, and count as dead: nothing is
     learned from their rows.
     """
-    rollout, there = dict(rollout), rollout["alive"]
+    rollout, alive = dict(rollout), rollout["alive"]
     if EARLIER in rollout:
-        rollout["alive"] = there & ~rollout.pop(EARLIER)[:, None, None]
-    bootstraps = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
-    if there.all() and bootstraps.all():
+        rollout["alive"] = alive & ~rollout.pop(EARLIER)[:, None, None]
+    bootstraps = (alive & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
+    if alive.all() and bootstraps.all():
         return rollout
-    masked_rollout = {**rollout, "reward": _where(there, rollout["reward"])}
+    masked_rollout = {**rollout, "reward": _values_where(alive, rollout["reward"])}
     for index, kind in enumerate(spec.classes):
         agents = list(kind.agents)
-        for name, rows in (("observation", there), ("action", there), ("cut_observation", bootstraps)):
-            masked_rollout[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
+        for name, rows in (("observation", alive), ("action", alive), ("cut_observation", bootstraps)):
+            masked_rollout[f"{name}/{index}"] = _values_where(rows[agents], rollout[f"{name}/{index}"])
     return masked_rollout
 
 
-def _where(rows: Array, values: Array) -> Array:
+def _values_where(rows: Array, values: Array) -> Array:
     """`values` ``[n, ..., F]`` in the `rows` ``[n, ...]``, and zeros elsewhere."""
     wide = rows.reshape(*rows.shape, *[1] * (values.ndim - rows.ndim))
     return np.where(wide, values, values.dtype.type(0))

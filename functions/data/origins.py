@@ -61,14 +61,14 @@ def require_sampled_in(rounds: Collection[int], origins: Mapping[str, tuple[Orig
         for key, of_object in origins.items():
             policies.setdefault(origin_of(of_object, key, round_).policies, key)
         if len(policies) > 1:
-            one, other = list(policies.values())[:2]
-            raise ForeignObject(f"{one} and {other} are of round {round_}, but were sampled with different policies")
+            first, second = list(policies.values())[:2]
+            raise ForeignObject(f"{first} and {second} are of round {round_}, but were sampled with different policies")
 
 
 def origin_of(origins: Iterable[Origin], key: str, round_: int) -> Origin:
     """That of the rollouts of round `round_` in the object `key`; raises `ForeignObject` where it holds none."""
-    by_round = {one.round: one for one in origins}
+    by_round = {origin.round: origin for origin in origins}
     if round_ not in by_round:
-        ages = ", ".join(f"round {one}" for one in by_round) or "a round that its header does not name"
+        ages = ", ".join(f"round {origin}" for origin in by_round) or "a round that its header does not name"
         raise ForeignObject(f"{key} was sampled in {ages}; round {round_} was to be read")
     return by_round[round_]

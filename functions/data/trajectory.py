@@ -177,11 +177,11 @@ def _require_lives(rollout: int, alive: Array, terminated: Array, done: Array) -
 
     Shapes are ``[N, T, E]``, of `done` ``[T, E]``.
     """
-    other = (alive[:, 1:] != (alive[:, :-1] & ~terminated[:, :-1])) & ~done[:-1]
-    if other.any():
-        agent, t, row = np.argwhere(other)[0].tolist()
-        what = "is alive, but was gone" if alive[agent, t + 1, row] else "is gone, but did not terminate"
-        raise EnvironmentFault(f"rollout {rollout}, environment {row}, step {t + 1}: agent {agent} {what} before it")
+    changed = (alive[:, 1:] != (alive[:, :-1] & ~terminated[:, :-1])) & ~done[:-1]
+    if changed.any():
+        agent, t, row = np.argwhere(changed)[0].tolist()
+        change = "is alive, but was gone" if alive[agent, t + 1, row] else "is gone, but did not terminate"
+        raise EnvironmentFault(f"rollout {rollout}, environment {row}, step {t + 1}: agent {agent} {change} before it")
 
 
 def _empty_actions(kind: AgentClass, shape: tuple[int, int]) -> Array:

@@ -76,7 +76,7 @@ class Judged:
         """``[rows, N]``."""
         questions = [self._question(row, step.observation if step.final is None else step.final) for row in rows]
         answers = self._resources.call(self._judge, questions)
-        return np.array([self._grade(*each) for each in zip(questions, answers, strict=True)])
+        return np.array([self._grade(*exchange) for exchange in zip(questions, answers, strict=True)])
 
     def _question(self, row: int, last: Observation) -> bytes:
         steps = [

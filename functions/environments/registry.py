@@ -14,7 +14,7 @@ from marless.functions.environments.judged import Judged
 from marless.functions.environments.last_action import LastAction
 from marless.functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, prefix_of
 from marless.functions.errors import BadRequest
-from marless.functions.isolation.process_guard import settling
+from marless.functions.isolation.process_guard import restore_arithmetic_after
 from marless.functions.resources.factories import resources_for
 
 _AROUND = (Judged, Ordered, LastAction)
@@ -32,7 +32,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
         factory: Callable[..., VectorEnvironment] = _maker(task.name)
-        with settling(f"{task.name}, make"):
+        with restore_arithmetic_after(f"{task.name}, make"):
             environment = factory(task, num_envs, **resources_for(factory))
         if task.name not in BUILT_IN:
             _settle_calls(task.name, environment)
@@ -52,7 +52,7 @@ def _settle_calls(name: str, environment: VectorEnvironment) -> None:
         call = getattr(environment, method)
 
         def settled_call(*args: object) -> Any:
-            with settling(f"{name}, {method}"):
+            with restore_arithmetic_after(f"{name}, {method}"):
                 return call(*args)
 
         return settled_call

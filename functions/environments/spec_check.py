@@ -83,7 +83,7 @@ def _difference(spec: EnvSpec, evaluated: EnvSpec) -> str:
     if evaluated.agents != spec.agents:
         return f"agents are {', '.join(evaluated.agents)}, and in training {', '.join(spec.agents)}"
     for agent, name in enumerate(spec.agents):
-        kind, trained = (each.classes[each.class_of[agent]] for each in (evaluated, spec))
+        kind, trained = (spec_of_both.classes[spec_of_both.class_of[agent]] for spec_of_both in (evaluated, spec))
         if (sizes := _sizes(kind)) != _sizes(trained):
             return f"{name} has {sizes}, and in training {_sizes(trained)}"
     same = {"horizon": spec.horizon, "state_size": spec.state_size}

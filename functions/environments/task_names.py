@@ -124,8 +124,8 @@ class _Environments(Registry[Make]):
         try:
             return cast(Make, offer.load())
         except Exception as error:
-            where = f"environment plug-in {name!r} ({offer.value})"
-            raise load_error(where, "", error, EnvironmentFault) from error
+            plug_in = f"environment plug-in {name!r} ({offer.value})"
+            raise load_error(plug_in, "", error, EnvironmentFault) from error
 
 
 ENVIRONMENTS = _Environments(

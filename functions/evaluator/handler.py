@@ -32,8 +32,8 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
         for block in range(blocks):
             address = (task.address.seed, "evaluate", task.stream, task.address.round, task.part, block)
             count = min(environment.num_envs, task.episodes - block * environment.num_envs)
-            rng, luck = generator(*address), generator(*address, "opponents")
-            episodes_by_block.append(play(environment, policy, rng, task.greedy, count, luck))
+            rng, opponent_rng = generator(*address), generator(*address, "opponents")
+            episodes_by_block.append(play(environment, policy, rng, task.greedy, count, opponent_rng))
         _, agent_means, env_metrics = summary(episodes_by_block)
         returns = _returns(environment.spec, task.side, episodes_by_block)
         if len(returns) != task.episodes:
@@ -52,18 +52,20 @@ def play(
     rng: np.random.Generator,
     greedy: bool,
     count: int,
-    luck: np.random.Generator | None = None,
+    opponent_rng: np.random.Generator | None = None,
 ) -> Episodes:
     """One whole episode in each of the first `count` environments; steps after its end are not counted.
 
-    `rng` draws the start states and then, unless `greedy`, the noise of the actions; `luck` the noise of agents that
-    act at random.
+    `rng` draws the start states and then, unless `greedy`, the noise of the actions. `opponent_rng` draws the noise of
+    agents that act at random.
     """
     spec, num_envs = environment.spec, environment.num_envs
     episodes = Episodes(num_envs, len(spec.agents))
     observation = environment.reset(rng)
     noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
-    chance = draws(spec, spec.horizon, num_envs, luck) if luck is not None and policy.by_chance else noise
+    chance = (
+        draws(spec, spec.horizon, num_envs, opponent_rng) if opponent_rng is not None and policy.by_chance else noise
+    )
     player = Player(policy, num_envs)
     # Counting the first `count` episodes that end would favour short episodes.
     running = np.arange(num_envs) < count

@@ -77,7 +77,11 @@ def file_name(path: str, folder: str) -> str:
             return ""
     elif path.startswith(_IGNORED):
         return ""
-    folders = [each for each in (*sys.path, folder) if each and path.startswith(each.rstrip(os.sep) + os.sep)]
+    folders = [
+        search_folder
+        for search_folder in (*sys.path, folder)
+        if search_folder and path.startswith(search_folder.rstrip(os.sep) + os.sep)
+    ]
     name, home = path, os.path.expanduser("~")
     if folders:
         name = os.path.relpath(path, max(folders, key=len))
@@ -99,7 +103,7 @@ def found_file(name: str, folder: str) -> str | None:
     if name.startswith(("~", os.sep)):
         paths: Iterable[str] = [os.path.expanduser(name)]
     else:
-        paths = (os.path.join(each, name) for each in (*sys.path, folder))
+        paths = (os.path.join(search_folder, name) for search_folder in (*sys.path, folder))
     return next((path for path in paths if os.path.isfile(path)), None)
 
 

@@ -180,13 +180,13 @@ class ForeignFiles:
 
         self._hear_child()
         words = words if isinstance(words, list | tuple) else (words,)
-        for word in (executable, *(one for text in words if isinstance(text, str) for one in text.split())):
+        for word in (executable, *(part for text in words if isinstance(text, str) for part in text.split())):
             path = _absolute(os.path.join(os.fsdecode(folder or ""), word)) if isinstance(word, str) else ""
             if os.path.isfile(path):
-                for each in (path, *(beside_script(path) if path.endswith(".py") else ())):
-                    drop_racy_cache(each)
-                    self._programs[each] = each
-                    self._read(each)
+                for program in (path, *(beside_script(path) if path.endswith(".py") else ())):
+                    drop_racy_cache(program)
+                    self._programs[program] = program
+                    self._read(program)
 
     def _hear_database(self, database: Any, *_: Any) -> None:
         """SQLite opens its files by itself, and writes them unless it is told otherwise."""

@@ -1,11 +1,12 @@
 """Guards this process against foreign code: what it changes is put back, or refused.
 
-Environments, networks and algorithms of others run in the same process as our mathematics. What they do to it must
-neither reach our numbers and files nor, since a process serves many tasks, depend on how many it has served: or weights
-would depend on the number of workers. So everything that can be put back is put back when such code returns: how the
-processor rounds and numpy's error state after every single call (`settling`), the rest when a piece of work ends
-(`restore`). Replaced functions are put back too, but the work during which it happened is refused: nobody knows what
-was computed with them. Code that changes the rounding in some calls only is refused for the same reason.
+Environments, networks and algorithms of others run in the same process as our mathematics. Their effects on the process
+must not reach our numbers and files. Nor may they depend on how many tasks the process has served: or weights would
+depend on the number of workers. So everything that can be put back is put back when such code returns. After every
+single call these are the processor's rounding and numpy's error state (`restore_arithmetic_after`). The rest follows
+when a piece of work ends (`restore`). Replaced functions are put back too, but the work during which it happened is
+refused: nobody knows what was computed with them. Code that changes the rounding in some calls only is refused for the
+same reason.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class _Process:
         # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}
         # What code left in `PARTS`, and which functions it replaced, by run and owner.
-        self.theirs: dict[tuple[str, str], list[Any]] = {}
+        self.environment_state: dict[tuple[str, str], list[Any]] = {}
         self.replaced: dict[tuple[str, str], str] = {}
 
 
@@ -76,9 +77,9 @@ class ProcessGuard:
         if IMPORTS.look():
             ORIGINALS.accept_ours()
         self._computed_with = [part.read() for part in COMPUTED_WITH]
-        self._ours = [part.read() for part in PARTS]
-        if IMPORTS.foreign and self._key in _process.theirs:
-            _put_back(PARTS, self._ours, _process.theirs[self._key])
+        self._own_state = [part.read() for part in PARTS]
+        if IMPORTS.foreign and self._key in _process.environment_state:
+            _put_back(PARTS, self._own_state, _process.environment_state[self._key])
         self._outer, _thread.guard = _thread.guard, self
         return self
 
@@ -91,19 +92,19 @@ class ProcessGuard:
     def remarks(self) -> tuple[str, ...]:
         """What the work said and what was changed, for a user."""
         back = "in its process; MARLess puts it back before it computes"
-        return (*dict.fromkeys(self.said), *(f"{self._owner} changes {what} {back}" for what in self.changed))
+        return (*dict.fromkeys(self.said), *(f"{self._owner} changes {part} {back}" for part in self.changed))
 
     def put_back(self) -> None:
         """Puts back all that code of others has changed."""
-        settle()
+        restore_arithmetic()
         self.restored = True
         if not IMPORTS.look():  # all code is ours
             return
         changes = _put_back(COMPUTED_WITH, [part.read() for part in COMPUTED_WITH], self._computed_with)
-        theirs = [part.read() for part in PARTS]
-        if theirs != self._ours:
-            _process.theirs[self._key] = theirs
-            changes += _put_back(PARTS, theirs, self._ours)
+        environment_state = [part.read() for part in PARTS]
+        if environment_state != self._own_state:
+            _process.environment_state[self._key] = environment_state
+            changes += _put_back(PARTS, environment_state, self._own_state)
         self.changed.update(dict.fromkeys(changes))
         if names := ORIGINALS.put_back():
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -133,7 +134,7 @@ def remark(text: str) -> None:
         guard.said.append(text)
 
 
-def spoilt() -> bool:
+def process_is_modified() -> bool:
     """Whether code has replaced functions in this process, so that its later work would be refused."""
     return bool(_process.replaced)
 
@@ -143,7 +144,7 @@ def state_of_process() -> list[Any]:
     return [ARITHMETIC.read(), np.geterr(), *(part.read() for part in PARTS)]
 
 
-def settle(call: str = "") -> None:
+def restore_arithmetic(call: str = "") -> None:
     """Within a `ProcessGuard`: rounds to nearest again, and has numpy warn as by default, after a `call` of code that
     is not ours: ``<owner>, <method>``.
 
@@ -168,14 +169,14 @@ def settle(call: str = "") -> None:
 
 
 @contextmanager
-def settling(call: str) -> Iterator[None]:
-    """Surrounds a `call`, see `settle`."""
+def restore_arithmetic_after(call: str) -> Iterator[None]:
+    """Surrounds a `call`, see `restore_arithmetic`."""
     try:
         yield
     except BaseException:
-        settle()
+        restore_arithmetic()
         raise
-    settle(call)
+    restore_arithmetic(call)
 
 
 def _put_back(parts: tuple[Part, ...], now: list[Any], before: list[Any]) -> list[str]:

@@ -10,7 +10,7 @@ from marless.functions.environments.base import AgentClass, EnvironmentFault, En
 from marless.functions.environments.pettingzoo.guard import describe_error_with_location
 from marless.functions.environments.spec_check import fault_of as _spec_fault_of
 from marless.functions.errors import foreign_errors
-from marless.functions.isolation.process_guard import settle
+from marless.functions.isolation.process_guard import restore_arithmetic
 from marless.functions.language.protocol import LanguageTask, Outcome, TokenArray, Turn
 from marless.functions.setting_limits import LARGEST_FLOAT32
 
@@ -53,12 +53,12 @@ class Episodes:
         try:
             answer = call()
         except EnvironmentFault:
-            settle()
+            restore_arithmetic()
             raise
         except foreign_errors() as error:
-            settle()
+            restore_arithmetic()
             raise self._fault(method, describe_error_with_location(error)) from error
-        settle(f"{self._name}, {method}")
+        restore_arithmetic(f"{self._name}, {method}")
         return answer
 
     def _checked(self, method: str, turn: Turn) -> Turn:

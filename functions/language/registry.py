@@ -14,7 +14,7 @@ from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsup
 from marless.functions.environments.pettingzoo.factory import is_environment, module_of
 from marless.functions.environments.pettingzoo.guard import describe_error_with_location
 from marless.functions.errors import BadRequest, MissingExtra, foreign_errors
-from marless.functions.isolation.process_guard import settling
+from marless.functions.isolation.process_guard import restore_arithmetic_after
 from marless.functions.language import tasks
 from marless.functions.language.episodes import fault_of
 from marless.functions.language.errors import Unwritable
@@ -36,7 +36,7 @@ def make(task: EnvTask, tokenizer: Vocabulary | None = None) -> LanguageTask:
     installed, `EnvironmentFault` when the task breaks.
     """
     try:
-        with settling(f"{task.name}, make"):
+        with restore_arithmetic_after(f"{task.name}, make"):
             made_task = _task_of(task, tokenizer)
     except (ValueError, Unsupported) as error:
         text = f"{error}; name another base.model" if tokenizer and isinstance(error, Unwritable) else str(error)

@@ -14,7 +14,7 @@ from marless.functions import codec
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
 from marless.functions.algorithms.stage import Context, Implementation, RoundPart, Stage
 from marless.functions.errors import BadRequest
-from marless.functions.isolation.process_guard import settle
+from marless.functions.isolation.process_guard import restore_arithmetic
 from marless.functions.keys import group_name
 from marless.functions.learner.stages import require_finite
 from marless.functions.serving import Tensors
@@ -53,7 +53,7 @@ def make_sums(
     tensors: Tensors = {}
     for group in groups:
         sums = code.PARTIAL(context, group)
-        settle(f"{spec.name}, sums")
+        restore_arithmetic(f"{spec.name}, sums")
         require_finite(sums, f"sums of micro-batch {number}, group {group}")
         hashes = {f"{OF}{name}": _digest(context, name, group) for name in spec.sum_parts}
         tensors |= {f"{_prefix(group, number)}/{name}": array for name, array in {**sums, **hashes}.items()}

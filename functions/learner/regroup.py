@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from marless.functions.actor.handler import Rollouts
 from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.algorithms.stage import Tensors as Known
@@ -24,7 +25,6 @@ from marless.functions.errors import BadRequest
 from marless.functions.keys import group_name
 from marless.functions.learner.stages import require_finite
 from marless.functions.messages.learner import RegroupReply, RegroupTask
-from marless.functions.messages.team import Team
 from marless.functions.serving import Objects, Output, Tensors, read
 from marless.functions.storage_port import Blobs
 
@@ -78,27 +78,23 @@ def require_possible(task: RegroupTask) -> None:
 
 def _problem(task: RegroupTask, group: int) -> str:
     """Why a new group is impossible; '' if it is possible."""
-    members = _members(task.target, group)
-    if not members or members[0] != group:
+    agents = members(task.target, group)
+    if not agents or agents[0] != group:
         return "is no group of the new team, named after its first member"
-    if len({task.learning.spec.class_of[agent] for agent in members}) > 1:
+    if len({task.learning.spec.class_of[agent] for agent in agents}) > 1:
         return "has agents of several classes, whose networks differ"
     if group not in task.bases:
-        return "" if members == _members(task.team, group) else "is new and has no base"
+        return "" if agents == members(task.team, group) else "is new and has no base"
     if task.bases[group] not in task.team.origins(task.target, group):
         return f"has the base {group_name(task.bases[group])}, which none of its members was in"
     return ""
-
-
-def _members(team: Team, group: int) -> list[int]:
-    return [agent for agent, of in enumerate(team.groups) if of == group]
 
 
 def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context[AlgorithmConfig]:
     """The round for `Implementation.merge`: every agent is a separate group, with the networks of its old group."""
     alone: Tensors = {}
     for group in task.bases:
-        for agent in {*_members(task.target, group), task.bases[group]}:
+        for agent in {*members(task.target, group), task.bases[group]}:
             alone |= copy_group(state, parts, task.team.groups[agent], agent)
     algorithm = algorithms.algorithm(task.learning.algorithm)
     return Context(

@@ -11,7 +11,7 @@ from marless.functions.algorithms.specification import AlgorithmConfig, Algorith
 from marless.functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
 from marless.functions.codec import pack_table
 from marless.functions.errors import NotFinite
-from marless.functions.isolation.process_guard import settle
+from marless.functions.isolation.process_guard import restore_arithmetic
 from marless.functions.keys import agent_name, group_name
 from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.message import Table
@@ -45,15 +45,15 @@ def run(
     stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
         memo: dict[object, Any] = {}
-        pairs = ((each, group) for each in stages for group in turns(each, context, share, update))
-        calls = [(each, group) for each, group in pairs if (each.name, group) not in share.omissions]
+        pairs = ((stage_spec, group) for stage_spec in stages for group in turns(stage_spec, context, share, update))
+        calls = [(stage_spec, group) for stage_spec, group in pairs if (stage_spec.name, group) not in share.omissions]
         for stage, group in calls:
             stage_context = replace(context, tensors={**tensors, **outcome.tensors}, update=update, memo=memo)
             try:
                 result = code.STAGES[stage.name](stage_context, group)
             except NotFinite as error:
                 raise NotFinite(f"stage {stage.name}, group {group}: {error}") from error
-            settle(f"{spec.name}, {stage.name}")
+            restore_arithmetic(f"{spec.name}, {stage.name}")
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)
             if update == context.config.updates_per_round - 1:
@@ -92,8 +92,8 @@ def _require_finite_summary(result: SummaryResult, summary: SummaryName, group: 
     require_finite({**tables, **metrics}, f"summary {summary}, group {group}")
 
 
-def require_finite(tensors: Tensors, where: str) -> None:
+def require_finite(tensors: Tensors, place: str) -> None:
     """Raises `NotFinite` naming the first tensor that holds NaN or infinity."""
     for name in sorted(tensors):
         if tensors[name].dtype.kind == "f" and not np.isfinite(tensors[name]).all():
-            raise NotFinite(f"{where}: {name} holds NaN or infinity")
+            raise NotFinite(f"{place}: {name} holds NaN or infinity")

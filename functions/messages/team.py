@@ -51,4 +51,4 @@ class Team(Message, frozen=True, kw_only=True):
 
     def origins(self, target: Self, group: int) -> set[int]:
         """The groups of this team that the members of a group of the team `target` are in."""
-        return {origin for origin, other in zip(self.groups, target.groups, strict=True) if other == group}
+        return {origin for origin, new_group in zip(self.groups, target.groups, strict=True) if new_group == group}

@@ -17,7 +17,7 @@ _Amount = TypeVar("_Amount", bound=_Additive)
 
 def sums_by_name(first: Mapping[str, _Amount], second: Mapping[str, _Amount]) -> dict[str, _Amount]:
     """The amounts of both, added up where both have one."""
-    return {**first, **{name: first[name] + each if name in first else each for name, each in second.items()}}
+    return {**first, **{name: first[name] + value if name in first else value for name, value in second.items()}}
 
 
 # More than any task can have of anything; larger counts in a message are no counts.

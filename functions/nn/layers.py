@@ -323,7 +323,7 @@ def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
 
 def _row_means(*factors: Array) -> Array:
     """The means over the last axis ``[..., 1]`` of the product; `einsum` is the fastest way for some ten numbers."""
-    of = ",".join(["...h"] * len(factors))
-    means: Array = np.einsum(f"{of}->...", *factors)[..., np.newaxis]
+    subscripts = ",".join(["...h"] * len(factors))
+    means: Array = np.einsum(f"{subscripts}->...", *factors)[..., np.newaxis]
     means /= factors[0].dtype.type(factors[0].shape[-1])
     return means

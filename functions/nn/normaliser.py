@@ -97,12 +97,12 @@ def statistics_of(rows: Array, present: NDArray[np.bool_] | None = None) -> Stat
     """The statistics ``[3, F]`` of rows ``[B, F]`` in double precision: for each column how many of its entries are
     `present`, their mean, and the sum of their squared distances from it; zeros where there is none."""
     wide = np.array(rows, np.float64, order="C")  # the order of a sum depends on the layout
-    there = np.ones(wide.shape, np.bool_) if present is None else present
-    wide[~there] = 0
-    count = there.sum(axis=0, dtype=np.float64)
+    present_mask = np.ones(wide.shape, np.bool_) if present is None else present
+    wide[~present_mask] = 0
+    count = present_mask.sum(axis=0, dtype=np.float64)
     mean = wide.sum(axis=0) / np.maximum(count, 1)
     wide -= mean
-    wide[~there] = 0
+    wide[~present_mask] = 0
     return np.stack([count, mean, np.square(wide).sum(axis=0)])
 
 

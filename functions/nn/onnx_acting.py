@@ -132,4 +132,4 @@ def _graph(body: bytes) -> Graph:
         session = onnxruntime.InferenceSession(body, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise BadRequest(f"a policy's graph cannot be loaded: {' '.join(str(error).split())}") from error
-    return Graph(session, tuple(one.name for one in session.get_inputs()))
+    return Graph(session, tuple(input.name for input in session.get_inputs()))

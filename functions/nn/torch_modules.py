@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from marless.functions.errors import BadRequest
-from marless.functions.isolation.process_guard import remark, settling
+from marless.functions.isolation.process_guard import remark, restore_arithmetic_after
 from marless.functions.named_code import refuse_standard, require_maker
 from marless.functions.nn.shape import MixerShape, NetworkShape
 
@@ -107,7 +107,7 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
     module, _, attribute = shape.factory.partition(":")
     try:
         refuse_standard(module)
-        with settling(f"{shape.factory}, import"):
+        with restore_arithmetic_after(f"{shape.factory}, import"):
             make_module: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     except Exception as error:
         others = f"mlp, {', '.join(built_in)}, or " if built_in else ""

@@ -72,7 +72,7 @@ def _redact_value(name: str, value: Any) -> Any:
     if is_secret(name) and isinstance(value, str | bytes | list | tuple):
         return placeholder(name)
     if isinstance(value, list | tuple):
-        return [_redact_value("", each) for each in value]
+        return [_redact_value("", item) for item in value]
     return redact(value) if isinstance(value, str) else value
 
 
@@ -81,7 +81,7 @@ def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
     """What replaces the secrets, the longest first: one may be a part of another."""
     name_by_form: dict[str, str] = {}
     alone: dict[str, str] = {}
-    beside: list[str] = []
+    patterns: list[str] = []
     for name, value in secrets:
         for form in _written_forms(value):
             if len(form) >= _LEAST:
@@ -90,12 +90,12 @@ def _replacing(secrets: tuple[tuple[str, str], ...]) -> Callable[[str], str]:
                 alone.setdefault(form, name)
         if 0 < len(value) < _LEAST:
             # As a listing of the environment has it: NAME=value, 'NAME': 'value'.
-            beside.append(rf"(?<={re.escape(name)})(['\"]?\s*[=:]\s*['\"]?){re.escape(value)}(?!\w)")
+            patterns.append(rf"(?<={re.escape(name)})(['\"]?\s*[=:]\s*['\"]?){re.escape(value)}(?!\w)")
     forms = name_by_form | alone
     longest = sorted(forms, key=len, reverse=True)
     anywhere = [re.escape(form) if form in name_by_form else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest]
     pattern = re.compile("|".join(anywhere)) if anywhere else _NOTHING
-    listing = re.compile("|".join(beside)) if beside else _NOTHING
+    listing = re.compile("|".join(patterns)) if patterns else _NOTHING
 
     def replace(text: str) -> str:
         text = pattern.sub(lambda match: placeholder(forms[match[0]]), text)

@@ -22,7 +22,7 @@ from marless.functions.encoding import MessagePackDecoder
 from marless.functions.isolation.arithmetic import ARITHMETIC
 from marless.functions.isolation.foreign_files import FOREIGN_FILES
 from marless.functions.isolation.foreign_imports import IMPORTS
-from marless.functions.isolation.process_guard import spoilt, state_of_process
+from marless.functions.isolation.process_guard import process_is_modified, state_of_process
 from marless.functions.resources.port import RESOURCES
 from marless.functions.storage_port import Blobs
 from marless.functions.text.redaction import redact
@@ -158,7 +158,7 @@ class Worker:
             token=call.token,
             error=error,
             foreign=IMPORTS.look(),
-            spoilt=IMPORTS.foreign and (spoilt() or state_of_process() != self._state),
+            spoilt=IMPORTS.foreign and (process_is_modified() or state_of_process() != self._state),
         )
         self._send(frame(end, answer))
 

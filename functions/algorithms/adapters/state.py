@@ -26,15 +26,17 @@ def frozen_networks(tensors: Tensors, base_team: Team, team: Team) -> dict[str, 
 
     Raises `BadRequest` where the base has another number of agents.
     """
-    there, here = len(base_team.groups), len(team.groups)
-    if there != here:
-        raise BadRequest(f"base.policies: that run has {there} agents and this one {here}; name a run of as many")
+    base_agents, own_agents = len(base_team.groups), len(team.groups)
+    if base_agents != own_agents:
+        raise BadRequest(
+            f"base.policies: that run has {base_agents} agents and this one {own_agents}; name a run of as many"
+        )
     frozen: dict[str, Array] = {}
     for group in team.learning:
         origin = group_name(base_team.groups[members(team, group)[0]])
         for name, array in tensors.items():
-            part, of, *tensor = name.split("/", 2)
-            if of == origin:
+            part, owner, *tensor = name.split("/", 2)
+            if owner == origin:
                 frozen["/".join((BASE, part, group_name(group), *tensor))] = array
     return frozen
 
@@ -109,8 +111,8 @@ def _require_form(new: Tensors, base: Tensors) -> None:
     for name in sorted({*new, *base}):
         shapes = [list(tensors[name].shape) if name in tensors else None for tensors in (new, base)]
         if shapes[0] != shapes[1]:
-            here, there = ("nothing" if shape is None else str(shape) for shape in shapes)
+            form, base_form = ("nothing" if shape is None else str(shape) for shape in shapes)
             raise BadRequest(
-                f"base.policies: {name} is {there} in that run and {here} in this one; name a run of the same spaces,"
-                " networks and algorithm, and set sharing.identity as it has it"
+                f"base.policies: {name} is {base_form} in that run and {form} in this one; name a run of the same"
+                " spaces, networks and algorithm, and set sharing.identity as it has it"
             )

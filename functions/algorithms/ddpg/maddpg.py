@@ -44,8 +44,8 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
 def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
     """The tensors `<part>/...` of all groups that learn, by agent."""
     arrays = dict[int, Array]()
-    for other in context.team.learning:
-        arrays |= dict(zip(members(context.team, other), context.tensors[f"{part}/{group_name(other)}"], strict=True))
+    for peer in context.team.learning:
+        arrays |= dict(zip(members(context.team, peer), context.tensors[f"{part}/{group_name(peer)}"], strict=True))
     return arrays
 
 

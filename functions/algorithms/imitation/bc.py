@@ -53,8 +53,8 @@ class Recorded(NamedTuple):
         """Those of the rows that the group learns from."""
         batch, pool, agent = context.batch, pooling(context, group), members(context.team, group)[0]
         kind, masks = context.spec.classes[batch.place(agent)[0]], batch.masks
-        legal = None if masks is None or kind.continuous else pool(lambda one: batch.of(masks, one))
-        actions = pool(lambda one: batch.of(batch.actions, one))
+        legal = None if masks is None or kind.continuous else pool(lambda number: batch.of(masks, number))
+        actions = pool(lambda number: batch.of(batch.actions, number))
         return cls(head_of(kind, stochastic=False), kind.continuous, actions, legal)
 
     def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> ImitationLoss:

@@ -46,13 +46,13 @@ class CriticInputs:
         """The steps with the recorded actions; `own_actions` ``[n, T, E, width]`` replaces those of each critic's own
         agent."""
         batch = self.context.batch
-        acting = {other for agent in self.agents for other in self._acting(agent)}
-        batch_actions: Actions = {other: recorded_actions(self.context, other) for other in acting}
-        each = [
+        acting = {actor for agent in self.agents for actor in self._acting(agent)}
+        batch_actions: Actions = {actor: recorded_actions(self.context, actor) for actor in acting}
+        agent_columns = [
             batch_actions if own_actions is None else {**batch_actions, agent: own_actions[row]}
             for row, agent in enumerate(self.agents)
         ]
-        columns = self._columns([self.view.inputs(batch, agent)[0] for agent in self.agents], each)
+        columns = self._columns([self.view.inputs(batch, agent)[0] for agent in self.agents], agent_columns)
         begins = np.tile(starts(self.context), (1, len(self.agents)))
         return NetworkInputs(columns, columns[:0], begins, self.context.config.burn_in)
 
@@ -65,7 +65,7 @@ class CriticInputs:
     def own_action(self, agent: int) -> slice:
         """The agent's own action in the inputs of its critic."""
         spec, acting = self.context.spec, self._acting(agent)
-        before = sum(kind_of(spec, other).actions for other in acting[: acting.index(agent)])
+        before = sum(kind_of(spec, actor).actions for actor in acting[: acting.index(agent)])
         first = self.view.width(spec, agent) + before
         return slice(first, first + kind_of(spec, agent).actions)
 
@@ -75,7 +75,7 @@ class CriticInputs:
     def _columns(self, inputs: Sequence[Array], actions: Sequence[Actions]) -> Array:
         columns = []
         for agent, rows, by_actor in zip(self.agents, inputs, actions, strict=True):
-            features = np.concatenate([rows, *(by_actor[other] for other in self._acting(agent))], axis=-1)
+            features = np.concatenate([rows, *(by_actor[actor] for actor in self._acting(agent))], axis=-1)
             columns.append(with_identity(self.context, agent, features))
         return np.concatenate(columns, axis=1)
 

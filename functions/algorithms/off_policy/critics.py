@@ -140,7 +140,7 @@ def current_tensors(context: Context[CriticConfig], parts: Sequence[str], name: 
 def least_value(context: Context[CriticConfig], name: str, rows: CriticRows) -> Array:
     """The least of the critics' values of the actions taken ``[n, T, E]``."""
     weights = [weights_of(context, f"{part}/{name}") for part in context.config.critics]
-    return _least([rows.value(rows.steps.unroll(each)[0]) for each in weights])
+    return _least([rows.value(rows.steps.unroll(critic)[0]) for critic in weights])
 
 
 def least_after(
@@ -148,7 +148,7 @@ def least_after(
 ) -> Array:
     """The least of the target critics' outputs after each step ``[n, T, E]``, with these `actions` after it."""
     weights = [weights_of(context, f"{part}_target/{name}") for part in context.config.critics]
-    return _least([values_after(each, inputs, steps, actions) for each in weights])
+    return _least([values_after(critic, inputs, steps, actions) for critic in weights])
 
 
 def _least(values: Sequence[Array]) -> Array:

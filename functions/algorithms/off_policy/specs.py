@@ -248,7 +248,7 @@ class View(NamedTuple):
 
     def whole_width(self, spec: EnvSpec, team: Team, agent: int) -> int:
         """The width of all inputs of the agent's critic, without identity."""
-        return self.width(spec, agent) + sum(kind_of(spec, other).actions for other in self.agents(spec, team, agent))
+        return self.width(spec, agent) + sum(kind_of(spec, actor).actions for actor in self.agents(spec, team, agent))
 
     def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
         """See `agent_inputs.critic_shape`."""

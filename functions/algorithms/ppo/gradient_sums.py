@@ -110,8 +110,8 @@ def _policy_sums(context: Context[PpoConfig], group: int, advantage: Array) -> d
         by_row.update(_metrics(data, outputs, log_std, rows))
         return list(_terms(data, outputs, log_std, rows))
 
-    each = network.each(samples.part(np.arange(len(samples))), terms)
-    gradients = {key: gradient.copy() for key, (_, gradient) in zip((CENTRED, SCORE, ENTROPY), each, strict=False)}
+    pairs = network.each(samples.part(np.arange(len(samples))), terms)
+    gradients = {key: gradient.copy() for key, (_, gradient) in zip((CENTRED, SCORE, ENTROPY), pairs, strict=False)}
     sums = {f"{METRIC}{key}": values for key, values in by_agent.sums(by_row).items()}
     return {**gradients, **sums, ADVANTAGES: spread, ROWS: by_agent.counts.astype(np.float64)}
 

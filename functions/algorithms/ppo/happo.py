@@ -46,8 +46,8 @@ def policy(context: Context[HappoConfig], group: int) -> StageResult:
 def _factor(context: Context[HappoConfig], group: int) -> Array:
     """The product ``[T, E]`` of the ratios of the groups on its side that learned before it in this round."""
     factor: Array = np.ones(context.batch.ended.shape, context.tensors[f"advantage/{group_name(group)}"].dtype)
-    for other in groups_of(context.team, side_of(context.spec, context.team, group)):
-        factor = factor * context.tensors.get(f"ratio/{group_name(other)}", 1)
+    for updated_group in groups_of(context.team, side_of(context.spec, context.team, group)):
+        factor = factor * context.tensors.get(f"ratio/{group_name(updated_group)}", 1)
     return factor
 
 

@@ -244,11 +244,11 @@ def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
     A sample has a part of the environments of one rollout, or of several if there are more rollouts than samples.
     Environments are independent, so a part's noise follows from its number of environments.
     """
-    samples, each = min(MOST_SAMPLES, rollouts), num_envs // rollouts
-    width = rollouts // samples * each
+    samples, envs = min(MOST_SAMPLES, rollouts), num_envs // rollouts
+    width = rollouts // samples * envs
     sample_width = math.ceil(SAMPLE_SHARE * width)
     firsts = range(0, samples * width, width)
-    return SampleBlocks(tuple(range(first, first + sample_width) for first in firsts), sample_width / each)
+    return SampleBlocks(tuple(range(first, first + sample_width) for first in firsts), sample_width / envs)
 
 
 def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:

@@ -54,10 +54,10 @@ def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: Networ
     are as recorded."""
     loss_mask = by_column(learning_signal(inputs.context, inputs.agents, team=False).loss_mask)
     share = loss_mask * own_actions.dtype.type(-1 / max(1, int(loss_mask.sum())))
-    rows = [OwnActions.of(each, inputs, steps, own_actions) for each in weights]
-    least = np.argmin([part.values(each) for part, each in zip(rows, weights, strict=True)], axis=0)
+    rows = [OwnActions.of(net, inputs, steps, own_actions) for net in weights]
+    least = np.argmin([part.values(net) for part, net in zip(rows, weights, strict=True)], axis=0)
     pairs = enumerate(zip(rows, weights, strict=True))
-    return np.asarray(np.add.reduce([part.gradient(each, share * (least == index)) for index, (part, each) in pairs]))
+    return np.asarray(np.add.reduce([part.gradient(net, share * (least == index)) for index, (part, net) in pairs]))
 
 
 def _overestimation(view: View, context: Context[SacConfig], group: int, after: Followed) -> dict[str, float]:

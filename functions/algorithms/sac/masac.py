@@ -39,17 +39,17 @@ def critic(context: Context[SacConfig], group: int) -> StageResult:
     return train_step(TEAM_VIEW, context, group, now, _policy_actions(context, group), after_own)
 
 
-def _as_tensors(after: After, group: int, of: str = "") -> dict[str, Array]:
+def _as_tensors(after: After, group: int, suffix: str = "") -> dict[str, Array]:
     name = group_name(group)
-    return {f"next_action{of}/{name}": after.actions, f"next_entropy{of}/{name}": after.entropy}
+    return {f"next_action{suffix}/{name}": after.actions, f"next_entropy{suffix}/{name}": after.entropy}
 
 
-def _policy_actions(context: Context[SacConfig], group: int, of: str = "") -> Followed:
+def _policy_actions(context: Context[SacConfig], group: int, suffix: str = "") -> Followed:
     arrays = dict[int, Array]()
-    for other in context.team.learning:
-        each = context.tensors[f"next_action{of}/{group_name(other)}"]
-        arrays |= dict(zip(members(context.team, other), each, strict=True))
-    return Followed(arrays, context.tensors[f"next_entropy{of}/{group_name(group)}"])
+    for peer in context.team.learning:
+        group_actions = context.tensors[f"next_action{suffix}/{group_name(peer)}"]
+        arrays |= dict(zip(members(context.team, peer), group_actions, strict=True))
+    return Followed(arrays, context.tensors[f"next_entropy{suffix}/{group_name(group)}"])
 
 
 initialise = partial(sac.initialise, TEAM_VIEW)

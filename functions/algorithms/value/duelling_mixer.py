@@ -79,7 +79,7 @@ class DuellingMixer(QplexSizes):
         traces = self.hypernetworks.forward(flat, [*[state] * (len(self.names) - 1), both])
         weight, bias, key, agent, action = (trace.outputs for trace in traces)
         heads = (len(state), self.heads, self.agents)
-        agent, action = (self._sigmoid(each).reshape(heads) for each in (agent, action))
+        agent, action = (self._sigmoid(weights).reshape(heads) for weights in (agent, action))
         positive = np.abs(weight) + weight.dtype.type(_POSITIVE)
         factor = self.engine.arithmetic.einsum("bk,bkn->bn", np.abs(key) + key.dtype.type(_POSITIVE), agent * action)
         advantages = positive * advantages

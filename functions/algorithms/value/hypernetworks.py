@@ -63,7 +63,7 @@ class Hypernetworks(NamedTuple):
         """The passes of every network over its inputs ``[B, in]``."""
         parts = zip(self.shapes.values(), self._parts(flat), strict=True)
         networks = [self.engine.perceptron(shape, part) for shape, part in parts]
-        return [HypernetworkTrace(each, each.forward(rows)) for each, rows in zip(networks, inputs, strict=True)]
+        return [HypernetworkTrace(net, net.forward(rows)) for net, rows in zip(networks, inputs, strict=True)]
 
     def backward(self, flat: Array, traces: Sequence[HypernetworkTrace], grad_outputs: Sequence[Array]) -> Array:
         """The parameters' gradient ``[parameters]``, given d loss / d outputs ``[B, out]`` of every network."""

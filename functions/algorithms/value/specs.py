@@ -234,10 +234,10 @@ def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:
-        what, advice = "several choices at once", ONE_CHOICE
+        space, advice = "several choices at once", ONE_CHOICE
         if kind.continuous:
-            what, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
-        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
+            space, advice = "numbers", "use ippo, mappo, iddpg, maddpg, isac or masac"
+        raise BadRequest(f"{spec.agents[agent]} acts in {space}; the algorithm values single choices only: {advice}")
     norm = LayerNorm if config.layer_norm else None
     inputs = kind.observation_size + (len(spec.agents) if team.identity else 0)
     network = Network((inputs, *config.hidden, kind.actions), config.recurrent, activation=Relu, norm=norm)

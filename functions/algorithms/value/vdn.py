@@ -41,14 +41,16 @@ def mix(context: Context[VdnConfig], group: int) -> StageResult:
     utilities = mixing.utilities.shift(rewards.offset / len(side))
     # The side's reward counts once, and each agent's own value is bootstrapped until that agent terminates.
     multi_step = multi_step_returns(rewards.rewards, signal.terminal, batch.ended, config)
-    each = learning_signal(mixing.context, side, team=False)
+    own_signal = learning_signal(mixing.context, side, team=False)
     no_rewards = np.zeros_like(utilities.future)
-    bootstrap = multi_step_returns(no_rewards, each.terminal, batch.ended, config).targets(utilities.future)
+    bootstrap = multi_step_returns(no_rewards, own_signal.terminal, batch.ended, config).targets(utilities.future)
     joint = joint_sum(utilities.q_taken, alive)
     loss = mixing.loss(joint, multi_step.returns + joint_sum(bootstrap, alive))
     if due(context):
         metrics |= mixing.metrics(loss, joint)
-        metrics |= ByAgent.of(side, each.loss_mask).means({"value": rewards.scale * utilities.q_taken[each.loss_mask]})
+        metrics |= ByAgent.of(side, own_signal.loss_mask).means(
+            {"value": rewards.scale * utilities.q_taken[own_signal.loss_mask]}
+        )
     tensors = mixing.group_tensors(loss, loss.grad_output * alive)
     return StageResult({**tensors, f"normaliser/{group_name(group)}": rewards.normaliser}, metrics)
 

@@ -55,7 +55,7 @@ class Entities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def is_like(self, other: "Entities") -> bool:
         """Whether the other description has the same kinds of entities, in any number."""
-        blocks, others = ([(block.name, block.features) for block in one.blocks] for one in (self, other))
+        blocks, others = ([(block.name, block.features) for block in entities.blocks] for entities in (self, other))
         return blocks == others and len(self.own) == len(other.own)
 
     def fault(self, size: int) -> str:

@@ -170,7 +170,7 @@ class Engine:
         world.goals[:] = state.goals.T
         world.said[:] = state.said.transpose(1, 2, 0)
         self._cycle = state.cycle
-        world.settle()
+        world.update_derived()
         return self._observe()
 
     def save(self) -> dict[str, NDArray[Any]]:
@@ -196,7 +196,7 @@ class Engine:
             self._scenario.start(self._block, rng)
             if self._block is not self._world:
                 self._world.take(self._block, number * self._block.num_envs)
-        self._world.settle()
+        self._world.update_derived()
         return self._observe()
 
     def _observe(self) -> Observation:

@@ -25,25 +25,25 @@ Size = Callable[[EnvTask, Mapping[str, Any]], dict[str, int]]
 def whole(least: int) -> Check:
     """Whole numbers from `least`."""
 
-    def check(what: str, value: Any) -> int:
+    def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{what} is a whole number from {least}, not {value!r}")
+            raise ValueError(f"{name} is a whole number from {least}, not {value!r}")
         return value
 
     return check
 
 
-def ratio(what: str, value: Any) -> float:
+def ratio(name: str, value: Any) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool | str) or not 0 <= value <= 1:
-        raise ValueError(f"{what} is a number from 0 to 1, not {value!r}")
+        raise ValueError(f"{name} is a number from 0 to 1, not {value!r}")
     return float(value)
 
 
-def flag(what: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"{what} is true or false, not {value!r}")
+        raise ValueError(f"{name} is true or false, not {value!r}")
     return value
 
 

@@ -111,15 +111,17 @@ class World:
         np.add(self.squares[:, :, 0], self.squares[:, :, 1], out=self.distance)
         np.sqrt(self.distance, out=self.distance)
 
-    def settle(self) -> None:
+    def update_derived(self) -> None:
         """Updates all derived arrays after a change of `position` or `goals`."""
         for row, landmark in enumerate(self.goals, start=self.bodies):
             self.position[row] = self.position[self.agents + landmark, :, np.arange(self.num_envs)].T
         self.measure()
 
     def take(self, block: "World", first: int) -> None:
-        """Copies the state of `block` without messages into the environments from `first` on; call `settle`
-        afterwards."""
+        """Copies the state of `block` without messages into the environments from `first` on.
+
+        Call `update_derived` afterwards.
+        """
         num_envs = slice(first, first + block.num_envs)
         self.position[..., num_envs] = block.position
         self.velocity[..., num_envs] = block.velocity

@@ -55,21 +55,21 @@ def agents_of(task: str, guard: Guard, joint: bool, first_reset: FirstReset = NO
     """
     agents: list[Agent] = []
     for key in guard.environment.possible_agents:
-        who = f"{task}: agent '{key}'"
+        label = f"{task}: agent '{key}'"
         action_space = guard.space("action_space", key)
-        space, mask = unmasked_space(who, guard.space("observation_space", key), key, first_reset)
+        space, mask = unmasked_space(label, guard.space("observation_space", key), key, first_reset)
         masked = mask is not Place.NOWHERE
-        action_description = action_space_of(who, action_space, joint)
+        action_description = action_space_of(label, action_space, joint)
         joint_choice = joint and len(ActionCodec(to_builtins(action_description)).branches) > 1
         agent_spaces = AgentSpaces(
-            observation_space_of(who, space), action_description, masked=masked, joint=joint_choice
+            observation_space_of(label, space), action_description, masked=masked, joint=joint_choice
         )
         codec = AgentCodec(str(key), agent_spaces.plain())
-        entities = entities_of(who, guard.environment, key, codec.observation.size)
+        entities = entities_of(label, guard.environment, key, codec.observation.size)
         agent = Agent(key, space, action_space, mask, agent_spaces, codec, entities)
         if masked and agent.codec.action.continuous:
-            raise Unsupported(f"{who} has an action_mask, but continuous actions")
-        if duplicates := [other.key for other in agents if other.name == agent.name]:
+            raise Unsupported(f"{label} has an action_mask, but continuous actions")
+        if duplicates := [namesake.key for namesake in agents if namesake.name == agent.name]:
             raise Unsupported(
                 f"{task}: agents {duplicates[0]!r} and {key!r} have the same text; names must differ as text"
             )

@@ -66,7 +66,8 @@ class EnvironmentCopy:
         places = {i: (c, (row, j)) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
         agents_with_place = [(agent, *places[i]) for i, agent in enumerate(agents)]
         self._all_agents = [
-            _AgentPlace(who.key, kind, at, who.codec.observation.write_fast, who) for who, kind, at in agents_with_place
+            _AgentPlace(owner.key, kind, at, owner.codec.observation.write_fast, owner)
+            for owner, kind, at in agents_with_place
         ]
         # Classes whose observation spaces do not make sure that numbers are finite.
         self._classes_to_check = [
@@ -102,7 +103,7 @@ class EnvironmentCopy:
             answer = guard.environment.step(actions)
         except foreign_errors() as error:
             raise guard.fault_of("step", error) from error
-        guard.settle("step")
+        guard.restore_process("step")
         ends = self._read_fast(answer, rewards)
         if ends is None:
             transition = self._read_checked(answer, rewards)
@@ -212,13 +213,13 @@ class EnvironmentCopy:
         self._expected_agents = [*agents]
         return current_agents
 
-    def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
+    def _per_agent(self, mapping: dict[Any, Any], noun: str) -> RewardArray:
         """One number per alive agent, 0 for dead ones."""
         numbers = np.zeros(len(self._agents))
         for i in self._alive_indices:
             agent = self._agents[i]
-            value = self._guard.entry("step", mapping, agent.key, what)
-            numbers[i] = self._guard.number("step", value, f"the {what} of agent '{agent.name}'")
+            value = self._guard.entry("step", mapping, agent.key, noun)
+            numbers[i] = self._guard.number("step", value, f"the {noun} of agent '{agent.name}'")
         return numbers
 
     def _write_observations(
@@ -271,8 +272,8 @@ class EnvironmentCopy:
             if mask is not None and into.masks is not None:
                 legal = agent.codec.action.read_mask(mask, (), f"the action mask of agent '{agent.name}'")
                 into.masks[kind][at] = legal
-            what = f"the observation of agent '{agent.name}'"
-            agent.codec.observation.write(observation, what, into.values[kind][at])
+            label = f"the observation of agent '{agent.name}'"
+            agent.codec.observation.write(observation, label, into.values[kind][at])
 
     def _mask(self, method: str, agent: Agent, observation: Any, info: Any) -> Any:
         """The agent's mask, None for an agent without masks. Its place must be its place in the first reset."""

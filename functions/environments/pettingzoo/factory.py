@@ -257,7 +257,7 @@ def _require_arguments(task: EnvTask, factory: Factory, options: dict[str, Any])
     except (TypeError, ValueError):  # it is not written in Python
         return
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    needed = [one.name for one in parameters if one.kind in by_name and one.default is inspect.Parameter.empty]
+    needed = [param.name for param in parameters if param.kind in by_name and param.default is inspect.Parameter.empty]
     if missing := [name for name in needed if name not in options]:
         raise ValueError(
             f"{task.name}: the factory needs {', '.join(missing)}: set task.options.{missing[0]}, or if that is no"

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.environments.spaces.observations import SpaceError, finite_numbers
 from marless.functions.errors import foreign_errors
-from marless.functions.isolation.process_guard import ProcessChanged, remark, settle
+from marless.functions.isolation.process_guard import ProcessChanged, remark, restore_arithmetic
 from marless.functions.text.redaction import redact
 
 _MAX_CHARACTERS = 400
@@ -25,8 +25,8 @@ _SCALARS = (bool, int, float, np.bool_, np.integer, np.floating)
 class Guard:
     """Calls one environment and converts its errors to faults that name env task, environment, step and method."""
 
-    def __init__(self, where: str, environment: Any) -> None:
-        self._where, self._name = where, where.partition(", copy ")[0]
+    def __init__(self, copy_label: str, environment: Any) -> None:
+        self._where, self._name = copy_label, copy_label.partition(", copy ")[0]
         self.environment = environment
         self.steps = 0
 
@@ -42,9 +42,9 @@ class Guard:
         try:
             answer = call()
         except foreign_errors() as error:
-            settle()
+            restore_arithmetic()
             raise self.fault_of(method, error) from error
-        self.settle(method)
+        self.restore_process(method)
         return answer
 
     def close(self) -> None:
@@ -54,13 +54,14 @@ class Guard:
         except EnvironmentFault as fault:
             if fault.__cause__ is None or isinstance(fault.__cause__, ProcessChanged):
                 raise
-            what = describe_error_with_location(fault.__cause__)
-            remark(f"{self._name}: close() of the environment failed, which changes no result: {what}")
+            error_text = describe_error_with_location(fault.__cause__)
+            remark(f"{self._name}: close() of the environment failed, which changes no result: {error_text}")
 
-    def settle(self, method: str) -> None:
-        """Restores the process after a call of `method`, see `marless.functions.isolation.process_guard.settle`."""
+    def restore_process(self, method: str) -> None:
+        """Restores the process after a call of `method`, see
+        `marless.functions.isolation.process_guard.restore_arithmetic`."""
         try:
-            settle(f"{self._name}, {method}")
+            restore_arithmetic(f"{self._name}, {method}")
         except ProcessChanged as error:
             raise self.fault(method, str(error)) from error
 
@@ -68,13 +69,13 @@ class Guard:
         """The fault of a method that raised `error`."""
         return self.fault(method, describe_error_with_location(error))
 
-    def fault(self, method: str, what: str) -> EnvironmentFault:
+    def fault(self, method: str, message: str) -> EnvironmentFault:
         """An error of the environment, for the caller to raise."""
-        return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
+        return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {message}")
 
-    def refusal(self, method: str, what: str) -> Unsupported:
+    def refusal(self, method: str, message: str) -> Unsupported:
         """What the adapter does not support, for the caller to raise."""
-        return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
+        return Unsupported(f"{self._where}, step {self.steps}, {method}: {message}")
 
     def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
         """`answer`, checked to be `length` dictionaries."""
@@ -82,27 +83,27 @@ class Guard:
             raise self.fault(method, f"returned {type(answer).__name__}, not a tuple of {length} dictionaries")
         return answer
 
-    def entry(self, method: str, mapping: dict[Any, Any], key: object, what: str) -> Any:
+    def entry(self, method: str, mapping: dict[Any, Any], key: object, noun: str) -> Any:
         if key not in mapping:
-            raise self.fault(method, f"returned no {what} for agent '{key}'")
+            raise self.fault(method, f"returned no {noun} for agent '{key}'")
         return mapping[key]
 
-    def number(self, method: str, value: object, what: str) -> float:
+    def number(self, method: str, value: object, label: str) -> float:
         """`value`, checked to be one finite number."""
         if isinstance(value, _SCALARS):
             number = float(value)
         else:
-            number = float(self.numbers(method, value, (), what, np.float64)[0])
+            number = float(self.numbers(method, value, (), label, np.float64)[0])
         if not math.isfinite(number):
-            raise self.fault(method, f"{what} is not finite")
+            raise self.fault(method, f"{label} is not finite")
         return number
 
     def numbers(
-        self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
+        self, method: str, value: object, shape: tuple[int, ...], label: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
         """`value` flattened, checked to be finite numbers of `shape`; a single number may have any shape."""
         with self.space_errors(method):
-            return finite_numbers(value, shape, what, dtype).reshape(-1)
+            return finite_numbers(value, shape, label, dtype).reshape(-1)
 
     @contextmanager
     def space_errors(self, method: str) -> Iterator[None]:
@@ -136,9 +137,9 @@ def describe_error(error: BaseException) -> str:
 
 def describe_error_with_location(error: BaseException) -> str:
     """The error in one line, with its location in foreign code."""
-    where = foreign_location(error)
+    location = foreign_location(error)
     # The text is cut first, so that cutting the line later keeps the location.
-    return f"{one_line(describe_error(error), _MAX_CHARACTERS // 2)}{where}" if where else describe_error(error)
+    return f"{one_line(describe_error(error), _MAX_CHARACTERS // 2)}{location}" if location else describe_error(error)
 
 
 def foreign_location(error: BaseException) -> str:

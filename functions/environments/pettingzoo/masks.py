@@ -55,7 +55,7 @@ def has_mask(entries: object) -> bool:
     return isinstance(entries, Mapping) and entries.get(MASK) is not None
 
 
-def unmasked_space(who: str, space: Any, key: Any, first_reset: FirstReset) -> tuple[Any, Place]:
+def unmasked_space(label: str, space: Any, key: Any, first_reset: FirstReset) -> tuple[Any, Place]:
     """The space of an agent's observations without the mask, and where the mask is.
 
     Raises `Unsupported` for a mask deeper within the observation.
@@ -63,7 +63,7 @@ def unmasked_space(who: str, space: Any, key: Any, first_reset: FirstReset) -> t
     from gymnasium import spaces
 
     entries = space.spaces if isinstance(space, spaces.Dict) else {}
-    _require_flat(who, entries)
+    _require_flat(label, entries)
     if MASK not in entries and not has_mask(first_reset.observations.get(key)):
         return space, Place.INFO if has_mask(first_reset.infos.get(key)) else Place.NOWHERE
     others = [(name, part) for name, part in entries.items() if name != MASK]
@@ -75,7 +75,7 @@ def unmasked_space(who: str, space: Any, key: Any, first_reset: FirstReset) -> t
     return spaces.Dict(others) if others else space, Place.BESIDE
 
 
-def _require_flat(who: str, entries: Mapping[Any, Any]) -> None:
+def _require_flat(label: str, entries: Mapping[Any, Any]) -> None:
     """Raises `Unsupported` for a mask within an entry."""
     from gymnasium import spaces
 
@@ -85,14 +85,14 @@ def _require_flat(who: str, entries: Mapping[Any, Any]) -> None:
             nested = [part for part in level if isinstance(part, spaces.Dict)]
             if any(MASK in part.spaces for part in nested):
                 raise Unsupported(
-                    f"{who} observes an {MASK} within its entry {name!r}, where it is not read: move it to the top of"
+                    f"{label} observes an {MASK} within its entry {name!r}, where it is not read: move it to the top of"
                     " the observation, or into the agent's info"
                 )
             level = [
                 part
-                for one in level
-                if isinstance(one, spaces.Dict | spaces.Tuple)
-                for part in (one.spaces.values() if isinstance(one, spaces.Dict) else one.spaces)
+                for space in level
+                if isinstance(space, spaces.Dict | spaces.Tuple)
+                for part in (space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
             ]
 
 

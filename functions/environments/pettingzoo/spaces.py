@@ -14,7 +14,7 @@ import numpy as np
 
 from marless.functions.environments.base import Unsupported
 from marless.functions.environments.pettingzoo.guard import one_line
-from marless.functions.environments.spaces.observations import bound, each
+from marless.functions.environments.spaces.observations import bound, full_array
 from marless.functions.environments.spaces.space_types import (
     BoxSpace,
     DictSpace,
@@ -41,17 +41,17 @@ class _UnsupportedSpace(Exception):
     """A space of another kind, or one that contains such a space."""
 
 
-def observation_space_of(who: str, space: Any) -> Space:
-    """The space that `who` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
+def observation_space_of(label: str, space: Any) -> Space:
+    """The space that `label` observes; raises `Unsupported` for spaces of other kinds and for empty ones."""
     try:
         description = _describe(space)
         size = observed_size(description)
     except _UnsupportedSpace:
-        raise Unsupported(f"{who} observes {_text_of(space)}; supported are {_SUPPORTED}") from None
+        raise Unsupported(f"{label} observes {_text_of(space)}; supported are {_SUPPORTED}") from None
     except ValueError as error:
-        raise Unsupported(f"{who} observes {one_line(space)}: {error}") from error
+        raise Unsupported(f"{label} observes {one_line(space)}: {error}") from error
     if not size:
-        raise Unsupported(f"{who} observes nothing: {one_line(space)}")
+        raise Unsupported(f"{label} observes nothing: {one_line(space)}")
     return description
 
 
@@ -66,8 +66,8 @@ def _text_of(space: Any) -> str:
     )
 
 
-def action_space_of(who: str, space: Any, joint: bool) -> Space:
-    """The space that `who` acts in; raises `Unsupported` for spaces of other kinds.
+def action_space_of(label: str, space: Any, joint: bool) -> Space:
+    """The space that `label` acts in; raises `Unsupported` for spaces of other kinds.
 
     `joint` is whether several choices are to be numbered as one; raises `ValueError` for more than `JOINT_LIMIT`
     combinations.
@@ -77,20 +77,20 @@ def action_space_of(who: str, space: Any, joint: bool) -> Space:
     if isinstance(space, spaces.Box) and _is_bounded(space):
         return _box(space, most_bounds=space.low.size)
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        raise Unsupported(f"{who} acts in {_text_of(space)}; supported are {_SUPPORTED_ACTIONS}")
+        raise Unsupported(f"{label} acts in {_text_of(space)}; supported are {_SUPPORTED_ACTIONS}")
     if 0 in (space.shape or ()):
-        raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
+        raise Unsupported(f"{label} acts in {one_line(space)}, which has no action")
     if joint and isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         counts = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
-        _require_few(who, counts.reshape(-1).tolist())
+        _require_few(label, counts.reshape(-1).tolist())
     return _describe(space)
 
 
-def _require_few(who: str, counts: list[int]) -> None:
+def _require_few(label: str, counts: list[int]) -> None:
     combinations = math.prod(counts)
     if len(counts) > 1 and combinations > JOINT_LIMIT:
         raise ValueError(
-            f"{who} has {combinations:,} combinations of actions; task.options.joint_actions numbers at most "
+            f"{label} has {combinations:,} combinations of actions; task.options.joint_actions numbers at most "
             f"{JOINT_LIMIT:,}"
         )
 
@@ -184,7 +184,7 @@ def _within_type(ends: tuple[float | None, ...], dtype: np.dtype[Any]) -> tuple[
 
 
 def _as_multi_discrete(spaces: Any, space: MultiDiscreteSpace) -> Any:
-    counts, start = (each(values, space.shape, np.int64) for values in (space.counts, space.start))
+    counts, start = (full_array(values, space.shape, np.int64) for values in (space.counts, space.start))
     return spaces.MultiDiscrete(counts, np.dtype(space.dtype), start=start)
 
 

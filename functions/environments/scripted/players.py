@@ -13,7 +13,7 @@ import numpy as np
 
 from marless.functions.environments.base import BoolArray, FloatArray
 from marless.functions.errors import BadRequest
-from marless.functions.isolation.process_guard import settling
+from marless.functions.isolation.process_guard import restore_arithmetic_after
 from marless.functions.named_code import refuse_standard, require_function
 
 ScriptedPlayer = Callable[[FloatArray, BoolArray], BoolArray]
@@ -25,14 +25,14 @@ def load(reference: str) -> ScriptedPlayer:
     module, _, name = reference.partition(":")
     try:
         refuse_standard(module)
-        with settling(f"{reference}, import"):
+        with restore_arithmetic_after(f"{reference}, import"):
             player: ScriptedPlayer = getattr(import_module(module), name)
         require_function(player, module, 2)
     except ValueError as error:
         raise BadRequest(f"scripted player {reference}: {error}") from error
     except Exception as error:
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise BadRequest(f"scripted player {reference}: {what}") from error
+        error_text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise BadRequest(f"scripted player {reference}: {error_text}") from error
     return player
 
 
@@ -44,7 +44,7 @@ def choose(reference: str, observations: FloatArray, legal: BoolArray) -> BoolAr
     observations, legal = observations.view(), legal.view()
     observations.flags.writeable = legal.flags.writeable = False  # actors record what agents see
     try:
-        with settling(f"{reference}, call"):
+        with restore_arithmetic_after(f"{reference}, call"):
             actions = np.asarray(load(reference)(observations, legal), np.bool_)
     except Exception as error:
         if isinstance(error, BadRequest):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .observations import Array, NoAction, Space, SpaceError, bound, each, finite_numbers, shape_of, whole_numbers
+from .observations import Array, NoAction, Space, SpaceError, bound, finite_numbers, full_array, shape_of, whole_numbers
 
 
 class ActionCodec:
@@ -33,8 +33,8 @@ class ActionCodec:
             self.low, self.high = (tuple(array.reshape(-1).tolist()) for array in self._bounds)
         else:
             counts = {"discrete": (space.get("n"),), "multi_binary": (2,)}.get(kind) or space["counts"]
-            self.counts = tuple(each(counts, self.shape, np.int64).reshape(-1).tolist())
-            self.start = each(np.atleast_1d(space.get("start", 0)), self.shape, np.int64)
+            self.counts = tuple(full_array(counts, self.shape, np.int64).reshape(-1).tolist())
+            self.start = full_array(np.atleast_1d(space.get("start", 0)), self.shape, np.int64)
         several = len(self.counts) > 1
         # The counts of several choices, which are made one by one, or numbered as one.
         self.branches = self.counts if several and not joint else ()
@@ -75,14 +75,14 @@ class ActionCodec:
         values: Sequence[Any] = (numbers + start if start else numbers).tolist()
         return values
 
-    def encode(self, actions: Any, batch: tuple[int, ...], what: str) -> Array:
+    def encode(self, actions: Any, batch: tuple[int, ...], label: str) -> Array:
         """A network's actions for the environment's ``[*batch, *shape]``, the other way round of `decode`; numbers may
         be out of bounds. Raises `SpaceError`."""
         whole = (*batch, *self.shape)
         if self.continuous:
-            return finite_numbers(actions, whole, what).reshape((*batch, -1))
+            return finite_numbers(actions, whole, label).reshape((*batch, -1))
         counts = np.reshape(self.counts, self.shape)
-        numbers = whole_numbers(actions, whole, self.start, counts, what)
+        numbers = whole_numbers(actions, whole, self.start, counts, label)
         if self.branches:
             return numbers.reshape((*batch, -1))
         if self.joined:
@@ -112,15 +112,15 @@ class ActionCodec:
         axes = range(lead, table.ndim)
         return np.concatenate([table.any(axis=tuple(a for a in axes if a != axis)) for axis in axes], axis=-1)
 
-    def read_mask(self, mask: object, batch: tuple[int, ...], what: str) -> Array:
+    def read_mask(self, mask: object, batch: tuple[int, ...], label: str) -> Array:
         """A network's mask ``[*batch, actions]`` for the environment's, one for all or one for each of a batch. Raises
         `SpaceError`."""
         whole = (*batch, self.mask_size)
         one_for_all = len(shape_of(mask)) == 1
-        flat = finite_numbers(mask, whole[-1:] if one_for_all else whole, what)
+        flat = finite_numbers(mask, whole[-1:] if one_for_all else whole, label)
         if (flat < 0).any():
-            raise SpaceError(f"{what} holds {flat.min():g}; it is 1 where an action is legal and 0 elsewhere")
+            raise SpaceError(f"{label} holds {flat.min():g}; it is 1 where an action is legal and 0 elsewhere")
         legal = self.legal(np.broadcast_to(flat != 0, whole))
         if legal is None:
-            raise NoAction(f"{what} allows no action")
+            raise NoAction(f"{label} allows no action")
         return legal

@@ -41,7 +41,7 @@ class NoAction(SpaceError):
     """A mask that allows no action."""
 
 
-def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32) -> Array:
+def finite_numbers(value: object, shape: tuple[int, ...], label: str, dtype: DTypeLike = np.float32) -> Array:
     """`value` as finite numbers of `shape`; a single number may have any shape. Raises `SpaceError`."""
     try:
         array = np.asarray(value)
@@ -53,26 +53,26 @@ def finite_numbers(value: object, shape: tuple[int, ...], what: str, dtype: DTyp
             with np.errstate(over="ignore"):
                 array = array.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise SpaceError(f"{what} is not numeric ({type(error).__name__}: {error})") from error
+        raise SpaceError(f"{label} is not numeric ({type(error).__name__}: {error})") from error
     if holds_none:
-        raise SpaceError(f"{what} is {'None' if value is None else 'None in part'}")
+        raise SpaceError(f"{label} is {'None' if value is None else 'None in part'}")
     if array.shape != shape and not array.size == math.prod(shape) == 1:
-        raise SpaceError(f"{what} has shape {array.shape}, not {shape}")
+        raise SpaceError(f"{label} has shape {array.shape}, not {shape}")
     if not np.isfinite(array).all():
-        raise SpaceError(f"{what} is not finite")
+        raise SpaceError(f"{label} is not finite")
     return array.reshape(shape)
 
 
-def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any, what: str) -> Array:
+def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any, label: str) -> Array:
     """Choices of `shape`, of which each is one of `counts` from `start`, as numbers from 0. Raises `SpaceError`."""
-    numbers = finite_numbers(value, shape, what, np.float64) - start
+    numbers = finite_numbers(value, shape, label, np.float64) - start
     if ((numbers < 0) | (numbers >= counts) | (numbers != np.floor(numbers))).any():
-        raise SpaceError(f"{what} is {value}, which is outside its space")
+        raise SpaceError(f"{label} is {value}, which is outside its space")
     whole: Array = np.asarray(numbers).astype(np.int64)
     return whole
 
 
-def each(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def full_array(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """One value for all, or one for each of an array of `shape`, as the latter."""
     array = np.asarray(values, dtype)
     return np.full(shape, array[0]) if array.size == 1 else array.reshape(shape)
@@ -80,7 +80,7 @@ def each(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 def bound(values: Any, none: float, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """A bound of a box as an array of `shape`; `none` where there is no bound."""
-    return each([none if value is None else value for value in values], shape, dtype)
+    return full_array([none if value is None else value for value in values], shape, dtype)
 
 
 class ObservationCodec(Protocol):
@@ -102,7 +102,7 @@ class ObservationCodec(Protocol):
         """The axes before the axes of one observation. It is () without such axes, and for a value outside of this
         space."""
 
-    def write(self, observation: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, label: str, out: Array) -> None:
         """Writes observations, a batch of the leading axes of `out`, into it ``[..., size]``; raises `SpaceError`."""
 
     def write_fast(self, observation: Any, out: Array, at: Any) -> None:
@@ -133,12 +133,12 @@ class _Numbers:
             return lead
         return whole[:-1] if self._loose and whole[-1:] == (self.size,) else ()
 
-    def write(self, observation: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, label: str, out: Array) -> None:
         batch = out.shape[:-1]
         shape = (*batch, *self.shape)
         if self._loose and math.prod(shape_of(observation)) == out.size:
             shape = shape_of(observation)
-        flat = finite_numbers(observation, shape, what).reshape(out.shape)
+        flat = finite_numbers(observation, shape, label).reshape(out.shape)
         if self.finite:
             np.divide(flat, _BRIGHTEST, out=out)
         else:
@@ -205,8 +205,8 @@ class _Choice:
     def batch_of(self, observation: Any) -> tuple[int, ...]:
         return shape_of(observation)
 
-    def write(self, observation: Any, what: str, out: Array) -> None:
-        number = whole_numbers(observation, out.shape[:-1], self._first, self.size, what)
+    def write(self, observation: Any, label: str, out: Array) -> None:
+        number = whole_numbers(observation, out.shape[:-1], self._first, self.size, label)
         out[...] = np.arange(self.size) == number[..., None]
 
     def write_fast(self, observation: Any, out: Array, at: Any) -> None:
@@ -227,7 +227,7 @@ class _Choices:
 
     def __init__(self, space: Space) -> None:
         self._shape = tuple(space["shape"])
-        self._counts, self._first = (each(space[key], self._shape, np.int64) for key in ("counts", "start"))
+        self._counts, self._first = (full_array(space[key], self._shape, np.int64) for key in ("counts", "start"))
         self._dtype, self.size = np.dtype(space["dtype"]), int(self._counts.sum())
         self._offsets = (np.cumsum(self._counts) - self._counts.reshape(-1)).reshape(-1)
 
@@ -236,9 +236,9 @@ class _Choices:
         lead = whole[: max(0, len(whole) - len(self._shape))]
         return lead if whole == (*lead, *self._shape) else ()
 
-    def write(self, observation: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, label: str, out: Array) -> None:
         batch = out.shape[:-1]
-        indices = whole_numbers(observation, (*batch, *self._shape), self._first, self._counts, what)
+        indices = whole_numbers(observation, (*batch, *self._shape), self._first, self._counts, label)
         out[...] = 0
         np.put_along_axis(out, self._offsets + indices.reshape((*batch, -1)), 1, axis=-1)
 
@@ -281,14 +281,14 @@ class _Nested:
         batches = [part.batch_of(entries[key]) for key, part, _ in self._parts if part.size] if entries else []
         return min(batches, key=len, default=())
 
-    def write(self, observation: Any, what: str, out: Array) -> None:
+    def write(self, observation: Any, label: str, out: Array) -> None:
         entries = self._entries(observation)
         if entries is None:
             keys = [key for key, *_ in self._parts]
             expectation = f"a dictionary with {keys}" if self._named else f"a tuple of {len(keys)}"
-            raise SpaceError(f"{what} is not {expectation}")
+            raise SpaceError(f"{label} is not {expectation}")
         for key, part, columns in self._parts:
-            part.write(entries[key], f"{what}[{key!r}]", out[..., columns])
+            part.write(entries[key], f"{label}[{key!r}]", out[..., columns])
 
     def write_fast(self, observation: Any, out: Array, at: Any) -> None:
         if self._named:

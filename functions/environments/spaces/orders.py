@@ -70,7 +70,7 @@ class EntityOrder:
         position = rows[..., block.position]
         keys = _length(position - rows[..., None, self.origin] if self.origin.size else position)
         if teammates:
-            distances = [_distances(rows, position, other) for other in teammates]
+            distances = [_distances(rows, position, teammate) for teammate in teammates]
             nearest = np.concatenate(distances, axis=-1).min(axis=-1)
             keys = keys - np.where(nearest == np.inf, np.float32(0), nearest)
         return np.where(_are_absent(rows, block), np.float32(np.inf), keys) if block.absent.size else keys

@@ -107,7 +107,9 @@ def _parts(space: Space) -> list[Space]:
     level, parts = [space], list[Space]()
     for _ in range(DEEPEST):
         parts += level
-        level = [part for one in level if isinstance(one, DictSpace | TupleSpace) for part in one.spaces]
+        level = [
+            part for container in level if isinstance(container, DictSpace | TupleSpace) for part in container.spaces
+        ]
         if not level:
             return parts
         if len(parts) + len(level) > MOST_PARTS:

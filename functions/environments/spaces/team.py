@@ -52,7 +52,7 @@ class TeamCodec:
         if not self._turns:
             return observations
         masks = {name: codec.action.first | (not place) for place, (name, codec) in enumerate(self.codecs.items())}
-        return {name: {"observation": one, "action_mask": masks[name]} for name, one in observations.items()}
+        return {name: {"observation": row, "action_mask": masks[name]} for name, row in observations.items()}
 
     def encode(self, observations: Any, masks: Any = None, turn: Any = None) -> dict[str, Seen]:
         """The observations of some agents by name; agents are known by the text of their keys.
@@ -70,7 +70,7 @@ class TeamCodec:
             raise
         if acting is not None and acting in self.codecs and acting not in encodings:
             raise SpaceError(f"it is the turn of agent {turn!r}, whose observation is missing")
-        rows = {name: len(one.rows) for name, one in encodings.items() if name in self._carrying}
+        rows = {name: len(encoding.rows) for name, encoding in encodings.items() if name in self._carrying}
         self._require_equal_batches(rows)
         if self._turns and self._carrying:
             self._require_every_turn(encodings, acting)
@@ -85,9 +85,9 @@ class TeamCodec:
         return str(turn)
 
     def _encode_each(self, observations: Any, masks: Any, acting: str | None) -> dict[str, Seen]:
-        for what, by_agent in (("observations", observations), ("masks", {} if masks is None else masks)):
+        for noun, by_agent in (("observations", observations), ("masks", {} if masks is None else masks)):
             if not isinstance(by_agent, Mapping):
-                raise SpaceError(f"{what} are a dictionary by agent, not {type(by_agent).__name__}")
+                raise SpaceError(f"{noun} are a dictionary by agent, not {type(by_agent).__name__}")
         legal = {str(key): mask for key, mask in (masks or {}).items()}
         if strangers := legal.keys() - {*self._known}:
             raise SpaceError(f"masks are of agent {min(strangers)!r}; there are {', '.join(map(repr, self._known))}")
@@ -120,7 +120,7 @@ class TeamCodec:
                 f"agent {back[0]!r} is back after a turn without it: these policies remember every turn, also while"
                 " their agents wait; begin again with start()"
             )
-        choosing = {name: self._has_choice(name, one) for name, one in encodings.items()}
+        choosing = {name: self._has_choice(name, encoding) for name, encoding in encodings.items()}
         if acting is None:
             self._require_one_choice(choosing)
         self._present, self._choosing = set(encodings), choosing

@@ -59,8 +59,8 @@ class Game:
     on its seed and not on other games.
     """
 
-    def __init__(self, where: str, scenario: Scenario, sizes: Sizes) -> None:
-        self._where = where
+    def __init__(self, label: str, scenario: Scenario, sizes: Sizes) -> None:
+        self._where = label
         self._scenario = scenario
         self._sizes = sizes
         self._guard: Guard | None = None
@@ -164,9 +164,9 @@ class Game:
             np.random.set_state(random_states[1])
 
 
-def sizes_of(where: str, game: Any) -> Sizes:
+def sizes_of(label: str, game: Any) -> Sizes:
     """The sizes of a game that is not started; raises `EnvironmentFault`."""
-    guard = Guard(where, game)
+    guard = Guard(label, game)
     info = guard.call("get_env_info")
     try:
         names = ("n_agents", "obs_shape", "n_actions", "state_shape", "episode_limit")

@@ -52,13 +52,13 @@ class Scenario:
     package: str
     build: Callable[[int], Any]
 
-    def needs_game(self, why: str) -> MissingExtra:
+    def needs_game(self, reason: str) -> MissingExtra:
         """The error when StarCraft does not start."""
-        return MissingExtra(f"{self.name} needs {_GAME}: {why}")
+        return MissingExtra(f"{self.name} needs {_GAME}: {reason}")
 
-    def needs_maps(self, why: str) -> MissingExtra:
+    def needs_maps(self, reason: str) -> MissingExtra:
         """The error when StarCraft does not have the map."""
-        return MissingExtra(f"{self.name} needs the maps of {_MAPS[self.package]} in $SC2PATH/Maps/SMAC_Maps: {why}")
+        return MissingExtra(f"{self.name} needs the maps of {_MAPS[self.package]} in $SC2PATH/Maps/SMAC_Maps: {reason}")
 
 
 def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:

@@ -254,9 +254,9 @@ def _state_sizes(environment: Any) -> list[float]:
     """The divisor of each number of the global state: the size of the map for positions, as in observations; 1 for all
     others, which are small."""
     divisors = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
-    each = [divisors.get(feature, 1.0) for feature in environment.own_features]
+    unit_sizes = [divisors.get(feature, 1.0) for feature in environment.own_features]
     units = len(environment.agents) + int(environment.num_enemies)
-    return each * units + [1.0] * (int(environment.state_size) - units * len(each))
+    return unit_sizes * units + [1.0] * (int(environment.state_size) - units * len(unit_sizes))
 
 
 def _fix_types(jax: Any, battle: Any) -> Any:

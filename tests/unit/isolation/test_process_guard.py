@@ -16,7 +16,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from marless.functions.isolation import foreign_imports
 from marless.functions.isolation.arithmetic import ARITHMETIC
-from marless.functions.isolation.process_guard import ProcessChanged, ProcessGuard, restore, settle, settling
+from marless.functions.isolation.process_guard import (
+    ProcessChanged,
+    ProcessGuard,
+    restore,
+    restore_arithmetic,
+    restore_arithmetic_after,
+)
 from marless.functions.nn import layers
 
 pytestmark = pytest.mark.usefixtures("code_of_others")
@@ -47,7 +53,7 @@ def test_numbers_are_rounded_to_nearest_after_each_call():
     with ProcessGuard("theirs", "one") as kept:
         round_upwards()
         assert third() == -11184810.0
-        settle()
+        restore_arithmetic()
         assert third() == -11184811.0
     assert kept.remarks() == (
         "theirs changes how numbers are rounded in its process; MARLess puts it back before it computes",
@@ -67,7 +73,7 @@ def test_the_process_rounds_outside_as_it_did():
 @known_layout
 def test_what_a_library_sets_when_it_is_loaded_is_put_back():
     flush = {"x86_64": 0x8040, "aarch64": 1 << 24, "arm64": 1 << 24}[os.uname().machine]
-    with ProcessGuard("theirs", "one") as kept, settling("theirs, make"):
+    with ProcessGuard("theirs", "one") as kept, restore_arithmetic_after("theirs, make"):
         *rest, control = ARITHMETIC.read()
         ARITHMETIC.write((*rest, control | flush))
         assert SUBNORMAL * np.float32(1) == 0
@@ -78,11 +84,14 @@ def test_what_a_library_sets_when_it_is_loaded_is_put_back():
 def test_rounding_that_changes_in_some_calls_only_is_refused():
     with ProcessGuard("theirs", "one"):
         for _ in range(2):  # as ever: its numbers do not depend on how long the process has lived
-            with settling("theirs, always"):
+            with restore_arithmetic_after("theirs, always"):
                 round_upwards()
-        with settling("theirs, seldom"):
+        with restore_arithmetic_after("theirs, seldom"):
             pass
-        with pytest.raises(ProcessChanged, match="in some calls and not in others"), settling("theirs, seldom"):
+        with (
+            pytest.raises(ProcessChanged, match="in some calls and not in others"),
+            restore_arithmetic_after("theirs, seldom"),
+        ):
             round_upwards()
         assert third() == -11184811.0
 
@@ -93,7 +102,7 @@ def test_numpy_warns_as_by_default_within_and_as_before_outside():
         with ProcessGuard("theirs", "one") as kept:
             assert np.geterr()["divide"] == "warn"
             np.seterr(all="raise")
-            settle()
+            restore_arithmetic()
             assert float(np.float32(1e-30) * np.float32(1e-30)) == 0.0  # underflows, without an error
         assert np.geterr() == before
     assert "numpy's error state" in kept.remarks()[0]

@@ -130,7 +130,7 @@ def test_a_world_of_any_bodies_has_the_bytes_of_numpys(data, agents, landmarks, 
             for world in worlds:
                 if step == 0:
                     world.position[...], world.velocity[...] = place, speed
-                    world.settle()
+                    world.update_derived()
                 world.push(slice(None), force)
                 world.advance()
             for name in ("position", "velocity", "relative", "squares", "distance"):

@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 import numpy as np
 import pytest
 
-from marless.functions.isolation.process_guard import ProcessGuard, remark, settle
+from marless.functions.isolation.process_guard import ProcessGuard, remark, restore_arithmetic
 from marless.functions.resources.port import ProcessResources, ResourceFault
 
 
@@ -91,7 +91,7 @@ def test_the_guard_of_a_thread_hears_nothing_of_another_thread():
     def work():
         np.seterr(all="ignore")
         remark("another thread's")
-        settle("theirs, step")
+        restore_arithmetic("theirs, step")
 
     with ProcessGuard("ours", "one") as guard:
         in_a_thread(work)
