@@ -68,12 +68,13 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance and not slow' $(TESTS) $(ARGS) || exit 1; \
 	done
 
-check: $(STAMPS)/develop ## style, names, prose, numbers of pages, types, directions of imports, code that nothing uses, the template
+check: $(STAMPS)/develop ## style, names, prose, numbers of pages, sizes, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict emulator/aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
+	@$(BIN)/python -m scripts.sizes --check
 	@$(BIN)/python -m benchmarks.records check
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/vulture

@@ -5,26 +5,24 @@
     python -m scripts.plain_words --check         exit code 1 if a part has more than its budget
     python -m scripts.plain_words --lower         lower the budgets to today's counts
 
-A budget is the number of such sentences that a part may have, in scripts/plain_words/budgets.toml. It may only fall.
+A budget is the number of such sentences that a part may have, in scripts/sizes/budgets.toml. It may only fall.
 """
 
 import argparse
 import ast
 import signal
 import subprocess
-import sys
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 from scripts.plain_words.kinds import KINDS, QUESTION_WORD, TOO_LONG, Kind, kinds_of
 from scripts.plain_words.prose import Sentence, sentences_of
+from scripts.sizes import budgets
 
 ROOT = Path(__file__).parents[2]
-BUDGETS = Path(__file__).with_name("budgets.toml")
+TABLE = "sentences"
 UNDOCUMENTED = "public functions and classes without a docstring"
-_HEADER = "# Sentences of each part that may be hard to read. `python -m scripts.plain_words --lower` lowers them.\n"
 # A log of past changes, and texts that other programs or people wrote.
 _LEFT_OUT = ("CHANGELOG.md", "LICENSE", "tests/goldens/", "scripts/plain_words/kinds.py")
 _SUFFIXES = (".md", ".py", ".c", ".h", ".yaml", ".yml", ".toml")
@@ -94,20 +92,6 @@ def undocumented(files: list[str]) -> int:
     return total
 
 
-def excesses(counts: dict[str, int], budgets: dict[str, int]) -> list[str]:
-    """Return a line for each part with more than its budget."""
-    return [
-        f"{part}: {count}, and its budget is {budgets.get(part, 0)}"
-        for part, count in counts.items()
-        if count > budgets.get(part, 0)
-    ]
-
-
-def lowered(counts: dict[str, int], budgets: dict[str, int]) -> dict[str, int]:
-    """Return the new budgets: today's count, or the old budget where that is lower; parts without files leave."""
-    return {part: min(count, budgets.get(part, count)) for part, count in counts.items()}
-
-
 def _summary(counts: dict[str, Count]) -> str:
     lines = [f"{part:28}{len(of.hits):6,} of {of.sentences:6,}{of.share:7.1%}" for part, of in counts.items()]
     kinds = Counter(kind.name for of in counts.values() for hit in of.hits for kind in hit.kinds)
@@ -134,17 +118,12 @@ def main() -> int:
         return 0
     counts = counted(files)
     numbers = {part: len(count.hits) for part, count in counts.items()} | {UNDOCUMENTED: undocumented(files)}
-    budgets = tomllib.loads(BUDGETS.read_text(encoding="utf-8")) if BUDGETS.is_file() else {}
     if options.lower:
-        rows = [f'"{part}" = {number}\n' for part, number in lowered(numbers, budgets).items()]
-        BUDGETS.write_text(_HEADER + "".join(rows), encoding="utf-8")
+        budgets.lower(TABLE, numbers)
     if not options.check:
         print(_summary(counts))
         return 0
-    lines = excesses(numbers, budgets)
-    for line in lines:
-        print(f"{line}; see `python -m scripts.plain_words {line.partition(':')[0]}`", file=sys.stderr)
-    return int(bool(lines))
+    return budgets.check(TABLE, numbers, "see `python -m scripts.plain_words {}`")
 
 
 if __name__ == "__main__":

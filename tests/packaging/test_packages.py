@@ -45,6 +45,8 @@ from marless.infra.packaging.package_sources import sources
 from marless.infra.packaging.plugins import PackageFault, prepare, stage
 from scripts.audit_image import DOCKERFILE
 from scripts.dockerfile import Followed
+from scripts.sizes import __main__ as sizes
+from scripts.sizes import budgets
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 PINNED = dict(line.removesuffix(" \\").split("==") for line in PINS.read_text().splitlines() if "==" in line)
@@ -185,26 +187,9 @@ def names(files):
     return {".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
 
 
-@pytest.mark.parametrize(
-    ("modules", "most"),
-    [(("marless.coordinator.core.decide", "marless.coordinator.core.apply"), 84), ((ENTRIES["coordinator"],), 113)],
-    ids=["core", "on Lambda"],
-)
-def test_the_coordinator_starts_with_few_modules(modules, most):
-    """With the specification of the default algorithm, without packages, whose own modules are empty."""
-    program = f"""
-import importlib, sys
-for name in {modules!r}:
-    importlib.import_module(name)
-importlib.import_module("marless.coordinator.config.schema").RunConfig()
-for name, module in sys.modules.items():
-    if name.partition(".")[0] == "marless" and not hasattr(module, "__path__"):
-        print(name)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=SETTINGS, capture_output=True, text=True, check=True
-    )
-    assert len(done.stdout.split()) <= most
+@pytest.mark.parametrize("budget", [sizes.CORE, sizes.HANDLER], ids=["core", "on Lambda"])
+def test_the_coordinator_starts_with_few_modules(budget):
+    assert len(sizes.loaded_modules(budget)) <= budgets.of_table(sizes.TABLE)[budget]
 
 
 @pytest.mark.parametrize("function", ENTRIES)

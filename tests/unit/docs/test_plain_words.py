@@ -3,9 +3,10 @@
 import pytest
 
 from scripts.commit_subjects import fault_of
-from scripts.plain_words.__main__ import excesses, lowered, part_of
+from scripts.plain_words.__main__ import part_of
 from scripts.plain_words.kinds import kinds_of
 from scripts.plain_words.prose import sentences_of
+from scripts.sizes.budgets import excesses, lowered
 
 
 @pytest.mark.parametrize(
