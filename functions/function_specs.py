@@ -3,12 +3,20 @@
 The configuration's table `functions`, the meter, the bill, summaries, packages, the deployment's roles and the tables
 of costs are made of these rows. A new kind is a row, the module `marless.functions.<name>.handler` with its `handle`,
 and its entry on Lambda, `marless.infra.entry.<name>`; CONTRIBUTING says what invoking and deploying it take.
+
+Another package offers a kind by an entry point of the group `marless.functions`, whose value is a `FunctionSpec`. Runs
+use it if their algorithm names it (`AlgorithmSpec.function`).
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from marless.functions.errors import BadRequest
+from marless.functions.plug_in_registry import Registry
 
 
 @dataclass(frozen=True)
@@ -24,30 +32,60 @@ class FunctionSpec:
     """It can be a function on AWS."""
     may_import: frozenset[str] = frozenset({"gymnasium", "onnxruntime", "threadpoolctl"})
     """Modules that no package has, where tasks of a user, other networks and workers of this machine bring them."""
+    handler: str = ""
+    """The module with `handle`, for a kind of another package."""
+    checks: str = ""
+    """The ``module:function`` that yields the faults of a run's configuration, each as ``key: fault``."""
 
     @property
     def module(self) -> str:
-        """What serves its tasks."""
-        # Packages hold the modules that whole strings name, and not this one.
-        return ".".join(("marless", "functions", self.name, "handler"))
+        """The module that serves its tasks."""
+        # Built here, because packages hold modules that whole strings name.
+        return self.handler or ".".join(("marless", "functions", self.name, "handler"))
 
     @property
     def entry(self) -> str:
         """The module of its handler on Lambda."""
-        return ".".join(("marless", "infra", "entry", self.name))
+        return ".".join(("marless", "infra", "entry", "other_kind" if self.handler else self.name))
 
 
-FUNCTIONS = (
+_OURS = (
     FunctionSpec("actor", "sampling", placed=True),
     FunctionSpec("learner", "learning", placed=True, may_import=FunctionSpec.may_import | {"onnx", "torch"}),
     FunctionSpec("evaluator", "evaluation"),
     # Does the work of all of these for agents that speak: what it needs is too large for a function on AWS.
     FunctionSpec("language", "language agents", deployed=False),
 )
+COORDINATOR = "coordinator"
+"""The function that drives a run. It serves no tasks, and is deployed and billed."""
+# Names of other parts of bills and meters.
+_RESERVED = (COORDINATOR, "actions", "logs", "requests", "storage", "total", "transfer")
+
+
+def _problem(value: object) -> str:
+    if not isinstance(value, FunctionSpec):
+        return "is no FunctionSpec"
+    is_free = value.name.isalpha() and value.name.islower() and value.name not in _RESERVED
+    return (
+        "" if is_free and value.handler else f"has no handler, or a name that is not lower-case letters: {value.name}"
+    )
+
+
+KINDS: Registry[FunctionSpec] = Registry(
+    "marless.functions", {spec.name: spec for spec in _OURS}, lambda name: f"kind of function {name!r}", _problem
+)
+
+
+def _usable() -> Iterator[FunctionSpec]:
+    """Yield the kinds that can be loaded. A run that needs another kind is refused when its configuration is read."""
+    for name in KINDS:
+        with suppress(BadRequest):
+            yield KINDS[name]
+
+
+FUNCTIONS = tuple(_usable())
 NAMES = tuple(spec.name for spec in FUNCTIONS)
 PLACED = tuple(spec.name for spec in FUNCTIONS if spec.placed)
-COORDINATOR = "coordinator"
-"""What drives a run as a function: it serves no tasks, is deployed and billed."""
 BILLED = (*NAMES, COORDINATOR)
 DEPLOYED = (*(spec.name for spec in FUNCTIONS if spec.deployed), COORDINATOR)
 

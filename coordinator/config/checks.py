@@ -7,6 +7,7 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib import import_module
 
 import msgspec
 
@@ -26,6 +27,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.environments.scripted.script_names import is_scripted_name
 from marless.functions.environments.task_names import ENVIRONMENTS, is_known
 from marless.functions.errors import BadRequest
+from marless.functions.function_specs import KINDS
 from marless.functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
 from marless.functions.resources.settings import NAME as RESOURCE_NAME
 from marless.functions.setting_limits import MOST_INT
@@ -306,6 +308,19 @@ def _task(config: RunConfig) -> Iterator[str]:
         yield f"task.name: {ENVIRONMENTS.unknown(name)}"
 
 
+def _function(config: RunConfig) -> Iterator[str]:
+    """The function that serves the algorithm's tasks exists, and takes the configuration."""
+    name = algorithms.algorithm(config.algorithm.name).function
+    try:
+        checks = KINDS.lookup(name).checks if name else ""
+    except BadRequest as error:
+        yield f"algorithm.name: {config.algorithm.name} needs a function: {error}"
+        return
+    if checks:
+        module, _, function = checks.partition(":")
+        yield from getattr(import_module(module), function)(config)
+
+
 def _language(config: RunConfig) -> Iterator[str]:
     """What agents that speak exclude."""
     if not is_language_task(config.task.name):
@@ -354,5 +369,6 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _stop,
     _pricing,
     _task,
+    _function,
     _language,
 )

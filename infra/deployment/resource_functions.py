@@ -24,7 +24,7 @@ PARAMETER = "ExternalResources"
 _MARGIN_S, _LONGEST_S = 5, 900
 # API_CreateFunction, FunctionName.
 _LONGEST_NAME = 64
-_WORKER = re.compile(r"          POWERTOOLS_SERVICE_NAME: (actor|learner|evaluator)")
+_WORKER = re.compile(r"          POWERTOOLS_SERVICE_NAME: (?!coordinator).+")
 _FUNCTION = """\
   {logical}:
     Type: AWS::Serverless::Function

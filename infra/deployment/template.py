@@ -7,6 +7,7 @@ from pathlib import Path
 
 from marless.functions.encoding import to_json, to_json_text
 from marless.infra.aws.function_settings import ASKABLE
+from marless.infra.deployment.function_kinds import with_kinds
 from marless.infra.deployment.resource_functions import PARAMETER, logical_id, of_parameter, with_functions
 from marless.infra.deployment.stack import IMAGE_SUFFIX, RESOURCE, DeploymentFault
 
@@ -33,13 +34,15 @@ _AS_IMAGE = (
 
 
 def text() -> str:
-    """The template: beside this module in an installed program; at the top of a source tree, where SAM expects it.
+    """Return the template with a function for each kind that another package offers.
+
+    It lies next to this module in an installed program. SAM expects it at the top of a source tree.
 
     Raises `DeploymentFault` where it is in neither.
     """
     for path in (_HERE / "template.yaml", _HERE.parents[1] / "template.yaml"):
         if path.is_file():
-            return path.read_text(encoding="utf-8")
+            return with_kinds(path.read_text(encoding="utf-8"))
     raise DeploymentFault(f"this installation of marless is damaged: {_HERE} has no template.yaml")
 
 

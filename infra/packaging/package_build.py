@@ -34,6 +34,8 @@ LIMIT = 262_144_000  # bytes of an unzipped package
 ENTRIES = {spec.name: spec.entry for spec in FUNCTIONS if spec.deployed} | {
     COORDINATOR: "marless.coordinator.drive.handler"
 }
+OTHER_KIND = "marless.infra.entry.other_kind"
+"""The entry of all kinds of other packages."""
 RESOURCE_ENTRY = {"resource": "marless.infra.entry.resource"}
 """That of the functions of external resources, of which a deployment may have none."""
 _DATA = {COORDINATOR: ("marless/coordinator/pricing/prices",)}
@@ -177,7 +179,11 @@ def _prune(target: Path) -> None:
 def _copy(function: str, target: Path, libraries: Sequence[Path]) -> None:
     """Copies our own code that the function's entry module needs; the compiled `libraries` too where it calls them."""
     kernels = target / SOURCE.parent.relative_to(ROOT)
-    for file in [*sources(ROOT, (ENTRIES | RESOURCE_ENTRY)[function]).files, *_data(function)]:
+    entry = (ENTRIES | RESOURCE_ENTRY)[function]
+    # The code of another package may import modules of all our functions.
+    entries = {entry, *ENTRIES.values()} if entry == OTHER_KIND else {entry}
+    files = {file for each in entries for file in sources(ROOT, each).files}
+    for file in [*sorted(files), *_data(function)]:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, target / file)
     for library in libraries if kernels.is_dir() else ():

@@ -17,8 +17,7 @@ class FreshEnvironment:
 
     def borrow_packages(self):
         """Makes the packages of the environment that runs the tests importable, after those installed here."""
-        site = self.folder / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-        (site / "borrowed.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        (self.site / "borrowed.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
 
     def write_script(self, name, body):
         """A command of this environment, in Python."""
@@ -40,6 +39,11 @@ class FreshEnvironment:
         )
         assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    @property
+    def site(self):
+        """The folder of installed packages."""
+        return self.folder / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
     @property
     def account(self):

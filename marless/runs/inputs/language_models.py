@@ -51,7 +51,7 @@ def store_model(config: RunConfig, storage: Storage) -> LanguageModel | None:
 
     Raises `UserError` for a model that cannot be used, and `StorageFault`.
     """
-    if not algorithm(config.algorithm.name).function:
+    if algorithm(config.algorithm.name).function != "language":
         return None
     path = model_file(config)
     try:

@@ -11,6 +11,7 @@ from marless.coordinator.errors import UserError
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.algorithms.specification import LAYERED, AlgorithmConfig
 from marless.functions.errors import MissingExtra
+from marless.functions.function_specs import DEPLOYED
 from marless.functions.named_code import refuse_standard
 from marless.functions.resources.settings import Resource
 from marless.loggers import registry as loggers
@@ -49,7 +50,8 @@ def refuse_elsewhere(device: object) -> None:
 
 def refuse_language(algorithm: object) -> None:
     """Raises `UserError` on a back-end that cannot serve the algorithm's tasks: those of agents that speak."""
-    if isinstance(algorithm, str) and algorithm in ALGORITHMS and (function := ALGORITHMS[algorithm].function):
+    function = ALGORITHMS[algorithm].function if isinstance(algorithm, str) and algorithm in ALGORITHMS else ""
+    if function and function not in DEPLOYED:
         raise UserError(
             f"algorithm.name={algorithm}: a function `{function}` would read a whole model at every start, with more"
             " packages than AWS takes; train on machines of yours: without --backend, or with --backend ray"
