@@ -1,5 +1,6 @@
 """Arguments that several commands share."""
 
+import math
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -142,16 +143,18 @@ def json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text, one object per line")
 
 
-def keys(text: str) -> list[str]:
-    """Dotted keys between commas."""
-    parts = [key.strip() for key in text.split(",")]
-    if not all(parts):
-        raise ArgumentTypeError(f"{text!r} is not a list of keys such as algorithm.name,algorithm.lr")
-    return parts
+def compared(parser: ArgumentParser) -> None:
+    """How compared runs form arms, and the quantities that are compared and equal."""
+    from marless.comparison.run_evaluations import AXES
 
-
-def metric(parser: ArgumentParser) -> None:
-    """What is compared in place of the return."""
+    parser.add_argument(
+        "--by",
+        type=listed("list of keys such as algorithm.name,algorithm.lr"),
+        default=[],
+        metavar="KEY,KEY",
+        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys that"
+        " differ, but not seed, task.name and task.agents)",
+    )
     parser.add_argument(
         "--metric",
         type=str.lower,
@@ -159,6 +162,39 @@ def metric(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="a metric of the environment to compare in place of the return, such as win",
     )
+    parser.add_argument(
+        "--at",
+        choices=AXES,
+        default="steps",
+        help="quantity that is equal when runs are compared (default: %(default)s)",
+    )
+
+
+def listed(what: str) -> Callable[[str], list[str]]:
+    """Names between commas. The error says that a text is not `what`."""
+
+    def _names(text: str) -> list[str]:
+        parts = [part.strip() for part in text.split(",")]
+        if not all(parts):
+            raise ArgumentTypeError(f"{text!r} is not a {what}")
+        return parts
+
+    return _names
+
+
+def number(what: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    """A number that `is_valid`. The error says that a text is not `what`."""
+
+    def _value(text: str) -> float:
+        try:
+            parsed = float(text)
+        except ValueError:
+            parsed = math.nan
+        if not is_valid(parsed):
+            raise ArgumentTypeError(f"{text!r} is not {what}")
+        return parsed
+
+    return _value
 
 
 def count(text: str) -> int:

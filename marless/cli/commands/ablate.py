@@ -37,16 +37,18 @@ arms (the first one is the baseline):
 
 The same command resumes a stopped ablation. docs/how-to/ablate.md explains the results."""
 
+_LISTED = common.listed("list such as none,ours")
+_RETURN = common.number("a finite number", math.isfinite)
+_SHARE = common.number("a share above 0 and at most 1", lambda share: 0 < share <= 1)
+
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
-    parser.add_argument("--arms", type=_comma_separated, metavar="A,B", help="arms, the baseline first (default: all)")
-    parser.add_argument(
-        "--sharing", type=_comma_separated, metavar="A,B", help=f"combine rules instead: {', '.join(SHARING)}"
-    )
-    parser.add_argument("--scaling", type=_comma_separated, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
-    parser.add_argument("--placement", type=_comma_separated, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
+    parser.add_argument("--arms", type=_LISTED, metavar="A,B", help="arms, the baseline first (default: all)")
+    parser.add_argument("--sharing", type=_LISTED, metavar="A,B", help=f"combine rules instead: {', '.join(SHARING)}")
+    parser.add_argument("--scaling", type=_LISTED, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
+    parser.add_argument("--placement", type=_LISTED, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
     parser.add_argument(
         "--seeds", type=_seeds, metavar="1-10", help="seeds of every arm (default: seeds of a suite's file, or 1-10)"
     )
@@ -59,18 +61,18 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: ablations/TASK-ALGORITHM)")
     parser.add_argument(
-        "--random", type=_finite, metavar="RETURN", help="return of random play, to report losses in %% of the gain"
+        "--random", type=_RETURN, metavar="RETURN", help="return of random play, to report losses in %% of the gain"
     )
     parser.add_argument(
         "--headline",
-        type=_comma_separated,
+        type=_LISTED,
         default=[],
         metavar="ARM/OTHER:MEASURE,...",
         help="contrasts that you declare before the runs, by return, dollars or reach. Their p-values are"
         " corrected together",
     )
     parser.add_argument(
-        "--target", type=_share, metavar="SHARE", help="target of a suite's table, 0 to 1 (default: target in its file)"
+        "--target", type=_SHARE, metavar="SHARE", help="target of a suite's table, 0 to 1 (default: target in its file)"
     )
     parser.add_argument(
         "--reference", metavar="RUN", help="run that provides the opponents of each side of competing agents"
@@ -119,31 +121,6 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
 
 def _view(options: Namespace, signals: Signals) -> AblationView:
     return AblationEvents(signals) if options.json else AblationLines(signals)
-
-
-def _comma_separated(text: str) -> list[str]:
-    """Names between commas."""
-    entries = [name.strip() for name in text.split(",")]
-    if not all(entries):
-        raise ArgumentTypeError(f"{text!r} is not a list such as none,ours")
-    return entries
-
-
-def _finite(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ArgumentTypeError(f"{text!r} is not a finite number")
-    return value
-
-
-def _share(text: str) -> float:
-    value = _finite(text)
-    if not 0 < value <= 1:
-        raise ArgumentTypeError(f"{text!r} is not a share above 0 and at most 1")
-    return value
 
 
 def _seeds(text: str) -> list[int]:

@@ -23,6 +23,8 @@ EXAMPLES = """examples:
 
 LATENCIES = ("local", "aws")
 
+_SHARE = common.number("a share from 0 to 1", lambda share: 0 <= share <= 1)
+
 
 def arguments(parser: ArgumentParser) -> None:
     """What `marless simulate` takes."""
@@ -37,11 +39,11 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn durations (default: 0)")
     parser.add_argument(
-        "--slow", type=_share, default=0.0, metavar="SHARE", help="attempts that take ten times as long"
+        "--slow", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that take ten times as long"
     )
-    parser.add_argument("--cold", type=_share, default=0.0, metavar="SHARE", help="attempts that start an environment")
-    parser.add_argument("--throttled", type=_share, default=0.0, metavar="SHARE", help="attempts that are rejected")
-    parser.add_argument("--lost", type=_share, default=0.0, metavar="SHARE", help="attempts that never report")
+    parser.add_argument("--cold", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that start an environment")
+    parser.add_argument("--throttled", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that are rejected")
+    parser.add_argument("--lost", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that never report")
     parser.add_argument("--timeline", type=Path, metavar="FILE", help="draw the last rounds of the last simulation")
     common.workers(parser)
     common.json(parser)
@@ -117,13 +119,3 @@ def _rounds(text: str) -> int:
     if (rounds := common.count(text)) < LEAST_ROUNDS:
         raise ArgumentTypeError(f"at least {LEAST_ROUNDS} rounds are simulated: the first one starts the functions")
     return rounds
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
-    return share

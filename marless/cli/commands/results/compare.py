@@ -8,7 +8,6 @@ from marless.cli import arguments as common
 from marless.comparison import comparison_files, score_tables
 from marless.comparison.compare_runs import compare_runs
 from marless.comparison.comparison import Comparison
-from marless.comparison.run_evaluations import AXES
 from marless.coordinator.errors import FINISHED
 from marless.extras import install
 from marless.output import note, say, say_json, say_text
@@ -31,21 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="RUN_OR_STUDY",
         help="runs, folders of runs (studies, ablations), or files of marl-eval (.json)",
     )
-    parser.add_argument(
-        "--by",
-        type=common.keys,
-        default=[],
-        metavar="KEY,KEY",
-        help="keys of config.toml that tell arms apart (default: the settings that a study lists, or all keys that"
-        " differ, but not seed, task.name and task.agents)",
-    )
-    common.metric(parser)
-    parser.add_argument(
-        "--at",
-        choices=AXES,
-        default="steps",
-        help="quantity that is equal when runs are compared (default: %(default)s)",
-    )
+    common.compared(parser)
     parser.add_argument(
         "--out", type=Path, default=Path("comparison"), metavar="DIR", help="output folder (default: %(default)s)"
     )

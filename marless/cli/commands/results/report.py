@@ -4,7 +4,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from marless.cli import arguments as common
-from marless.comparison.run_evaluations import AXES
 from marless.coordinator.errors import FINISHED
 from marless.output import say
 from marless.page.report_page import write_report
@@ -29,20 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: %(default)s)"
     )
-    parser.add_argument(
-        "--by",
-        type=common.keys,
-        default=[],
-        metavar="KEY,KEY",
-        help="keys of config.toml that tell arms apart, for several runs, like in marless compare",
-    )
-    common.metric(parser)
-    parser.add_argument(
-        "--at",
-        choices=AXES,
-        default="steps",
-        help="quantity that is equal when runs are compared (default: %(default)s)",
-    )
+    common.compared(parser)
 
 
 def run(options: Namespace) -> int:
