@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from marless.coordinator.action_tally import ActionTally, AskedActions, unbilled
-from marless.coordinator.core import budget, next_placement, phase_ends
+from marless.coordinator.core import budget, phase_ends
 from marless.coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -24,6 +24,7 @@ from marless.coordinator.core.events import (
     Stopped,
     actions_of,
 )
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import PHASES, most_puts, served_after
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.core.warm_functions import NOTHING, billed, keeps

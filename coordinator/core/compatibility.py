@@ -3,8 +3,8 @@
 from marless.coordinator.config.schema import MOST_MB, RunConfig
 from marless.coordinator.core import league_matches, memory_bound, opponents, sides
 from marless.coordinator.core.memory_bound import Footprint
-from marless.coordinator.core.next_placement import rollout_bytes
 from marless.coordinator.core.opponents import FixedOpponents
+from marless.coordinator.core.planning.next_placement import rollout_bytes
 from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.coordinator.platform import Platform
 from marless.coordinator.rules import similarity

@@ -11,7 +11,7 @@ from marless.coordinator.core import budget
 from marless.coordinator.core.budget import affordable, allowed_s
 from marless.coordinator.core.controller import is_payable
 from marless.coordinator.core.events import Abandoned, Finishing, Stopped
-from marless.coordinator.core.next_placement import round_price
+from marless.coordinator.core.planning.next_placement import round_price
 from marless.coordinator.core.round_graph import PHASES, Attempt, Node, OpenGate, coming_learners, open_gates, task_name
 from marless.coordinator.core.state import Plan, Slot, State
 

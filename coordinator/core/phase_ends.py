@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from marless.coordinator.core import league_matches, next_placement, opponents
+from marless.coordinator.core import league_matches, opponents
 from marless.coordinator.core.compatibility import incompatibility
 from marless.coordinator.core.controller import (
     ControllerState,
@@ -17,7 +17,8 @@ from marless.coordinator.core.controller import (
     plan_next_round,
     reject_proposal,
 )
-from marless.coordinator.core.next_placement import round_price
+from marless.coordinator.core.planning import next_placement
+from marless.coordinator.core.planning.next_placement import round_price
 from marless.coordinator.core.round_graph import LOOKS
 from marless.coordinator.core.round_records import (
     RoundReplies,

@@ -191,8 +191,19 @@ def _initialise(plan: Plan, state: State) -> list[Gate]:
 
 
 def _round(plan: Plan, state: State) -> list[Gate]:
-    gates = _sampling(plan, state)
-    grads = [
+    playing, learning = round_gates(plan, state)
+    if rounds.is_evaluated(plan, state):
+        nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
+        playing.append(_gate("evaluate", nodes))
+    # Learners that wait for nothing begin first: they take longer than what is played beside them, and a round that
+    # begins with its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
+    return learning + playing if plan.config.pipeline.lag else playing + learning
+
+
+def round_gates(plan: Plan, state: State) -> tuple[list[Gate], list[Gate]]:
+    """The gates of the tasks that play and sum, and the gates of the tasks that learn."""
+    playing = _sampling(plan, state)
+    sums_gates = [
         Gate(
             name=f"grad/{number}",
             works=[work.name for work in works],
@@ -201,11 +212,7 @@ def _round(plan: Plan, state: State) -> list[Gate]:
         )
         for number, works in enumerate(sum_works(plan, state, len(rounds.micro_batches(plan, state))))
     ]
-    before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in grads or gates)
-    gates += grads
-    if rounds.is_evaluated(plan, state):
-        nodes = evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
-        gates.append(_gate("evaluate", nodes))
+    before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in sums_gates or playing)
     learning = [
         Gate(
             name=f"learn/{wave}",
@@ -215,9 +222,7 @@ def _round(plan: Plan, state: State) -> list[Gate]:
         )
         for wave, works in enumerate(learner_schedule(plan, state))
     ]
-    # Learners that wait for nothing begin first: they take longer than what is played beside them, and a round that
-    # begins with its longest tasks ends sooner (Graham 1969, "Bounds on Multiprocessing Timing Anomalies").
-    return learning + gates if plan.config.pipeline.lag else gates + learning
+    return playing + sums_gates, learning
 
 
 def _gate(name: str, nodes: list[Node]) -> Gate:

@@ -11,7 +11,6 @@ from marless.coordinator.placement.coordination_cost import LOCAL, CoordinationC
 from marless.coordinator.placement.layout import Layout
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
 from marless.functions.function_specs import PLACED
@@ -79,10 +78,9 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
     ]
 
 
-def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
+def reduce_to_limits(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
     """`round_placement` within the platform's limits, where messages would be too large or cannot hold objects: fewer
     rounds per task, objects in storage, and at last more rollouts per invocation, whose trajectories are one object."""
-    layout = Layout(workload)
     inlining = (True, False) if round_placement.inline_objects and terms.can_inline else (False,)
     size = round_placement.rollouts_per_invocation
     while True:
@@ -90,11 +88,11 @@ def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms:
             fitting = _with_fewer_rounds(round_placement, inline_objects, layout, terms)
             if _messages_fit(fitting, layout, terms):
                 return fitting
-        if size >= workload.rollouts:
+        if size >= layout.workload.rollouts:
             # The platform decides.
             return fitting
         size *= 2
-        round_placement = replace(round_placement, rollouts_per_invocation=min(size, workload.rollouts))
+        round_placement = replace(round_placement, rollouts_per_invocation=min(size, layout.workload.rollouts))
 
 
 def _with_fewer_rounds(

@@ -1,78 +1,131 @@
-"""The tasks of a workload in every placement: in waves, by what they wait for, and what they use together.
+"""The tasks of a workload in every placement, in gates, with their messages and their use of storage and ledger.
 
-Counts and bytes are those of the tasks that `marless.coordinator.core.round_graph` makes. Prices are not considered.
+The round graph makes the tasks. `marless.coordinator.core.planning.played_round` plays it once for each rule. This
+module spreads rollouts and rounds over invocations, and measures messages. Prices are not considered.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from marless.coordinator.placement import message_size
-from marless.coordinator.placement.counted_tasks import (
-    ObjectLocations,
-    Task,
-    learner_task,
-    micro_batches,
-    object_locations,
-    pairs_of,
-    reading_sums,
-    report_bytes,
-    sampling_tasks,
-    sum_task,
-)
-from marless.coordinator.placement.placement_rules import (
-    PACKED,
-    PLACEMENTS,
-    WHOLE,
-    Packs,
-    RoundPlacement,
-    Work,
-)
-from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.placement.placement_rules import PLACEMENTS, WHOLE, Packs, RoundPlacement
+from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.bill import Charge, Meter
 from marless.functions.function_specs import PLACED
 
+# The beginning of an object's key if no task of the round has made the object.
+BEFORE = "before"
 
-class Gate(NamedTuple):
+
+class Task(NamedTuple):
+    """`number` equal tasks, each with the objects it reads and makes.
+
+    `plays`: the number of rollouts that it plays. `learns_from`: the numbers of rollouts in the micro-batches that it
+    reads. `reads` counts their trajectories only after the task is placed. `reply_bytes` are in its answer and also in
+    the header of an object that it makes. `summary_bytes` are in the objects that it reads, from earlier replies.
+    """
+
+    function: str
+    kind: str
+    size: float
+    reads: int
+    read_bytes: float
+    makes: int
+    made_bytes: float
+    reply_bytes: float = 0.0
+    number: int = 1
+    summary_bytes: float = 0.0
+    plays: int = 0
+    learns_from: tuple[int, ...] = ()
+
+
+class PlannedGate(NamedTuple):
     """Tasks of a round, and the positions in the list of gates of those that they wait for, which precede them."""
 
     tasks: list[Task]
     after: tuple[int, ...]
 
 
-class Layout:
-    """The tasks of a workload in each placement, computed once."""
+class PlayedRound(NamedTuple):
+    """The gates of a round, and the bytes by key of the objects with the learner's state after it. The keys of older
+    objects begin with `BEFORE`."""
 
-    def __init__(self, workload: Workload) -> None:
+    gates: list[PlannedGate]
+    state: Mapping[str, float]
+
+
+class Layout:
+    """The tasks of a workload in each placement, computed once. `play` plays a round by a rule's name."""
+
+    def __init__(self, workload: Workload, play: Callable[[str], PlayedRound]) -> None:
         self.workload = workload
-        self._locations: dict[str, ObjectLocations] = {}
-        self._schedules: dict[tuple[str, int, int], list[list[Task]]] = {}
+        self._play = play
+        self._rounds: dict[str, PlayedRound] = {}
+        self._gates: dict[tuple[str, int, int], list[PlannedGate]] = {}
 
     def packs(self, rule: str) -> Packs:
         """The groups that learn together."""
         return self.workload.packs if PLACEMENTS[rule].balances else ()
 
-    def locations(self, rule: str) -> ObjectLocations:
-        """The objects of the learner's state; `whole` makes those that `packed` makes."""
-        rule = PACKED if PLACEMENTS[rule].one_function else rule
-        if rule not in self._locations:
-            self._locations[rule] = object_locations(self._works(rule), self.workload)
-        return self._locations[rule]
+    def played_round(self, rule: str) -> PlayedRound:
+        """The round by this rule, before its rollouts are spread over invocations."""
+        if rule not in self._rounds:
+            self._rounds[rule] = self._play(rule)
+        return self._rounds[rule]
 
-    def schedule(self, round_placement: RoundPlacement) -> list[list[Task]]:
-        """The round's tasks in waves, each of which begins after the one before it, or the one task of several rounds.
-
-        With a lag the first learners are of one wave with the actors.
-        """
+    def gates(self, round_placement: RoundPlacement) -> list[PlannedGate]:
+        """The tasks of the round, or the one task of several rounds, by what they wait for."""
         key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.rounds_per_task)
-        if key not in self._schedules:
-            self._schedules[key] = (
-                [[self._whole(round_placement)]]
-                if PLACEMENTS[round_placement.rule].one_function
-                else self._spread(round_placement)
-            )
-        return self._schedules[key]
+        if key not in self._gates:
+            self._gates[key] = [
+                gate._replace(tasks=[*self._placed(gate.tasks, round_placement)])
+                for gate in self.played_round(round_placement.rule).gates
+            ]
+        return self._gates[key]
+
+    def tasks(self, round_placement: RoundPlacement) -> list[Task]:
+        """The tasks of all gates."""
+        return [task for gate in self.gates(round_placement) for task in gate.tasks]
+
+    def waves(self, round_placement: RoundPlacement) -> list[int]:
+        """The number of tasks in each set that is dispatched at once. With a lag the first learners begin together with
+        the actors."""
+        waves = dict[object, int]()
+        for number, (tasks, after) in enumerate(self.gates(round_placement)):
+            begin = after if self.workload.lag else number
+            waves[begin] = waves.get(begin, 0) + sum(task.number for task in tasks)
+        return [*waves.values()]
+
+    def _placed(self, tasks: Sequence[Task], round_placement: RoundPlacement) -> Iterator[Task]:
+        """The tasks, with what depends on how many rollouts or rounds are in an invocation."""
+        workload, rounds = self.workload, round_placement.rounds_per_task
+        per_invocation = 1 if workload.opponent_reads is not None else round_placement.rollouts_per_invocation
+        numbers = Counter[int]()
+        for task in tasks:
+            if task.kind == "sample":
+                full, rest = divmod(task.plays, per_invocation)
+                numbers[per_invocation] += task.number * full
+                numbers[rest] += task.number
+            elif task.kind == "whole":
+                object_bytes = task.plays * (workload.replays * rounds * workload.rollout_bytes)
+                yield _larger(task, object_bytes + task.plays * workload.unfinished_bytes)._replace(
+                    size=task.plays * rounds, reply_bytes=rounds * (self._sampled_bytes() + self._learned_bytes())
+                )
+            else:
+                trajectories = sum(-(-rollouts // per_invocation) for rollouts in task.learns_from)
+                yield task._replace(reads=trajectories + task.reads)
+        for rollouts, number in sorted(numbers.items(), reverse=True):
+            if rollouts and number:
+                task = _larger(tasks[0], rollouts * workload.unfinished_bytes)
+                yield task._replace(
+                    size=rollouts,
+                    plays=rollouts,
+                    made_bytes=rollouts * (workload.rollout_bytes + workload.unfinished_bytes),
+                    reply_bytes=sampling_bytes(workload, rollouts),
+                    number=number,
+                )
 
     def request_bytes(self, round_placement: RoundPlacement) -> float:
         """Bytes of the largest request, inlined objects included."""
@@ -85,7 +138,7 @@ class Layout:
     def events(self, round_placement: RoundPlacement) -> Meter:
         """The requests beside the invocations of a round, or of a task of several rounds, if all are asynchronous."""
         meter = Meter()
-        for task in (task for wave in self.schedule(round_placement) for task in wave):
+        for task in self.tasks(round_placement):
             size = message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
             meter += Meter(extra_requests=task.number * Meter().add_event(math.ceil(size)).extra_requests)
         return meter
@@ -96,15 +149,12 @@ class Layout:
 
     def answers_bytes(self, round_placement: RoundPlacement) -> float:
         """Bytes of all answers of a round, or of a task of several rounds."""
-        return sum(
-            task.number * _answer_bytes(task, round_placement.inline_objects)
-            for wave in self.schedule(round_placement)
-            for task in wave
-        )
+        inline_objects = round_placement.inline_objects
+        return sum(task.number * _answer_bytes(task, inline_objects) for task in self.tasks(round_placement))
 
     def most_rounds(self, inline_objects: bool, size: float) -> int:
         """How many rounds one task of `whole` can run with an answer of at most `size` bytes; at least one."""
-        _, state_bytes = self.locations(WHOLE).weigh(self.locations(WHOLE).where.values())
+        state_bytes = sum(self.played_round(WHOLE).state.values())
         around = message_size.answer_bytes(2, inline_objects * message_size.base64_bytes(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
         return max(1, int((size - around) // (a_round + inline_objects * message_size.base64_bytes(a_round))))
@@ -116,15 +166,15 @@ class Layout:
         that all parts of the learner's state have one size. The end of a round and the dispatch of the next are one
         commit, and every wave of learners is another.
         """
-        schedule = self.schedule(round_placement)
-        tasks = [task for wave in schedule for task in wave]
+        tasks = self.tasks(round_placement)
         storing_tasks = [] if round_placement.inline_objects else tasks
+        commit = Meter().add_commit(self.workload.ledger_bytes)
         meter = Meter(
             puts=sum(task.number * task.makes for task in storing_tasks),
             gets=sum(task.number * task.reads for task in storing_tasks),
             bytes_written=round(sum(task.number * task.made_bytes for task in storing_tasks)),
             bytes_read=round(sum(task.number * task.read_bytes for task in storing_tasks)),
-            write_units=len(schedule) * Meter().add_commit(self.workload.ledger_bytes).write_units,
+            write_units=len(self.waves(round_placement)) * commit.write_units,
         )
         for name in PLACED:
             invocations = sum(task.number for task in tasks if task.function == name)
@@ -138,37 +188,17 @@ class Layout:
         meter = Meter().add_load(size).add_commit(size)
         if not round_placement.inline_objects:
             return meter
-        sizes = [
-            size
-            for location, size in self.locations(round_placement.rule).sizes.items()
-            if location.work != "initialise"
-        ]
-        workload = self.workload
+        workload, state = self.workload, self.played_round(round_placement.rule).state
+        sizes = [size for key, size in state.items() if not key.startswith(BEFORE)]
         unfinished_bytes = workload.rollouts * workload.unfinished_bytes
-        first_wave = self.schedule(round_placement)[0]
-        players = sum(task.number for task in first_wave if task.kind in ("sample", "whole"))
+        players = sum(task.number for task in self.tasks(round_placement) if task.plays)
         puts = len(sizes) + players * ((unfinished_bytes > 0) + workload.lag)
         trajectory_bytes = workload.lag * workload.rollouts * workload.rollout_bytes
         return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes + trajectory_bytes))
 
-    def _works(self, rule: str) -> list[list[Work]]:
-        workload = self.workload
-        return PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates, self.packs(rule))
-
-    def _whole(self, round_placement: RoundPlacement) -> Task:
-        workload, locations = self.workload, self.locations(round_placement.rule)
-        state, state_bytes = locations.weigh(locations.where.values())
-        size = workload.rollouts * round_placement.rounds_per_task
-        reply = round_placement.rounds_per_task * (self._sampled_bytes() + self._learned_bytes())
-        object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
-        object_bytes += workload.rollouts * workload.unfinished_bytes
-        objects = state + workload.replays + (workload.unfinished_bytes > 0)
-        reads, read_bytes = workload.with_base(objects + workload.input_reads, object_bytes)
-        return Task("learner", "whole", size, reads, read_bytes, objects, object_bytes, reply)
-
     def _sampled_bytes(self) -> float:
         """Bytes of the reply to sampling a round in one task."""
-        return message_size.sampling_bytes(self.workload.rollouts, self.workload.rollout_episodes, self.workload.agents)
+        return sampling_bytes(self.workload, self.workload.rollouts)
 
     def _learned_bytes(self) -> float:
         """Bytes of the reply to learning a round in one task."""
@@ -176,7 +206,7 @@ class Layout:
 
     def _messages(self, round_placement: RoundPlacement) -> Iterator[Task]:
         """The round's tasks, and the regroup task that may follow."""
-        tasks = [task for wave in self.schedule(round_placement) for task in wave]
+        tasks = self.tasks(round_placement)
         yield from tasks
         if self.workload.regroups:
             yield self._regroup(round_placement, sum(task.number for task in tasks if task.function == "actor"))
@@ -184,10 +214,9 @@ class Layout:
     def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> Task:
         """The largest regroup task: all groups end and every agent gets separate networks. It reads the learner's state
         after the round and the policies that sampled it."""
-        workload, locations = self.workload, self.locations(round_placement.rule)
-        state, state_bytes = locations.weigh(locations.where.values())
+        workload, state = self.workload, self.played_round(round_placement.rule).state
         trajectory_bytes = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
-        read_bytes = state_bytes + workload.policy_bytes + trajectory_bytes
+        read_bytes = sum(state.values()) + workload.policy_bytes + trajectory_bytes
         read_bytes += workload.rollouts * workload.unfinished_bytes
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learning_bytes(1, workload.agents, 0, 0.0)
@@ -196,7 +225,7 @@ class Layout:
             "learner",
             "regroup",
             0.0,
-            trajectories + 2 * state + (trajectories if workload.unfinished_bytes else 0),
+            trajectories + 2 * len(state) + (trajectories if workload.unfinished_bytes else 0),
             read_bytes,
             2,
             made_bytes,
@@ -204,56 +233,23 @@ class Layout:
             summary_bytes=summaries,
         )
 
-    def gates(self, round_placement: RoundPlacement) -> list[Gate]:
-        """The tasks of the `schedule` by what they wait for, as in `marless.coordinator.core.round_graph`.
 
-        Of micro-batches all but the last are taken to be summed beside the sampling.
-        """
-        waves = self.schedule(round_placement)
-        afters: list[tuple[int, ...]] = [(number - 1,) if number else () for number in range(len(waves))]
-        summing = self.workload.summing and not PLACEMENTS[round_placement.rule].one_function
-        if self.workload.lag:
-            players = [task for task in waves[0] if task.function == "actor"]
-            waves, afters = [waves[0][: -len(players)], *waves[1:], players], [*afters, ()]
-        elif summing and (beside := len(micro_batches(round_placement, self.workload)) - 1):
-            afters[1 : beside + 3] = [()] * beside + [(0,), tuple(range(1, beside + 2))]
-        return [Gate(tasks, after) for tasks, after in zip(waves, afters, strict=True)]
+def sampling_bytes(workload: Workload, rollouts: int) -> float:
+    """Bytes of the reply to sampling so many rollouts of a round."""
+    return message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents)
 
-    def _spread(self, round_placement: RoundPlacement) -> list[list[Task]]:
-        works, locations = self._works(round_placement.rule), self.locations(round_placement.rule)
-        schedule = [sampling_tasks(round_placement, self.workload, locations)]
-        trajectories = sum(task.number for task in schedule[0])
-        if summing := self.workload.summing:
-            return schedule + self._summed(round_placement, works, trajectories, summing)
-        pairs = sum(work.publish * pairs_of(work) for wave in works for work in wave)
-        publishing_works: list[Work] = []
-        for wave in works:
-            # Tensors of an update are read in that update only.
-            before = [work for work in publishing_works if work.first == wave[0].first]
-            schedule.append(
-                [learner_task(work, before, pairs, trajectories, locations, self.workload) for work in wave]
-            )
-            publishing_works += [work for work in wave if work.publish]
-        return [schedule[1] + schedule[0], *schedule[2:]] if self.workload.lag else schedule
 
-    def _summed(
-        self, round_placement: RoundPlacement, works: list[list[Work]], trajectories: int, summing: Summing
-    ) -> list[list[Task]]:
-        """The waves of sums over each micro-batch, and of `works`, which learn from them."""
-        workload, locations = self.workload, self.locations(round_placement.rule)
-        groups, packs = sorted(workload.members), self.packs(round_placement.rule)
-        waves = PLACEMENTS[round_placement.rule]((summing.stage,), groups, 1, packs)
-        summing_works = [work for wave in waves for work in wave]
-        parts = micro_batches(round_placement, workload)
-        sums = [[sum_task(work, summing, part, locations, workload) for work in summing_works] for part in parts]
-        learning = [
-            [learner_task(replace(work, publish=False), (), 0, trajectories, locations, workload) for work in wave]
-            for wave in works
-        ]
-        return sums + [
-            [reading_sums(*pair, summing_works, len(parts), summing, workload) for pair in zip(*wave, strict=True)]
-            for wave in zip(learning, works, strict=True)
-        ]
+def report_bytes(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
+    """Bytes of the reply of `stages` for `groups`; if it trains policies, it reports tables of all members."""
+    agents = sum(workload.members[group] for group in groups) if trains else 0
+    sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
+    tables = workload.table_bytes * agents / workload.agents
+    return message_size.learning_bytes(stages, len(groups), agents, tables, sharing)
+
+
+def _larger(task: Task, object_bytes: float) -> Task:
+    """The task, which reads and makes so many bytes more."""
+    return task._replace(read_bytes=task.read_bytes + object_bytes, made_bytes=task.made_bytes + object_bytes)
 
 
 def _answer_bytes(task: Task, inline_objects: bool) -> float:

@@ -4,15 +4,12 @@ Nothing here is measured: requests and commits are counted as `marless.coordinat
 compute by agents and steps at a nominal speed. So rules that change weights may read these prices.
 """
 
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
 from typing import NamedTuple
 
 from marless.coordinator.placement.layout import Layout
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from marless.coordinator.placement.workload import Summing, Workload
 from marless.coordinator.pricing.planning_prices import Tariff
-from marless.functions.algorithms.specification import StageSpec
 
 # One step of one agent, sampled and learned from, on a whole vCPU: `packed` takes 9.6 us with three agents and the
 # default networks (docs/results/benchmarks.md). A nominal speed: networks of other sizes have the same price.
@@ -32,79 +29,46 @@ class RoundPrice(NamedTuple):
         return (self.overhead + rollouts) * self.rollout
 
 
-@dataclass(frozen=True)
-class PricedRound:
-    """What the price of a round depends on: `rule` and the next two as in `placement`, `members` agents in every group,
-    and `steps` of the environment in a rollout; `most` rollouts at most; the others as in `Workload`."""
+class PricedPlacement(NamedTuple):
+    """The placement that a price is for: `rule` and the next two as in `placement`, and `most` rollouts at most."""
 
     rule: str
     rollouts_per_invocation: int
     inline_objects: bool
-    members: tuple[int, ...]
-    stages: tuple[StageSpec, ...]
-    updates: int
-    steps: int
     most: int
-    summing: Summing | None = None
-    base_bytes: float = 0.0
 
 
-@cache
-def list_price(conditions: PricedRound, tariff: Tariff) -> RoundPrice:
+def list_price(priced: PricedPlacement, layout: Callable[[int], Layout], tariff: Tariff) -> RoundPrice:
     """The price of a round in the placement; for `auto` in the cheapest of all placements for the most rollouts.
 
-    A round of I rollouts costs about ``rest + I * rollout``: exactly where every invocation samples equally many. Where
-    the rollouts of a round are one invocation, one more costs its steps only. Cached, because every round asks for it.
+    `layout` takes a number of rollouts. A round of I rollouts costs about ``rest + I * rollout``: exactly where every
+    invocation samples equally many. Where the rollouts of a round are one invocation, one more costs its steps only.
     """
-    candidates = (
-        _candidates(conditions) if PLACEMENTS[conditions.rule].planned else [_placement(conditions, conditions.rule)]
-    )
-    layouts = {number: Layout(_workload(conditions, number)) for number in (1, max(2, conditions.most))}
-    lines = [
-        [_dollars(layout, placement, conditions, tariff) for layout in layouts.values()] for placement in candidates
-    ]
-    one, most = min(lines, key=lambda line: line[1])
-    rollout = (most - one) / (max(2, conditions.most) - 1)
+    if PLACEMENTS[priced.rule].planned:
+        # What `auto` may choose, with objects inside messages and all rollouts in one invocation.
+        candidates = [_placement(PricedPlacement(rule, priced.most, True, priced.most)) for rule in LEARNER_PLACEMENTS]
+    else:
+        candidates = [_placement(priced)]
+    most = max(2, priced.most)
+    layouts = [layout(1), layout(most)]
+    lines = [[_dollars(each, placement, tariff) for each in layouts] for placement in candidates]
+    one, all_of_them = min(lines, key=lambda line: line[1])
+    rollout = (all_of_them - one) / (most - 1)
     return RoundPrice((one - rollout) / rollout, rollout)
 
 
-def _candidates(conditions: PricedRound) -> list[RoundPlacement]:
-    """The placements that `auto` may choose, with objects inside messages and all rollouts in one invocation."""
-    return [_placement(conditions, rule, conditions.most, inline_objects=True) for rule in LEARNER_PLACEMENTS]
-
-
-def _placement(
-    conditions: PricedRound, rule: str, per_invocation: int | None = None, inline_objects: bool | None = None
-) -> RoundPlacement:
+def _placement(priced: PricedPlacement) -> RoundPlacement:
     return RoundPlacement(
-        rule=rule,
-        rollouts_per_invocation=per_invocation or conditions.rollouts_per_invocation,
-        inline_objects=conditions.inline_objects if inline_objects is None else inline_objects,
+        rule=priced.rule,
+        rollouts_per_invocation=priced.rollouts_per_invocation,
+        inline_objects=priced.inline_objects,
         checkpoint_every=1,
         memory_mb={},
     )
 
 
-def _workload(conditions: PricedRound, rollouts: int) -> Workload:
-    return Workload(
-        agents=sum(conditions.members),
-        members=dict(enumerate(conditions.members)),
-        stages=conditions.stages,
-        rollouts=rollouts,
-        rollout_steps=conditions.steps,
-        most_rounds=1,
-        rollout_bytes=0.0,
-        policy_bytes=0.0,
-        learner_bytes=0.0,
-        ledger_bytes=ITEM_BYTES,
-        width=1,
-        updates=conditions.updates,
-        summing=conditions.summing,
-        base_bytes=conditions.base_bytes,
-    )
-
-
-def _dollars(layout: Layout, placement: RoundPlacement, conditions: PricedRound, tariff: Tariff) -> float:
+def _dollars(layout: Layout, placement: RoundPlacement, tariff: Tariff) -> float:
     """Dollars of a round: requests, storage, commits, and compute on whole vCPUs."""
-    ms = STEP_MS * layout.workload.rollouts * conditions.steps * layout.workload.agents
+    workload = layout.workload
+    ms = STEP_MS * workload.rollouts * workload.rollout_steps * workload.agents
     return sum(tariff.parts(layout.operations(placement))) + tariff.seconds(tariff.mb_per_vcpu * ms)

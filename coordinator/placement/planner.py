@@ -80,21 +80,19 @@ Measure = Callable[[Forecast], float]
 
 
 def plan(
-    round_: int, workload: Workload, timings: Mapping[str, Fit], terms: Terms, current: RoundPlacement | None = None
+    round_: int, layout: Layout, timings: Mapping[str, Fit], terms: Terms, current: RoundPlacement | None = None
 ) -> RoundPlacement:
     """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
     the `current` placement.
 
     An exploration that would come near its time-out is skipped.
     """
-    if not is_measured(workload, timings):
-        return explore(round_, workload, terms)
-    layout = Layout(workload)
-    if round_ < 2:
-        exploring = explore(round_, workload, terms)
-        if _within_timeouts(forecast(exploring, layout, timings, terms), terms):
-            return exploring
-    best = choose(_forecasts(layout, timings, terms), terms.deadline_s, terms.dollars_per_hour)
+    exploring = explore(round_, layout.workload, terms)
+    if not is_measured(layout.workload, timings):
+        return exploring
+    if round_ < 2 and _within_timeouts(forecast(exploring, layout, timings, terms), terms):
+        return exploring
+    best = choose(forecasts(layout, timings, terms), terms.deadline_s, terms.dollars_per_hour)
     current = current and update_rounds(current, layout, terms)
     if current is None or not is_possible(current, layout, terms):
         return best.round_placement
@@ -102,9 +100,10 @@ def plan(
     return current if _within_timeouts(now, terms) and not _is_worthwhile(now, best, terms) else best.round_placement
 
 
-def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
+def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
     """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
-    return _forecasts(Layout(workload), timings, terms)
+    items = [_with_checkpoint_interval(one, layout, timings, terms) for one in options(layout, terms)]
+    return [item for item in items if _within_timeouts(item, terms)] or items
 
 
 def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
@@ -165,6 +164,7 @@ def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) ->
     return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
 
 
+_NOTHING = Meter()
 _dollars: Measure = attrgetter("dollars")
 _seconds: Measure = attrgetter("seconds")
 
@@ -209,22 +209,15 @@ def _within_timeouts(item: Forecast, terms: Terms) -> bool:
 
 def _with_checkpoint_interval(
     round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms
-) -> RoundPlacement:
-    """The placement with its optimal checkpoint interval."""
-    if not round_placement.inline_objects:
-        return round_placement
+) -> Forecast:
+    """The forecast of the placement with its optimal checkpoint interval."""
     estimate = _estimate(round_placement, layout, timings, terms)
-    once = (sum(estimate.once) + estimate.coordination) / round_placement.rounds_per_task
-    interval = checkpoint_interval(sum(estimate.checkpoint), once)
-    return replace(round_placement, checkpoint_every=whole_tasks(interval, round_placement.rounds_per_task))
-
-
-def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
-    candidates = (
-        _with_checkpoint_interval(round_placement, layout, timings, terms) for round_placement in options(layout, terms)
-    )
-    items = [forecast(round_placement, layout, timings, terms) for round_placement in candidates]
-    return [item for item in items if _within_timeouts(item, terms)] or items
+    if round_placement.inline_objects:
+        once = (sum(estimate.once) + estimate.coordination) / round_placement.rounds_per_task
+        interval = checkpoint_interval(sum(estimate.checkpoint), once)
+        checkpoint_every = whole_tasks(interval, round_placement.rounds_per_task)
+        round_placement = replace(round_placement, checkpoint_every=checkpoint_every)
+    return _round_forecast(round_placement, estimate)
 
 
 def forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> Forecast:
@@ -232,7 +225,11 @@ def forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[s
 
     Raises `Unmeasured`.
     """
-    estimate = _estimate(round_placement, layout, timings, terms)
+    return _round_forecast(round_placement, _estimate(round_placement, layout, timings, terms))
+
+
+def _round_forecast(round_placement: RoundPlacement, estimate: _Estimate) -> Forecast:
+    """The forecast of a round from the estimate of a task and a checkpoint."""
     # After a loss half a checkpoint interval is repeated, on average.
     repeats = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
     share, every = repeats / round_placement.rounds_per_task, round_placement.checkpoint_every
@@ -302,10 +299,8 @@ def _critical_path_s(gates: list[tuple[list[tuple[float, int]], tuple[int, ...]]
 def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:
     """Dollars of coordination of a round, or of a task of several rounds."""
     tariff, coordination_cost = terms.tariff, terms.coordination_cost
-    meters = [
-        coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
-    ]
+    meters = [coordination_cost.wave_meter(tasks) for tasks in layout.waves(round_placement)]
     transfer = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
     events = layout.events(round_placement) if coordination_cost.detached else Meter()
     lines = round_placement.rounds_per_task * sum(tariff.parts(coordination_cost.line))
-    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, events, *meters))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, events, *meters) if meter != _NOTHING)

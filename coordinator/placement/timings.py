@@ -127,7 +127,7 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
 
 def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
     """Whether the timings determine the duration of every kind of task."""
-    kinds = ("sample", "learn", *((SUMS,) if workload.summing else ()))
+    kinds = ("sample", "learn", *((SUMS,) if workload.sums_bytes is not None else ()))
     return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in kinds)
 
 
@@ -149,7 +149,7 @@ def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float
     sampling = milliseconds("sample", workload.rollouts, workload, timings)
     rows = workload.agents * workload.rollouts * workload.rollout_steps
     learning = milliseconds("learn", rows, workload, timings)
-    summing = milliseconds(SUMS, rows, workload, timings) if workload.summing else 0.0
+    summing = milliseconds(SUMS, rows, workload, timings) if workload.sums_bytes is not None else 0.0
     if sampling is None or learning is None or summing is None:
         return None
     return size / workload.rollouts * (sampling + learning + summing)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from marless.coordinator.config.schema import Placement, RunConfig
-from marless.coordinator.core import next_placement
 from marless.coordinator.core.controller import looks_at_rounds
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.rounds import to_evaluation
 from marless.coordinator.placement import planner
 from marless.coordinator.placement.placement_rules import RoundPlacement
@@ -61,9 +61,8 @@ def plan_placement(config: RunConfig, workers: int, target: Target, progress: Pr
     plan, state = target.plan(config, recording.plan.inputs), recording.state
     between = to_evaluation(plan, replace(state, round=0, env_steps=0))
     most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, between)
-    work = dataclasses.replace(next_placement.workload(plan, state), most_rounds=most_rounds)
     terms = next_placement.terms(plan, state)
-    forecasts = planner.forecasts(work, state.timings, terms)
+    forecasts = planner.forecasts(next_placement.layout(plan, state, most_rounds=most_rounds), state.timings, terms)
     choice = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
     return PlacementPlan(
         *with_placement(config, target, choice.round_placement), choice, planner.pareto_front(forecasts)

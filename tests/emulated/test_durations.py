@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from marless.coordinator.config.schema import Stop
-from marless.coordinator.core import next_placement
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.placement import planner
-from marless.coordinator.placement.layout import Layout
 from marless.infra.deployment import deploy
 from marless.reports import provenance
 from marless.runs import stored_run
@@ -62,7 +61,7 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))
     terms, chosen = next_placement.terms(plan, state), next_placement.place_round(plan, state)
-    layout = Layout(next_placement.workload(plan, state))
+    layout = next_placement.layout(plan, state)
     expected = planner.forecast(chosen, layout, state.timings, terms).dollars
     lines = [json.loads(line) for line in (place.home / "runs" / name / "metrics.jsonl").read_text().splitlines()]
     billed = (lines[-1]["dollars"] - lines[-1 - LAST]["dollars"]) / LAST

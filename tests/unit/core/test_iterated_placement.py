@@ -10,9 +10,8 @@ from marked_rollouts import well
 from simulated import World, make_plan
 
 from marless.coordinator.config.loading import load
-from marless.coordinator.core import next_placement
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.state import Plan
-from marless.coordinator.placement.layout import Layout
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, Work, balance, fused, packed, split, whole
 from marless.coordinator.platform import Platform
 from marless.coordinator.pricing.prices import load_prices
@@ -240,7 +239,7 @@ def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, n
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), Platform())
     state = runs[3]
-    counted = Layout(next_placement.workload(plan, state)).operations(state.placement)
+    counted = next_placement.layout(plan, state).operations(state.placement)
     for kind in ("puts", "gets"):
         assert getattr(runs[4].meter, kind) - getattr(runs[3].meter, kind) == getattr(counted, kind), kind
     for function in ("actor", "learner"):

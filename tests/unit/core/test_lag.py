@@ -11,12 +11,12 @@ from simulated import World, answered, make_plan, on_lambda
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
-from marless.coordinator.core import budget, next_placement
+from marless.coordinator.core import budget
 from marless.coordinator.core.decide import decide
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import coming_learners, in_flight
 from marless.coordinator.core.state_location import learner_schedule
 from marless.coordinator.placement.candidates import options
-from marless.coordinator.placement.layout import Layout
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.learner import LearnTask
 
@@ -150,7 +150,7 @@ def test_one_function_that_samples_and_learns_in_turn_is_refused_and_never_chose
     world = World(plan)
     state = world.finish(after=states.append)
     assert {line.placement for line in world.journal} == {"packed"}
-    layout = Layout(next_placement.workload(plan, state))
+    layout = next_placement.layout(plan, state)
     assert "whole" not in {each.rule for each in options(layout, next_placement.terms(plan, state))}
 
 
@@ -168,10 +168,9 @@ def test_the_planner_takes_sampling_and_the_first_learners_as_one_wave(rule):
         plan, states = make_plan(f"pipeline.lag={lag}", f"placement.rule={rule}", "stop.rounds=2"), []
         World(plan).finish(after=states.append)
         state = next(each for each in states if each.phase == "round")
-        layout = Layout(next_placement.workload(plan, state))
-        waves.append([[task.kind for task in wave] for wave in layout.schedule(state.placement)])
+        waves.append(next_placement.layout(plan, state).waves(state.placement))
     apart, beside = waves
-    assert beside == [apart[1] + apart[0], *apart[2:]]
+    assert beside == [apart[0] + apart[1], *apart[2:]]
 
 
 DETACHED = ("pipeline.lag=2", "stop.rounds=4", "placement.rule=fused")

@@ -6,9 +6,10 @@ import pytest
 from simulated import World, make_plan, on_lambda, promising
 
 from marless.coordinator.config.loading import load
-from marless.coordinator.core import budget, next_placement
+from marless.coordinator.core import budget
 from marless.coordinator.core.apply import apply
 from marless.coordinator.core.events import Ended, Reported
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.state import State
 from marless.coordinator.placement.coordination_cost import LOCAL
 from marless.coordinator.platform import Platform

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
-from marless.coordinator.core import next_placement
 from marless.coordinator.core.controller import ControllerState, Proposal, accept_proposal
 from marless.coordinator.core.round_graph import learns
+from marless.coordinator.core.rounds import agents_learned_from
 from marless.coordinator.placement.placement_rules import list_overhead
 from marless.functions.algorithms.ppo.specs import PPO_STAGES
 from marless.functions.codec import pack_table
@@ -67,7 +67,7 @@ def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
     [learner] = learns(plan, msgspec.structs.replace(state, phase="round", slots={}), 0)
     assert learner.item.size == agents * 3 * 2 * 5
     assert learner.request().learning.rows == rows
-    assert next_placement.workload(plan, state).agents_learned_from([0]) == agents
+    assert agents_learned_from(plan, state, [0]) == agents
 
 
 def events(world):

@@ -5,11 +5,10 @@ import pytest
 from simulated import Lines, MemoryLedger, MemoryStorage, World
 
 from marless.coordinator.config.loading import load
-from marless.coordinator.core import next_placement
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.state import Plan
 from marless.coordinator.drive.driver import Driver
 from marless.coordinator.drive.ports import Ports
-from marless.coordinator.placement.layout import Layout
 from marless.coordinator.placement.message_size import ENVELOPE_BYTES
 from marless.coordinator.platform import Platform
 from marless.coordinator.pricing.prices import load_prices
@@ -62,7 +61,7 @@ def messages(*settings):
     while driver.step():
         state = driver.state
         if state.round_placement and state.phase not in ("final", "absolute"):
-            layout = Layout(next_placement.workload(plan, state))
+            layout = next_placement.layout(plan, state)
             reckoned = layout.request_bytes(state.round_placement), layout.answer_bytes(state.round_placement)
             found += [(request, *reckoned, *sizes) for request, *sizes in here.seen]
         here.seen.clear()

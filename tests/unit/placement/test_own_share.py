@@ -6,9 +6,8 @@ import pytest
 from driver import part_of_run
 from simulated import World, answered, make_plan, on_lambda
 
-from marless.coordinator.core import next_placement
+from marless.coordinator.core.planning import next_placement
 from marless.coordinator.placement import planner
-from marless.coordinator.placement.layout import Layout
 from marless.functions.function_specs import NAMES
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.learner import LearnTask, WholeTask
@@ -44,8 +43,8 @@ def test_the_forecast_of_a_round_is_the_bill_of_its_tasks(by_lambda):
 
     def look(state):
         if part_of_run(state) == "sample" and state.round not in forecasts and 2 <= state.round < 12:
-            terms, work = next_placement.terms(plan, state), next_placement.workload(plan, state)
-            expected = planner.forecast(state.placement, Layout(work), state.timings, terms)
+            terms, layout = next_placement.terms(plan, state), next_placement.layout(plan, state)
+            expected = planner.forecast(state.placement, layout, state.timings, terms)
             forecasts[state.round] = expected.compute * state.placement.rounds_per_task
 
     World(plan, script).finish(after=look)

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned_rounds import PlannedRound, layout
 
 from marless.coordinator.placement import candidates as choices
 from marless.coordinator.placement import coordination_cost, planner
-from marless.coordinator.placement.candidates import Terms, reduce_to_limits
-from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.candidates import Terms
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from marless.coordinator.placement.planner import (
@@ -21,20 +21,19 @@ from marless.coordinator.placement.planner import (
     choose,
     explore,
     pareto_front,
-    plan,
 )
 from marless.coordinator.placement.timings import Fit, add_observation
-from marless.coordinator.placement.workload import Summing, Workload
 from marless.coordinator.pricing.bill import Charge, Meter, bill
 from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import load_prices
-from marless.functions.algorithms.ppo.specs import PPO_STAGES
+from marless.functions.algorithms.ppo.specs import IPPO, PPO_STAGES
+from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.algorithms.specification import StageSpec
 
 PRICES = load_prices()
 MEMORY = {"actor": 1769, "learner": 1769}
 # By hand: two agents without sharing, three rollouts of ten steps.
-TWO = Workload(
+TWO = PlannedRound(
     agents=2,
     members={0: 1, 1: 1},
     stages=PPO_STAGES,
@@ -67,11 +66,19 @@ TOO_MUCH = 2 * SYNCHRONOUS_BYTES
 
 def forecast(place, workload, timings, prices, architecture="arm", storage="standard", **fields):
     terms = replace(TERMS, prices=prices, architecture=architecture, storage=storage, **fields)
-    return planner.forecast(place, Layout(workload), timings, terms)
+    return planner.forecast(place, layout(workload), timings, terms)
 
 
 def options(workload, terms):
-    return choices.options(Layout(workload), terms)
+    return choices.options(layout(workload), terms)
+
+
+def reduce_to_limits(place, workload, terms):
+    return choices.reduce_to_limits(place, layout(workload), terms)
+
+
+def plan(round_, workload, timings, terms, current=None):
+    return planner.plan(round_, layout(workload), timings, terms, current)
 
 
 def seen(**lines):
@@ -123,11 +130,11 @@ def gb_seconds(*milliseconds, memory=1769):
     ],
 )
 def test_operations_of_a_round_are_counted_as_by_hand(rule, rollouts, expected):
-    assert counts(Layout(TWO).operations(round_placement(rule, rollouts))) == expected
+    assert counts(layout(TWO).operations(round_placement(rule, rollouts))) == expected
 
 
 def test_several_rounds_in_one_task_use_no_more_operations_than_one():
-    assert Layout(TWO).operations(round_placement("whole", 3, rounds=4)) == Layout(TWO).operations(
+    assert layout(TWO).operations(round_placement("whole", 3, rounds=4)) == layout(TWO).operations(
         round_placement("whole", 3, rounds=1)
     )
 
@@ -135,7 +142,7 @@ def test_several_rounds_in_one_task_use_no_more_operations_than_one():
 def test_inlined_objects_are_neither_stored_nor_read():
     for rule in LEARNER_PLACEMENTS:
         inlined, stored = (
-            Layout(TWO).operations(round_placement(rule, inline_objects=inline_objects))
+            layout(TWO).operations(round_placement(rule, inline_objects=inline_objects))
             for inline_objects in (True, False)
         )
         assert inlined == msgspec.structs.replace(stored, puts=0, gets=0, bytes_written=0, bytes_read=0)
@@ -143,10 +150,10 @@ def test_inlined_objects_are_neither_stored_nor_read():
 
 def test_bytes_are_those_of_the_objects():
     # Trajectories once, all of the state once; read by two actors (policies) and by each learner (trajectories).
-    meter = Layout(TWO).operations(round_placement("fused"))
+    meter = layout(TWO).operations(round_placement("fused"))
     assert meter.bytes_written == 3000 + 1200
     assert meter.bytes_read == 2 * 400 + 2 * 3000 + 1200
-    packed = Layout(TWO).operations(round_placement("packed"))
+    packed = layout(TWO).operations(round_placement("packed"))
     assert (packed.bytes_written, packed.bytes_read) == (3000 + 1200, 2 * 400 + 3000 + 1200)
 
 
@@ -154,8 +161,8 @@ def test_passed_tensors_are_written_once_and_read_by_every_later_task():
     with_tensors = replace(TWO, tensor_bytes=500.0)
     for rule, readers in (("split", 4), ("fused", 0), ("packed", 0), ("whole", 0)):
         before, after = (
-            Layout(TWO).operations(round_placement(rule)),
-            Layout(with_tensors).operations(round_placement(rule)),
+            layout(TWO).operations(round_placement(rule)),
+            layout(with_tensors).operations(round_placement(rule)),
         )
         assert after.bytes_written - before.bytes_written == (500 if readers else 0)
         assert after.bytes_read - before.bytes_read == readers * 500
@@ -168,29 +175,33 @@ def test_passed_tensors_are_written_once_and_read_by_every_later_task():
 )
 def test_unfinished_episodes_are_read_and_written_by_those_who_play(rule, players):
     fragments = replace(TWO, unfinished_bytes=70.0)
-    before, after = (Layout(workload).operations(round_placement(rule, 2)) for workload in (TWO, fragments))
+    before, after = (layout(workload).operations(round_placement(rule, 2)) for workload in (TWO, fragments))
     assert (after.puts - before.puts, after.gets - before.gets) == (players, players)
     each = TWO.rollouts * 70
     assert (after.bytes_written - before.bytes_written, after.bytes_read - before.bytes_read) == (each, each)
     inline = round_placement(rule, 2, inline_objects=True)
-    before, after = (Layout(workload).checkpointing(inline) for workload in (TWO, fragments))
+    before, after = (layout(workload).checkpointing(inline) for workload in (TWO, fragments))
     assert (after.puts - before.puts, after.bytes_written - before.bytes_written) == (players, each)
 
 
 def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored_again():
-    stages = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),)
-    workload = replace(TWO, stages=stages)
-    # A learner reads 2 trajectories, its policy and the object of round 0, and makes its policy and its answer.
-    assert counts(Layout(workload).operations(round_placement("fused"))) == (2, 2, 2 + 4, 4 + 8, 4)
-    assert Layout(workload).checkpointing(round_placement("fused", inline_objects=True)).puts == 2
+    stages, usual = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),), ALGORITHMS.built_in["ippo"]
+    ALGORITHMS.built_in["ippo"] = replace(IPPO, stages=stages)
+    try:
+        planned = layout(TWO)
+        # A learner reads 2 trajectories, its policy and the object of round 0, and makes its policy and its answer.
+        assert counts(planned.operations(round_placement("fused"))) == (2, 2, 2 + 4, 4 + 8, 4)
+        assert planned.checkpointing(round_placement("fused", inline_objects=True)).puts == 2
+    finally:
+        ALGORITHMS.built_in["ippo"] = usual
 
 
 @pytest.mark.parametrize("rule, objects", [("split", 7), ("fused", 4), ("packed", 2), ("whole", 2)])
 def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects):
     # split: the team's normaliser, two critics, two policies and their optimisers' objects.
     ledger = Meter(write_units=2, read_units=1)
-    assert Layout(TWO).checkpointing(round_placement(rule)) == ledger
-    inlined = Layout(TWO).checkpointing(round_placement(rule, inline_objects=True))
+    assert layout(TWO).checkpointing(round_placement(rule)) == ledger
+    inlined = layout(TWO).checkpointing(round_placement(rule, inline_objects=True))
     assert (inlined.puts, inlined.bytes_written) == (objects, 1200)
     assert (inlined.write_units, inlined.read_units) == (2, 1)
 
@@ -199,7 +210,7 @@ def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects
 @settings(max_examples=50, deadline=None)
 def test_rollouts_are_packed_as_the_tasks_are(rollouts, size):
     workload = replace(TWO, rollouts=rollouts)
-    assert Layout(workload).operations(round_placement("packed", size)).actor.invocations == len(packs(rollouts, size))
+    assert layout(workload).operations(round_placement("packed", size)).actor.invocations == len(packs(rollouts, size))
 
 
 # -- forecasts
@@ -220,7 +231,7 @@ def test_a_forecast_of_fused_is_as_by_hand():
 
 def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     timings = seen(sample=(2.3, 3.0), learn=(1.4, 0.1), grad=(1.0, 0.2))
-    summed = replace(TWO, summing=Summing(2, StageSpec("sums", (), "group", ("policy",), ()), 400.0), width=9)
+    summed = replace(TWO, sums_bytes=400.0, micro_batch=2, width=9)
     found = forecast(round_placement("fused"), summed, timings, PRICES)
     # Micro-batches of 2 and 1 rollouts, of 10 rows each, and two groups: sums of 1 + 0.2 * 20 = 5 ms and of 3 ms.
     assert found.busy_s == pytest.approx(0.0083 + 0.0053 + 2 * 0.005 + 2 * 0.003 + 2 * 0.0044)
@@ -229,10 +240,10 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
     # One slot: all the work, whatever it waits for.
     alone = forecast(round_placement("fused"), replace(summed, width=1), timings, PRICES)
     assert alone.seconds == pytest.approx(found.busy_s)
-    # The sums read 2 + 1 trajectories and a policy each; the learners the sums of two micro-batches, too.
-    layout, plain = Layout(summed), Layout(TWO)
-    more = layout.operations(round_placement("fused")).gets - plain.operations(round_placement("fused")).gets
-    assert more == 2 * ((1 + 1) + (1 + 1)) + 2 * 2
+    # The sums read 1 + 1 trajectories, a policy and the rest of the state; the learners the sums of both, too.
+    planned, plain = layout(summed), layout(TWO)
+    more = planned.operations(round_placement("fused")).gets - plain.operations(round_placement("fused")).gets
+    assert more == 2 * ((1 + 2) + (1 + 2)) + 2 * 2
     whole = forecast(round_placement("whole", 3, rounds=4, checkpoint_every=8), summed, timings, PRICES)
     assert whole.seconds == pytest.approx(0.0748 / 4 + 0.001 + 0.2 * 0.06)
 
@@ -240,8 +251,7 @@ def test_sums_run_beside_sampling_and_those_of_the_last_micro_batch_after_it():
 def test_auto_makes_sums_beside_sampling_where_rollouts_wait_and_in_one_function_where_that_is_cheaper():
     # Eight rollouts of a second each, sums of a second over each of them and group; nine functions run at once.
     timings = seen(sample=(5.0, 1000.0), learn=(5.0, 1.0), grad=(5.0, 100.0), whole=(5.0, 3000.0))
-    summing = Summing(1, StageSpec("sums", (), "group", ("policy",), ()), 400.0)
-    waits = replace(TWO, rollouts=8, rollout_steps=10, summing=summing, width=9)
+    waits = replace(TWO, rollouts=8, rollout_steps=10, sums_bytes=400.0, micro_batch=1, width=9)
     cheapest = plan(2, waits, timings, TERMS)
     assert cheapest.rule == "whole"
     fastest = plan(2, waits, timings, replace(TERMS, dollars_per_hour=100.0))
@@ -379,8 +389,8 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(
     place = round_placement(rule, inline_objects=inline_objects, checkpoint_every=1)
     found = forecast(place, workload, SEEN, PRICES, architecture, storage)
     again = 1 + 0.001 / 2 if inline_objects else 1
-    paid = bill(Layout(workload).operations(place), PRICES, architecture, storage)
-    saved = bill(Layout(workload).checkpointing(place), PRICES, architecture, storage)
+    paid = bill(layout(workload).operations(place), PRICES, architecture, storage)
+    saved = bill(layout(workload).checkpointing(place), PRICES, architecture, storage)
     assert found.requests == pytest.approx(again * float(paid.requests))
     assert found.storage + found.ledger == pytest.approx(again * float(paid.storage) + float(saved.storage))
     # With one function at a time the wall-clock time is the billed time, up to a millisecond for each task.
@@ -604,7 +614,7 @@ def test_objects_are_inlined_only_where_the_largest_message_holds_them():
     around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
     fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
     workload = replace(TWO, rollout_bytes=fits)
-    assert Layout(workload).request_bytes(round_placement("packed", 1, inline_objects=True)) == pytest.approx(
+    assert layout(workload).request_bytes(round_placement("packed", 1, inline_objects=True)) == pytest.approx(
         SYNCHRONOUS_BYTES
     )
 
@@ -668,7 +678,7 @@ def fitting_rounds(workload, terms, inline_objects):
 def test_a_request_that_nobody_waits_for_holds_less():
     # 4,000 rollouts, an actor each: 4,003 references in a learner's request are more than an event holds.
     many = replace(TWO, rollouts=4000, rollout_bytes=1.0)
-    requests = Layout(many).request_bytes(round_placement("packed", 1))
+    requests = layout(many).request_bytes(round_placement("packed", 1))
     assert ASYNCHRONOUS_BYTES < requests < SYNCHRONOUS_BYTES
     synchronous, asynchronous = (
         {(item.rule, item.rollouts_per_invocation) for item in options(many, replace(TERMS, can_inline=can_inline))}
@@ -914,8 +924,3 @@ def test_a_whole_task_goes_on_with_as_many_rounds_as_nobody_looks_in():
 def test_the_same_inputs_give_the_same_plan():
     terms = replace(TERMS, peak_mb={"actor": 100.0, "learner": 200.0})
     assert plan(9, TWO, SEEN, terms) == plan(9, replace(TWO, members={1: 1, 0: 1}), dict(reversed(SEEN.items())), terms)
-
-
-def test_a_group_that_learns_from_one_members_share_counts_as_one_agent():
-    both = replace(TWO, members={0: 2})
-    assert [both.agents_learned_from([0]), replace(both, member_rows=True).agents_learned_from([0])] == [2, 1]

@@ -2,18 +2,22 @@
 
 import dataclasses
 from collections.abc import Collection
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from marless.coordinator.config.schema import RunConfig
-from marless.coordinator.core import memory_bound, requests
+from marless.coordinator.core import memory_bound
+from marless.coordinator.core.planning.played_round import play
 from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
-from marless.coordinator.core.state import Plan, State
+from marless.coordinator.core.state import Plan, RunInputs, State
 from marless.coordinator.core.state_location import spec_of
 from marless.coordinator.placement import coordination_cost, planner
 from marless.coordinator.placement.candidates import Terms, reduce_to_limits
 from marless.coordinator.placement.coordination_cost import CoordinationCost
-from marless.coordinator.placement.list_price import PricedRound, RoundPrice, list_price
+from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, list_price
 from marless.coordinator.placement.placement_rules import (
     PLACEMENTS,
     Packs,
@@ -23,7 +27,7 @@ from marless.coordinator.placement.placement_rules import (
     halves_of,
     list_overhead,
 )
-from marless.coordinator.placement.workload import Summing, Workload
+from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.aws_latency import LATENCIES
 from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.rules import similarity
@@ -32,7 +36,6 @@ from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.functions.environments.base import EnvSpec
 from marless.functions.function_specs import PLACED
 from marless.functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES
-from marless.functions.warm_cache import share_of
 
 # Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
@@ -40,13 +43,16 @@ _PASSED_BYTES = 12
 _GRADIENTS = 2
 # Bytes of a tensor's name and shape in its object.
 _NAMED_BYTES = 90
+# Bytes that a round at list prices does not count.
+_NOMINAL = ("rollout_bytes", "policy_bytes", "learner_bytes", "tensor_bytes", "table_bytes", "unfinished_bytes")
+_PRICES: dict[object, RoundPrice] = {}
 
 
 def place_round(plan: Plan, state: State) -> RoundPlacement:
     """The placement of the round that begins."""
     if not PLACEMENTS[plan.config.placement.rule].planned:
         return configured_placement(plan, state)
-    return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.round_placement)
+    return planner.plan(state.round, layout(plan, state), state.timings, terms(plan, state), state.round_placement)
 
 
 def placement_changed(plan: Plan, state: State) -> bool:
@@ -77,9 +83,13 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     )
     if not plan.platform.messages_limited:
         return round_placement
-    return reduce_to_limits(
-        round_placement, dataclasses.replace(workload(plan, state), packs=packs), terms(plan, state)
-    )
+    return reduce_to_limits(round_placement, layout(plan, state, packs=packs), terms(plan, state))
+
+
+def layout(plan: Plan, state: State, **changes: Any) -> Layout:
+    """The tasks of the coming round, with these `changes` of its workload."""
+    round_workload = dataclasses.replace(workload(plan, state), **changes)
+    return Layout(round_workload, partial(play, plan, state, round_workload))
 
 
 def workload(plan: Plan, state: State) -> Workload:
@@ -102,43 +112,25 @@ def workload(plan: Plan, state: State) -> Workload:
         ledger_bytes=state.item_bytes,
         width=plan.platform.concurrency,
         tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * agents_learned_from(plan, state, state.groups),
+        sums_bytes=_sums_bytes(plan, state),
         table_bytes=_table_bytes(plan.config, state.env_spec),
         rollout_episodes=episodes,
         regroups=SHARING_MODES[plan.config.sharing.rule].switches,
-        updates=plan.config.algorithm.updates_per_round,
         replays=plan.config.algorithm.replayed_steps > 0,
         packs=_packs(plan, state),
-        member_rows=plan.config.sharing.rows == "member",
         unfinished_bytes=_unfinished_bytes(state.env_spec, num_envs) if fragments(plan, state) else 0.0,
-        recorded=plan.inputs.dataset is not None,
-        input_reads=_input_reads(plan, state),
         opponent_reads=max(len(one.policies) for one in state.league.checkpoints) if state.league else None,
         lag=plan.config.pipeline.lag,
-        summing=_summing(plan, state),
-        base_bytes=_base_bytes(plan),
     )
 
 
-def _base_bytes(plan: Plan) -> float:
-    return float(plan.inputs.base.networks.size) if plan.inputs.base else 0.0
-
-
-def _summing(plan: Plan, state: State) -> Summing | None:
-    """How the coming round is summed part by part."""
-    rollouts = plan.config.pipeline.rollouts
-    if not rollouts:
+def _sums_bytes(plan: Plan, state: State) -> float | None:
+    """The bytes of all groups' sums over a micro-batch, or None if no task sums."""
+    if not plan.config.pipeline.rollouts:
         return None
     assert state.team is not None
     sizes = memory_bound.part_sizes(plan.config, state.env_spec, state.team)
-    gradients = sum(memory_bound.gradient_bytes(parts) for parts in sizes.values())
-    return Summing(rollouts, spec_of(plan).sums, float(_GRADIENTS * gradients))
-
-
-def _input_reads(plan: Plan, state: State) -> int:
-    """How many objects a warm actor reads in every task beside policies and unfinished episodes; a dataset that fits is
-    kept."""
-    most, dataset = share_of(plan.config.functions.actor.memory_mb), plan.inputs.dataset
-    return sum(ref != dataset or ref.size > most for ref in requests.sampling(plan, state).reads())
+    return float(_GRADIENTS * sum(memory_bound.gradient_bytes(parts) for parts in sizes.values()))
 
 
 def _unfinished_bytes(spec: EnvSpec, num_envs: int) -> float:
@@ -236,16 +228,32 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         stages, storage = spec_of(plan).stages, config.pricing.storage
         return RoundPrice(list_overhead(plan.prices, len(state.env_spec.agents), stages, storage))
     groups = state.team.groups
-    conditions = PricedRound(
-        rule=config.scaling.priced_as or config.placement.rule,
-        rollouts_per_invocation=config.placement.rollouts_per_invocation,
-        inline_objects=config.placement.inline_objects,
-        members=tuple(groups.count(group) for group in state.groups),
-        stages=tuple(spec_of(plan).stages),
-        updates=config.algorithm.updates_per_round,
-        steps=rollout_steps(plan, state),
-        most=config.scaling.rollouts,
-        summing=_summing(plan, state),
-        base_bytes=_base_bytes(plan),
+    settings = config.placement
+    rule, most = config.scaling.priced_as or settings.rule, config.scaling.rollouts
+    priced = PricedPlacement(rule, settings.rollouts_per_invocation, settings.inline_objects, most)
+    tariff = Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage)
+    # Each round asks for the price, which depends on these alone.
+    members = tuple(groups.count(group) for group in state.groups)
+    base, sums = plan.inputs.base.networks.size if plan.inputs.base else 0, _sums_bytes(plan, state)
+    work = config.algorithm.updates_per_round, rollout_steps(plan, state), config.pipeline.rollouts
+    key = (priced, tariff, members, spec_of(plan), work, sums, base)
+    if key not in _PRICES:
+        _PRICES[key] = list_price(priced, partial(_nominal_layout, plan, state), tariff)
+    return _PRICES[key]
+
+
+def _nominal_layout(plan: Plan, state: State, rollouts: int) -> Layout:
+    """A round of so many rollouts that are played to their ends against no league, with objects of nominal size."""
+    plan = dataclasses.replace(plan, inputs=RunInputs(base=plan.inputs.base))
+    state = replace(state, controller=replace(state.controller, rollouts=rollouts))
+    return layout(
+        plan,
+        state,
+        agents=len(state.team.learners) if state.team else 0,
+        ledger_bytes=ITEM_BYTES,
+        packs=(),
+        replays=False,
+        opponent_reads=None,
+        lag=0,
+        **dict.fromkeys(_NOMINAL, 0.0),
     )
-    return list_price(conditions, Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage))

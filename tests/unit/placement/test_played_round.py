@@ -1,4 +1,4 @@
-"""The planner's counts of reads against those of the round graph, whose tasks are what is dispatched."""
+"""The tasks of a round that is played before it runs, against the requests of a run."""
 
 import dataclasses
 import itertools
@@ -9,11 +9,10 @@ from driver import part_of_run
 from msgspec.structs import replace
 from simulated import World, make_plan
 
-from marless.coordinator.core import next_placement
 from marless.coordinator.core.league_matches import Checkpoint, LeagueState
-from marless.coordinator.core.round_graph import EXTRA_GETS, PHASES, in_flight
+from marless.coordinator.core.planning import next_placement
+from marless.coordinator.core.round_graph import EXTRA_GETS, in_flight
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
-from marless.coordinator.placement.layout import Layout
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from marless.functions.messages.actor import Unfinished
 from marless.functions.messages.learner import Base, LearnTask, past_objects
@@ -70,25 +69,10 @@ CASES = {"alone": lambda plan, state: (plan, state), "fragments": fragments, "da
 )
 def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     plan, state = CASES[case](*run(rule)[:2])
-    layout = Layout(next_placement.workload(plan, state))
-    played = [task for task in layout.schedule(state.placement)[0] if task.kind in ("sample", "whole")]
+    played = [task for task in next_placement.layout(plan, state).tasks(state.placement) if task.plays]
     nodes = [node for node in in_flight(plan, state) if node.item.kind in ("sample", "whole")]
     assert sum(task.number * task.reads for task in played) == sum(node.item.gets - EXTRA_GETS for node in nodes)
     assert sum(task.number for task in played) == len(nodes)
-
-
-@pytest.mark.parametrize("lag", [0, 1])
-@pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
-def test_the_planner_lets_tasks_wait_for_what_they_wait_for(rule, lag):
-    plan, state, _ = run(rule)
-    plan = dataclasses.replace(plan, config=replace(plan.config, pipeline=replace(plan.config.pipeline, lag=lag)))
-    planned = Layout(next_placement.workload(plan, state)).gates(state.placement)
-    waves = itertools.count()
-    names = ["sample" if gate.tasks[0].function == "actor" else f"learn/{next(waves)}" for gate in planned]
-    gates = [gate for gate in PHASES["round"].gates(plan, state) if gate.name != "evaluate"]
-    assert {name: {names[number] for number in gate.after} for name, gate in zip(names, planned, strict=True)} == {
-        gate.name: {*gate.after} for gate in gates
-    }
 
 
 @pytest.mark.parametrize("inputs", [NO_INPUTS, RunInputs(base=Base(networks=ref("base"), team=Team(groups=(0, 0, 0))))])
@@ -96,8 +80,8 @@ def test_the_planner_lets_tasks_wait_for_what_they_wait_for(rule, lag):
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
 def test_the_planner_counts_what_learners_read_of_their_round_and_of_a_base(rule, settings, inputs):
     plan, state, asked = run(rule, *settings, inputs=inputs)
-    layout = Layout(next_placement.workload(plan, state))
-    learners = [task for wave in layout.schedule(state.placement)[1:] for task in wave]
+    learners = [task for task in next_placement.layout(plan, state).tasks(state.placement) if not task.plays]
     learned = [request for request in asked if isinstance(request, LearnTask) and request.address.round == 1]
     reads = sum(len(request.reads()) - len(past_objects(request.learning.past)) for request in learned)
-    assert (sum(task.reads for task in learners), len(learners)) == (reads, len(learned))
+    assert sum(task.number * task.reads for task in learners) == reads
+    assert sum(task.number for task in learners) == len(learned)
