@@ -15,6 +15,7 @@ from marless.coordinator.drive.driver import Driver
 from marless.coordinator.drive.ports import Invoker, Ports
 from marless.coordinator.platform import Platform
 from marless.coordinator.pricing.prices import load_prices
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.reports.journal import JsonLines, read
 
@@ -26,8 +27,8 @@ class Metered:
         self._inner = inner
         self.busy_ms: defaultdict[str, float] = defaultdict(float)
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        self._inner.invoke(function, id, attempt, body, timeout_s)
+    def invoke(self, attempt: Attempt) -> None:
+        self._inner.invoke(attempt)
 
     def wait(self, timeout_s: float) -> list[Report]:
         reports = self._inner.wait(timeout_s)

@@ -1,11 +1,12 @@
 """Six agents whose work differs as 1, 1/2, ... 1/6 (Zipf), on six slots; loading an agent's state takes a second."""
 
-import json
 import tempfile
 import time
 from pathlib import Path
 
 from benchmarks.table import Row
+from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Address, Attempt, Order
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane
 from marless.infra.local.pool import Pool
@@ -35,15 +36,15 @@ def _makespan(agents: range | list[int], slots: int, affinity: bool) -> float:
         lane = pool.lane("skewed", Path(folder))
         for repeat in range(2):  # so that no start-up is measured, and durations are known
             for agent in range(max(slots, len(agents))):
-                lane.invoke("learner", f"skewed/{repeat}/{agent}", 0, _task("warm", TASK_S, 0.0, known=False), 60.0)
+                lane.invoke(_attempt(f"skewed/{repeat}/{agent}", "warm", TASK_S, 0.0, known=False))
             _wait(lane, max(slots, len(agents)))
         began, count = time.monotonic(), 0
         share_s = TOTAL_S / sum(1 / (agent + 1) for agent in range(AGENTS))
         for number in range(round(share_s / TASK_S)):
             for agent in agents:
                 if number < round(share_s / (agent + 1) / TASK_S):
-                    body = _task(f"agent-{agent}", TASK_S, LOAD_S, known=affinity)
-                    lane.invoke("learner", f"skewed/{number}/{agent}", 0, body, 60.0)
+                    id = f"skewed/{number}/{agent}"
+                    lane.invoke(_attempt(id, f"agent-{agent}", TASK_S, LOAD_S, known=affinity))
                     count += 1
         _wait(lane, count)
         return time.monotonic() - began
@@ -55,6 +56,19 @@ def _wait(lane: Lane, count: int) -> None:
         done += len(lane.wait(1.0))
 
 
-def _task(agent: str, work_s: float, load_s: float, known: bool) -> bytes:
-    ref = {"key": agent, "sha256": agent, "size": _BYTES if known else 0}
-    return json.dumps({"state": [ref], "work_s": work_s, "load_s": load_s}).encode()
+class SkewedTask(Order, frozen=True, kw_only=True):
+    """Load the agent's `state`, and work on it."""
+
+    state: tuple[Ref, ...]
+    work_s: float
+    load_s: float
+
+    def reads(self) -> tuple[Ref, ...]:
+        """See `Order`."""
+        return self.state
+
+
+def _attempt(id: str, agent: str, work_s: float, load_s: float, known: bool) -> Attempt:
+    state = (Ref(key=agent, sha256=agent, size=_BYTES if known else 0),)
+    address = Address(id=id, run="skewed", round=0, output=id, seed=0)
+    return Attempt("learner", SkewedTask(address=address, timeout_s=60.0, state=state, work_s=work_s, load_s=load_s))

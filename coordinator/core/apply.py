@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from marless.coordinator.action_tally import ActionTally, AskedActions, unbilled
+from marless.coordinator.call_ledger import AttemptCalls
 from marless.coordinator.core import budget, phase_ends
 from marless.coordinator.core.events import (
     Abandoned,
@@ -22,7 +22,6 @@ from marless.coordinator.core.events import (
     Reported,
     Resumed,
     Stopped,
-    actions_of,
 )
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import PHASES, most_puts, served_after
@@ -50,8 +49,8 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
         old = slots.get(task.work)
         slots[task.work] = Slot(
             item=task.item,
-            attempt=task.request.attempt,
-            timeout_s=task.request.timeout_s,
+            attempt=task.number,
+            timeout_s=task.timeout_s,
             failures=old.failures if old else 0,
             problem=old.problem if old else "",
             ask=event.asks.get(task.work, ""),
@@ -63,7 +62,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
 
 def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
-    state = _with_actions(plan, state, event.attempts)
+    state = _with_calls(plan, state, event.attempts)
     slots, answered_items, invocations, lost = dict(state.slots), [], [], []
     packs = state.round_placement.packs if state.round_placement else ()
     for attempt in event.attempts:
@@ -87,39 +86,27 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     return _with_durations(plan, replace(state, slots=slots, meter=meter, lost_use=lost_use), answered_items)
 
 
-def _with_actions(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
+def _with_calls(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
     """With what the attempts asked of resources on the bill, and in the tallies of the round."""
     resources = plan.config.resources
     kept_names = {name for name, resource in resources.items() if resource.keep}
     for attempt in attempts if resources else ():
-        actions = actions_of(attempt, resources)
-        if not actions.use:
+        calls = AttemptCalls.of(attempt.report, attempt.answer, resources)
+        if not calls.use:
             continue
         work = attempt.report.id.removeprefix(f"{plan.run}/")
-        before = state.billed_actions.get(work, {})
-        if not attempt.work and not before:
-            # Of an earlier round, before the last checkpoint: its work item was answered, and has told what it paid.
-            actions = actions.without(kept_names)
-        is_known = actions.told_again and actions.attempt in before
-        meter, tallies = state.meter, dict(state.actions)
-        for name, use in unbilled(before, actions, kept_names).items():
-            meter = meter.add_actions(name, use, resources[name].memory_mb, budget.per_vcpu(plan))
-            if plan.platform.bodies_leave_region:
-                meter = meter.add_log(LOG_BYTES * use.count)
-            times = () if is_known else actions.completion_ms(name)
-            tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
-        billed_actions = {**state.billed_actions, work: {**before, actions.attempt: actions.use}}
-        state = replace(state, meter=meter, actions=tallies, billed_actions=billed_actions)
+        ledger, unpaid = state.calls.record(work, calls, kept_names, is_over=not attempt.work)
+        state = replace(state.with_calls(ledger), meter=budget.add_calls(plan, state.meter, unpaid))
         if slot := state.slots.get(attempt.work):
-            state = replace(state, most_actions=_most_actions(state, slot.item, actions))
+            state = replace(state, most_actions=_most_actions(state, slot.item, calls))
     return state
 
 
-def _most_actions(state: State, item: WorkItem, actions: AskedActions) -> dict[str, dict[str, tuple[float, float]]]:
-    """The most that tasks of a kind have asked, `item` with these actions among them."""
+def _most_actions(state: State, item: WorkItem, calls: AttemptCalls) -> dict[str, dict[str, tuple[float, float]]]:
+    """The most that tasks of a kind have asked, `item` with these calls among them."""
     before = state.most_actions.get(item.kind, {})
     most = dict(before)
-    for name, use in actions.use.items():
+    for name, use in calls.use.items():
         count, ms = before.get(name, (0.0, 0.0))
         most[name] = max(count, (use.count + use.hits) / item.weight), max(ms, use.ms / item.weight)
     return {**state.most_actions, item.kind: most}
@@ -256,12 +243,8 @@ def _bill_lost(plan: Plan, state: State, slots: Iterable[Slot]) -> State:
 
 def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
-    billed_actions = {
-        work: by_attempt
-        for work, by_attempt in state.billed_actions.items()
-        if int(work.partition("/")[0]) >= state.round
-    }
-    following = replace(state, checkpointed=durable_keys, saved=state.round, billed_actions=billed_actions)
+    going_on = state.with_calls(state.calls.since(state.round))
+    following = replace(going_on, checkpointed=durable_keys, saved=state.round)
     freed_keys = set(state.checkpointed) - phase_ends.needed_keys(following)
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 

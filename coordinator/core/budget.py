@@ -4,7 +4,7 @@ Also what the coordinator itself uses: loads of the state and turns on Lambda.""
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 
@@ -143,6 +143,15 @@ def _with_actions(plan: Plan, state: State, meter: Meter, items: list[WorkItem])
                     count=math.ceil(ASKED_SLACK * count * item.weight), ms=math.ceil(ASKED_SLACK * ms * item.weight)
                 )
                 meter = meter.add_actions(name, most, resource.memory_mb, per_vcpu(plan))
+    return meter
+
+
+def add_calls(plan: Plan, meter: Meter, uses: Mapping[str, ActionUse]) -> Meter:
+    """Add calls of resources, by name, to the meter. If messages leave the region, add their log lines."""
+    for name, use in uses.items():
+        meter = meter.add_actions(name, use, plan.config.resources[name].memory_mb, per_vcpu(plan))
+        if plan.platform.bodies_leave_region:
+            meter = meter.add_log(LOG_BYTES * use.count)
     return meter
 
 

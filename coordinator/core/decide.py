@@ -12,7 +12,15 @@ from marless.coordinator.core.budget import affordable, allowed_s
 from marless.coordinator.core.controller import is_payable
 from marless.coordinator.core.events import Abandoned, Finishing, Stopped
 from marless.coordinator.core.planning.next_placement import round_price
-from marless.coordinator.core.round_graph import PHASES, Attempt, Node, OpenGate, coming_learners, open_gates, task_name
+from marless.coordinator.core.round_graph import (
+    PHASES,
+    Node,
+    OpenGate,
+    WorkAttempt,
+    coming_learners,
+    open_gates,
+    task_name,
+)
 from marless.coordinator.core.state import Plan, Slot, State
 
 
@@ -23,7 +31,7 @@ class Dispatch:
     `awaited`: sets of works without an answer; the last answer of each set calls for a decision, because others wait.
     """
 
-    tasks: tuple[Attempt, ...]
+    tasks: tuple[WorkAttempt, ...]
     awaited: tuple[Collection[str], ...] = ()
 
 
@@ -135,7 +143,7 @@ def _give_up_reason(plan: Plan, state: State, node: Node) -> str:
     return ""
 
 
-def _attempt(plan: Plan, state: State, node: Node) -> Attempt:
+def _attempt(plan: Plan, state: State, node: Node) -> WorkAttempt:
     slot = state.slots.get(node.name)
     request = msgspec.structs.replace(
         node.request(),
@@ -143,4 +151,4 @@ def _attempt(plan: Plan, state: State, node: Node) -> Attempt:
         timeout_s=allowed_s(plan, state, node),
         inline_objects=state.round_placement is not None and state.round_placement.inline_objects,
     )
-    return Attempt(node.name, node.item, request)
+    return WorkAttempt(node.item.function, request, node.name, node.item)

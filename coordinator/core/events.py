@@ -1,13 +1,12 @@
 """The events of a run, and how answers of functions become some; `apply` defines what each does to the state."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
-from marless.coordinator.action_tally import AskedActions
-from marless.coordinator.core.round_graph import Attempt
+from marless.coordinator.core.round_graph import WorkAttempt
 from marless.coordinator.core.state import Status
 from marless.coordinator.pricing.bill import Meter
 from marless.functions import keys
@@ -23,7 +22,7 @@ class Dispatched:
     """These attempts are about to start, `seconds` of training after the last event that counts seconds; in a detached
     run each is one of the `asks`, by work name."""
 
-    tasks: tuple[Attempt, ...]
+    tasks: tuple[WorkAttempt, ...]
     seconds: float = 0.0
     asks: Mapping[str, str] = field(default_factory=dict)
 
@@ -50,19 +49,6 @@ def decode_answer(report: Report) -> tuple[Report, Answer | None]:
     if not all(keys.is_made_by(report.id, kind, ref.key) for kind, ref in objects.items()):
         return replace(report, outcome="crash", detail="its answer names an object that its task did not make"), None
     return report, answer
-
-
-def actions_of(attempt: Ended, resources: Collection[str]) -> AskedActions:
-    """What an attempt asked of these resources; of others it can say nothing."""
-    answer, report = attempt.answer, attempt.report
-    by_name, times = (answer.usage.actions, answer.actions) if answer else (report.action_use, report.actions)
-    asked_in = answer.actions_of if isinstance(answer, Done) else None
-    return AskedActions(
-        attempt=report.attempt if asked_in is None else asked_in,
-        use={name: use for name, use in by_name.items() if name in resources},
-        times=times,
-        told_again=asked_in is not None,
-    )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The requests of tasks, from plan and state alone, composed of the parts of `marless.functions.messages`."""
 
+from typing import TypedDict
+
 import msgspec
 
 from marless.coordinator.core import controller, rounds
@@ -22,9 +24,23 @@ from marless.functions.messages.learner import (
     WholeTask,
 )
 from marless.functions.messages.message import Ref
-from marless.functions.messages.order import Address, ResourceRef
+from marless.functions.messages.order import Address, LanguageModel, ResourceRef
 from marless.functions.messages.team import Team
 from marless.functions.resources.settings import identity
+
+
+class _Order(TypedDict):
+    """The fields of `Order` that follow from the plan and the state."""
+
+    address: Address
+    resources: dict[str, ResourceRef]
+    model: LanguageModel | None
+
+
+def _order(plan: Plan, state: State, work: str, *, makes_environments: bool) -> _Order:
+    """Return the fields that every request of a run has. `work` is the name of the task."""
+    refs = resources(plan) if makes_environments else {}
+    return _Order(address=address(plan, state, work), resources=refs, model=plan.inputs.model)
 
 
 def address(plan: Plan, state: State, work: str) -> Address:
@@ -85,9 +101,7 @@ def training(plan: Plan, state: State, newest: Past) -> Learning:
 def describe(plan: Plan, state: State) -> DescribeTask:
     """The task that looks at the env task."""
     return DescribeTask(
-        address=address(plan, state, "describe"),
-        resources=resources(plan),
-        model=plan.inputs.model,
+        **_order(plan, state, "describe", makes_environments=True),
         environment=plan.config.task,
         evaluated=plan.config.evaluated_task if plan.config.evaluation.options else None,
     )
@@ -96,8 +110,7 @@ def describe(plan: Plan, state: State) -> DescribeTask:
 def initialise(plan: Plan, state: State) -> InitialiseTask:
     """The task that makes the networks of round 0."""
     return InitialiseTask(
-        address=address(plan, state, "initialise"),
-        model=plan.inputs.model,
+        **_order(plan, state, "initialise", makes_environments=False),
         team=team_of(state),
         learning=learning(plan, state),
         rank=plan.config.base.rank if plan.inputs.base else 0,
@@ -107,9 +120,7 @@ def initialise(plan: Plan, state: State) -> InitialiseTask:
 def sample(plan: Plan, state: State) -> SampleTask:
     """What the round's sampling tasks have in common."""
     return SampleTask(
-        address=address(plan, state, "sample"),
-        resources=resources(plan),
-        model=plan.inputs.model,
+        **_order(plan, state, "sample", makes_environments=True),
         team=team_of(state),
         sampling=sampling(plan, state),
         policies=() if plan.inputs.dataset else state.policies,
@@ -127,8 +138,7 @@ def match(state: State, like: SampleTask, side: Side, position: int) -> Match:
 def learn(plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()) -> LearnTask:
     """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
     return LearnTask(
-        address=address(plan, state, "learn"),
-        model=plan.inputs.model,
+        **_order(plan, state, "learn", makes_environments=False),
         team=team_of(state),
         learning=training(plan, state, learned),
         stages=(),
@@ -146,11 +156,12 @@ def whole(plan: Plan, state: State) -> WholeTask:
     """The task that samples and learns the rounds in flight."""
     count = rounds.rounds_together(plan, state)
     algorithm = plan.config.algorithm
+    order = _order(plan, state, WHOLE, makes_environments=True)
     # A resumed run may take another number of rounds at once while an attempt at the earlier number still writes.
     output = keys.output_prefix(state.round, f"{WHOLE}-{count:03d}")
+    order["address"] = msgspec.structs.replace(order["address"], output=output)
     return WholeTask(
-        address=msgspec.structs.replace(address(plan, state, WHOLE), output=output),
-        resources=resources(plan),
+        **order,
         team=team_of(state),
         sampling=sampling(plan, state, tuple(range(state.controller.rollouts))),
         learning=msgspec.structs.replace(
@@ -179,8 +190,7 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
     plays = merges and not trajectories
     rollouts = sampling(plan, state, tuple(range(state.controller.rollouts)))
     return RegroupTask(
-        address=address(plan, state, REGROUP),
-        resources=resources(plan),
+        **_order(plan, state, REGROUP, makes_environments=True),
         team=team,
         target=proposal.team,
         sampling=msgspec.structs.replace(rollouts, recorded=None, unfinished=rollouts.unfinished if plays else ()),
@@ -205,9 +215,7 @@ def evaluate(
 ) -> EvaluateTask:
     """What the tasks that play the stream's episodes have in common; `team` is by default the present one."""
     return EvaluateTask(
-        address=address(plan, state, stream),
-        resources=resources(plan),
-        model=plan.inputs.model,
+        **_order(plan, state, stream, makes_environments=True),
         environment=environment,
         team=team or team_of(state),
         policies=policies,

@@ -54,6 +54,7 @@ from marless.functions.messages.evaluator import EvaluateTask
 from marless.functions.messages.exchange import Request
 from marless.functions.messages.learner import LearnTask
 from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.functions.messages.usage import Usage
 
@@ -98,12 +99,11 @@ class OpenGate(NamedTuple):
     waiters: tuple[str, ...]
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """A work item under its name, with the request of one attempt."""
+class WorkAttempt(Attempt, frozen=True, gc=False):
+    """One attempt at a work item."""
 
     work: str
     item: WorkItem
-    request: Request
 
 
 def in_flight(plan: Plan, state: State) -> list[Node]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UnsetType, field, structs
 
-from marless.coordinator.action_tally import ActionTally
+from marless.coordinator.call_ledger import ActionTally, CallLedger
 from marless.coordinator.config.schema import Function, RunConfig
 from marless.coordinator.core.controller import ControllerState, Decision, Proposal
 from marless.coordinator.core.league_matches import LeagueState
@@ -383,6 +383,15 @@ class State(Message, frozen=True, kw_only=True):
         league = (ref for one in (self.league.checkpoints if self.league else ()) for ref in one.policies)
         episodes = (one.episodes for one in self.unfinished)
         return tuple(dict.fromkeys((*self.objects, *best, *past, *league, *episodes)))
+
+    @property
+    def calls(self) -> CallLedger:
+        """The calls of resources, and who pays for them."""
+        return CallLedger(self.billed_actions, self.actions)
+
+    def with_calls(self, ledger: CallLedger) -> "State":
+        """The state with this ledger of calls."""
+        return structs.replace(self, billed_actions=ledger.paid, actions=ledger.tallies)
 
     @property
     def action_keys(self) -> tuple[str, ...]:

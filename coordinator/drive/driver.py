@@ -253,10 +253,9 @@ class Driver:
             request = self._inlined.attach(task.request)
             if addresses:
                 request = msgspec.structs.replace(request, report_to=addresses[task.work])
-            body = to_json(request)
             if not self._detached:
-                self._in_flight.ask(task.work, request.attempt, task.item, self._clock())
-            self._ports.invoker.invoke(task.item.function, request.address.id, request.attempt, body, request.timeout_s)
+                self._in_flight.ask(task.work, task.number, task.item, self._clock())
+            self._ports.invoker.invoke(msgspec.structs.replace(task, request=request))
         self._in_flight.await_sets(command.awaited)
         # After the invocations, which must start even where storage fails.
         self._finish_round()

@@ -7,8 +7,9 @@ import msgspec
 
 from marless.coordinator.drive.ports import Storage
 from marless.functions.errors import KeyTaken
-from marless.functions.messages.exchange import Done, Request
+from marless.functions.messages.exchange import Done
 from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Order
 
 
 class InlinedObjects:
@@ -18,7 +19,7 @@ class InlinedObjects:
         self._bodies: dict[str, bytes] = {}
         self._stored_keys: set[str] = set()
 
-    def attach(self, request: Request) -> Request:
+    def attach(self, request: Order) -> Order:
         """The request with those of the objects that it reads."""
         if not self._bodies:
             return request

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from marless.coordinator.core.state import RoundLine
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.messages.message import Record
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.storage_port import Blobs
 
@@ -50,8 +51,8 @@ class Ledger(Protocol):
 class Invoker(Protocol):
     """Starts functions and reports how they ended. One caller; every started attempt is reported exactly once."""
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Starts `function` ('actor', 'learner', 'evaluator') on the encoded request; does not wait for it."""
+    def invoke(self, attempt: Attempt) -> None:
+        """Start the attempt, and do not wait for it."""
 
     def wait(self, timeout_s: float) -> list[Report]:
         """The reports that have arrived, at once if there are any, else after the first or after `timeout_s`."""

@@ -110,6 +110,14 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     def writes(self) -> tuple[str, ...]:
         return (*self.sampling.writes(), "trajectory")
 
+    def continued_episodes(self) -> tuple[Ref, ...]:
+        """See `Order`."""
+        return self.sampling.unfinished
+
+    def sampled_rollouts(self) -> int:
+        """See `Order`."""
+        return len(self.sampling.rollouts)
+
 
 class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
     """The spec of the env task."""

@@ -74,6 +74,10 @@ class Learning(Message, frozen=True, kw_only=True):
         """The base, and what fills the replay buffer."""
         return (*((self.base.networks,) if self.base else ()), *past_objects(self.past))
 
+    def gpus(self) -> int:
+        """The number of GPUs that training computes on."""
+        return int(self.hyperparameters.get("device") == "cuda")
+
 
 class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     """Initialise the networks of round 0."""
@@ -139,6 +143,10 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
         # Policies only where a stage trains them.
         return ("policies", *(("tensors",) if self.publish_tensors else ()), "learner")
 
+    def gpus(self) -> int:
+        """See `Order`."""
+        return self.learning.gpus()
+
 
 class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     """Sample and learn several rounds in one invocation, the first of them that of the address.
@@ -172,6 +180,14 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     def writes(self) -> tuple[str, ...]:
         return (*self.sampling.writes(), *(("played",) if self.replayed_steps else ()), "policies", "learner")
 
+    def continued_episodes(self) -> tuple[Ref, ...]:
+        """See `Order`."""
+        return self.sampling.unfinished
+
+    def gpus(self) -> int:
+        """See `Order`."""
+        return self.learning.gpus()
+
 
 class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     """Make the networks of the team `target` from those of `team`."""
@@ -202,6 +218,14 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
 
     def writes(self) -> tuple[str, ...]:
         return ("policies", "learner")
+
+    def continued_episodes(self) -> tuple[Ref, ...]:
+        """See `Order`."""
+        return self.sampling.unfinished
+
+    def gpus(self) -> int:
+        """See `Order`."""
+        return self.learning.gpus()
 
 
 class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):

@@ -1,8 +1,8 @@
 """What every task has, whatever the function that serves it."""
 
-from msgspec import UnsetType, field
+from msgspec import Struct, UnsetType, field
 
-from marless.functions.encoding import own_format
+from marless.functions.encoding import own_format, to_json
 from marless.functions.messages.message import Message, Ref
 
 
@@ -91,3 +91,48 @@ class Order(Message, frozen=True, kw_only=True):
     def writes(self) -> tuple[str, ...]:
         """The kinds of the objects that the task stores, in this order; the header of the last holds its answer."""
         return ()
+
+    def continued_episodes(self) -> tuple[Ref, ...]:
+        """The unfinished episodes that the task continues. A process that has not written them may replay them."""
+        return ()
+
+    def sampled_rollouts(self) -> int:
+        """The number of rollouts that the task collects and another task learns from."""
+        return 0
+
+    def gpus(self) -> int:
+        """The number of GPUs that the task computes on."""
+        return 0
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """One attempt at a task, which an invoker starts. It carries its needs, so no pool decodes a request."""
+
+    function: str
+    """The name of the function that serves it: 'actor', 'learner', 'evaluator'."""
+    request: Order
+    """The request, with the number and the time limit of this attempt."""
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self.request.address.id
+
+    @property
+    def number(self) -> int:
+        """The attempt's number, from 0."""
+        return self.request.attempt
+
+    @property
+    def timeout_s(self) -> float:
+        """The time limit, in seconds."""
+        return self.request.timeout_s
+
+    @property
+    def output(self) -> str:
+        """The key prefix of the objects that the task stores."""
+        return f"{self.request.address.output}."
+
+    def body(self) -> bytes:
+        """Encode the request as JSON."""
+        return to_json(self.request)

@@ -27,20 +27,19 @@ class ActionMeter:
         self._clock, self._since = clock, clock()
         self.use: dict[str, ActionUse] = {}
         self.times: list[ActionTime] = []
+        # The keys of the kept answers that the attempt was given.
+        self._given_keys: set[str] = set()
 
     def now_ms(self) -> float:
         """Milliseconds since the attempt began."""
         return (self._clock() - self._since) * 1000
 
-    def count(self, name: str, outcome: Outcome) -> None:
-        """Counts an action, or a question whose kept answer was there; what it took is of those who pay."""
-        use = ActionUse(
-            count=outcome.attempts,
-            hits=int(not outcome.paid),
-            ms=ceil(max(0.0, outcome.run_ms)) if outcome.attempts else 0,
-            puts=outcome.puts,
-            gets=outcome.gets,
-        )
+    def count(self, name: str, outcome: Outcome, key: str = "") -> None:
+        """Counts a call as it has ended, or as a hit if the attempt was given its kept answer before. `key` names the
+        kept answer."""
+        use = _use_of(outcome) if outcome.error or key not in self._given_keys else ActionUse(hits=1)
+        if key and not outcome.error:
+            self._given_keys.add(key)
         self.use = sums_by_name(self.use, {name: use})
 
     def time(self, name: str, outcomes: list[Outcome], asked_ms: float) -> None:
@@ -77,6 +76,17 @@ class ActionMeter:
             return None
         self.use, self.times = header.use, list(header.actions)
         return header.attempt
+
+
+def _use_of(outcome: Outcome) -> ActionUse:
+    """Return the cost of a call for the work item that asks."""
+    return ActionUse(
+        count=outcome.attempts,
+        hits=int(not outcome.paid),
+        ms=ceil(max(0.0, outcome.run_ms)) if outcome.attempts else 0,
+        puts=outcome.puts,
+        gets=outcome.gets,
+    )
 
 
 def _key(request: Request) -> str:

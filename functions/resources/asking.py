@@ -13,8 +13,7 @@ from marless.functions.storage_port import Blobs
 class Asking:
     """The resources of one task or program, which asks as `asked_by`; see `port.Resources`.
 
-    An answer that the run keeps is read from its objects, and the resource is not asked. `meter` counts questions, a
-    kept answer as paid once.
+    An answer that the run keeps is read from its objects, and the resource is not asked. `meter` counts questions.
     """
 
     def __init__(
@@ -27,8 +26,6 @@ class Asking:
     ) -> None:
         self._refs, self._blobs, self._host, self._asked_by = refs, blobs, host, asked_by
         self._meter = meter or ActionMeter()
-        # The kept answers that this task has been given, and so counted.
-        self._counted: set[str] = set()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """See `port.Resources`."""
@@ -40,8 +37,8 @@ class Asking:
             outcomes = self._once_each(name, questions)
         else:
             outcomes = self._from_host(name, [Action(each, asked_by=self._asked_by) for each in questions])
-        for outcome in outcomes:
-            self._meter.count(name, outcome)
+            for outcome in outcomes:
+                self._meter.count(name, outcome)
         if errors := [outcome.error for outcome in outcomes if outcome.error]:
             raise ResourceFault(f"resource {name!r}: {errors[0]}")
         return [outcome.answer for outcome in outcomes]
@@ -62,14 +59,9 @@ class Asking:
         }
         actions = [Action(each, key, self._asked_by) for key, each in distinct.items() if key not in by_key]
         by_key |= dict(zip((action.key for action in actions), self._from_host(name, actions), strict=True))
-        return [self._counted_once(key, by_key[key]) for key in keys]
-
-    def _counted_once(self, key: str, outcome: Outcome) -> Outcome:
-        if not outcome.error and key in self._counted:
-            return Outcome(outcome.answer, paid=False, attempts=0)
-        if not outcome.error:
-            self._counted.add(key)
-        return outcome
+        for key in keys:
+            self._meter.count(name, by_key[key], key)
+        return [by_key[key] for key in keys]
 
     def _from_host(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         if not actions:

@@ -10,6 +10,7 @@ from threading import Event, Semaphore, Thread
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.infra.aws.backoff import retry, until
 from marless.infra.aws.clients import Cloud
@@ -35,14 +36,11 @@ _ACCEPT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An attempt to start; `name` is the function's name or ARN on Lambda."""
+    """An attempt to start, with its request in JSON. `name` is the function's name or ARN on Lambda."""
 
-    function: str
+    attempt: Attempt
     name: str
-    id: str
-    attempt: int
     body: bytes
-    timeout_s: float
 
 
 class LambdaInvoker:
@@ -72,12 +70,9 @@ class LambdaInvoker:
         self._threads = 0
         self._withdrawn, self._closed = Event(), Event()
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Starts the attempt or queues it in FIFO order; `body` is JSON.
-
-        Raises `KeyError` for an unknown function.
-        """
-        self._calls.put(_Call(function, self._functions[function], id, attempt, body, timeout_s))
+    def invoke(self, attempt: Attempt) -> None:
+        """Starts the attempt or queues it in FIFO order. Raises `KeyError` for an unknown function."""
+        self._calls.put(_Call(attempt, self._functions[attempt.function], attempt.body()))
         if self._idle.acquire(blocking=False) or self._threads == self._width:
             return
         self._threads += 1
@@ -125,7 +120,7 @@ class LambdaInvoker:
             return retry(
                 lambda: self._ask(call),
                 lambda error: turned_away(error) and not self._withdrawn.is_set(),
-                until(time.monotonic() + max(call.timeout_s, self._patience_s)),
+                until(time.monotonic() + max(call.attempt.timeout_s, self._patience_s)),
                 self._withdrawn.wait,
             )
         except (ClientError, BotoCoreError) as error:
@@ -157,9 +152,9 @@ class EventInvoker:
         self._client = invoking_client(cloud, threads, _ACCEPT_S)
         self._calls: list[_Call] = []
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Queues the attempt for `flush`; `body` is JSON. Raises `KeyError` for an unknown function."""
-        self._calls.append(_Call(function, self._functions[function], id, attempt, body, timeout_s))
+    def invoke(self, attempt: Attempt) -> None:
+        """Queues the attempt for `flush`. Raises `KeyError` for an unknown function."""
+        self._calls.append(_Call(attempt, self._functions[attempt.function], attempt.body()))
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
         """Sends the queued attempts. Returns (task, attempt, one-line reason, whether it may run nevertheless) for
@@ -169,7 +164,7 @@ class EventInvoker:
         with ThreadPoolExecutor(self._threads) as pool:
             refusals = pool.map(lambda call: self._send(call, deadline), calls)
             results = zip(calls, refusals, strict=True)
-            return [(call.id, call.attempt, *refusal) for call, refusal in results if refusal]
+            return [(call.attempt.id, call.attempt.number, *refusal) for call, refusal in results if refusal]
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Returns an empty list at once."""
@@ -207,7 +202,7 @@ def _report_without_answer(call: _Call, error: Exception) -> Report:
         return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))
     if unclear(error):
         detail = f"{_refusal(call, error)}; the function may have run, and its time-out is billed"
-        return _report(call, InvocationResult("crash", detail=detail), Metering(call.timeout_s * 1000))
+        return _report(call, InvocationResult("crash", detail=detail), Metering(call.attempt.timeout_s * 1000))
     return _report(call, InvocationResult("crash", detail=_refusal(call, error)))
 
 
@@ -223,9 +218,9 @@ def _too_large(call: _Call, limit: int) -> str:
 def _report(call: _Call, end: InvocationResult, metering: Metering | None = None) -> Report:
     metering = metering or Metering()
     return Report(
-        id=call.id,
-        attempt=call.attempt,
-        function=call.function,
+        id=call.attempt.id,
+        attempt=call.attempt.number,
+        function=call.attempt.function,
         outcome=end.outcome,
         body=end.body,
         duration_ms=metering.duration_ms,

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 import msgspec
 
 from marless.functions.encoding import JsonDecoder, Undecodable, to_json
-from marless.functions.messages.actor import SampleTask
-from marless.functions.messages.exchange import Failed, Request
-from marless.functions.messages.learner import LearnTask, RegroupTask, WholeTask
+from marless.functions.messages.exchange import Failed
 from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Attempt, Order
 from marless.functions.messages.report import Report
 from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
 from marless.infra.local.file_storage import FileStorage
@@ -46,31 +45,22 @@ class _Outputs(msgspec.Struct):
     objects: dict[str, Ref] = {}
 
 
-_REQUESTS = JsonDecoder[Request](Request)
 _OUTPUTS = JsonDecoder(_Outputs)
 
 
 @dataclass(slots=True)
 class Pending:
-    """A task of a lane, from the request to its report."""
+    """An attempt in a lane, from the request to its report."""
 
     task: Task
     lane: "Lane"
-    function: str
-    id: str
-    attempt: int
-    body: bytes
-    timeout_s: float
+    attempt: Attempt
     asked_at: float
-    # How many rollouts it plays; 0 for tasks that do not sample.
-    rollouts: int = 0
     queued_ms: float = 0.0
     # It is tried again with no task of another lane beside it.
     alone: bool = False
     # How often the machine was lost on which it was served.
     lost: int = 0
-    # What it reads from storage, unless its request says nothing of it.
-    reads: tuple[Ref, ...] = ()
     # Whether it goes on before its objects are stored, and whether one of them could not be.
     stores_ahead: bool = False
     has_unstored: bool = False
@@ -82,8 +72,8 @@ class Pending:
         """How it ended; `measurements` are other fields of the report."""
         return Report(
             id=self.id,
-            attempt=self.attempt,
-            function=self.function,
+            attempt=self.attempt.number,
+            function=self.attempt.function,
             outcome=outcome,
             queued_ms=self.queued_ms,
             remarks=self.remarks,
@@ -92,18 +82,23 @@ class Pending:
 
     def refused(self, reason: str, **measurements: Any) -> Report:
         """Nothing of it counts, and another attempt gives nothing else."""
-        body = to_json(Failed(id=self.id, attempt=self.attempt, kind="request", message=reason, again=False))
+        body = to_json(Failed(id=self.id, attempt=self.attempt.number, kind="request", message=reason, again=False))
         return self.report("answered", body=body, **measurements)
 
     @property
     def output(self) -> str:
         """How the keys of the objects begin that it stores, '' for none."""
-        return output_of(self.body)
+        return self.attempt.output
 
     def forget_output(self) -> None:
         """Deletes the objects that it has stored. A later attempt would take them for its own."""
         storage = FileStorage(Path(os.fsdecode(self.lane.root)))
         storage.delete(storage.list(self.output) if self.output else [])
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self.attempt.id
 
     @property
     def work(self) -> str:
@@ -191,18 +186,13 @@ class Lane:
         if resources:
             self._pool.serve(self)
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Queues the task; never waits.
+    def invoke(self, attempt: Attempt) -> None:
+        """Queue the attempt. Never wait.
 
-        `timeout_s` counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
+        Its time limit counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
         time-out. Raises `KeyError` for a function without a module.
         """
-        request = request_of(body)
-        rollouts = len(request.sampling.rollouts) if isinstance(request, SampleTask) else 0
-        task = self._task(function, id, request, rollouts)
-        reads = request.reads_from_storage() if request else ()
-        pending = Pending(task, self, function, id, attempt, body, timeout_s, time.monotonic(), rollouts, reads=reads)
-        self._add(pending)
+        self._add(Pending(self._task(attempt), self, attempt, time.monotonic()))
         self._pool.dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -261,8 +251,8 @@ class Lane:
     def measured(self, pending: Pending, seconds: float, cores: float) -> None:
         """Learns from a task that took `seconds` without loading what it read, as far as that is predicted."""
         self._seconds[pending.work] = self._seconds[pending.kind] = seconds
-        if pending.rollouts:
-            self._rollout_s = _mean(self._rollout_s, seconds / pending.rollouts)
+        if rollouts := pending.attempt.request.sampled_rollouts():
+            self._rollout_s = _mean(self._rollout_s, seconds / rollouts)
         self._cores[pending.kind] = _mean(self._cores.get(pending.kind), cores)
 
     def expect(self, kind: str, cores: float) -> None:
@@ -276,11 +266,11 @@ class Lane:
 
         self.waiting.change(update)
 
-    def _task(self, function: str, id: str, request: Request | None, rollouts: int) -> Task:
-        work = _work(id)
+    def _task(self, attempt: Attempt) -> Task:
+        function, request, work = attempt.function, attempt.request, _work(attempt.id)
         kind = _kind(work)
         seconds = self._seconds.get(work, self._seconds.get(kind, _UNKNOWN_S))
-        if rollouts and self._rollout_s is not None:
+        if (rollouts := request.sampled_rollouts()) and self._rollout_s is not None:
             seconds = rollouts * self._rollout_s
         usual = self._pool.usual_cores.get(kind, self._pool.presumed_cores)
         cores = max(self._cores.get(kind, usual), _LEAST_CORES)
@@ -290,7 +280,7 @@ class Lane:
             reads = {}
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
-        need = _need(cores, float(GPUS in self._pool.capacity.others and _computes_on_gpu(request)))
+        need = _need(cores, float(request.gpus() if GPUS in self._pool.capacity.others else 0))
         return Task(next(self._numbers), module, max(seconds, 1e-4), need, reads, group, group in self.foreign)
 
 
@@ -298,12 +288,6 @@ class Lane:
 def _need(cores: float, gpus: float) -> Need:
     """Cached, so that the dispatcher tells by the object that tasks need the same."""
     return {SLOTS: 1.0, CORES: cores} | ({GPUS: gpus} if gpus else {})
-
-
-def _computes_on_gpu(request: Request | None) -> bool:
-    if not isinstance(request, LearnTask | WholeTask | RegroupTask):
-        return False
-    return request.learning.hyperparameters.get("device") == "cuda"
 
 
 def _work(id: str) -> str:
@@ -320,28 +304,10 @@ def _mean(before: float | None, newest: float) -> float:
     return newest if before is None else before + _NEWEST * (newest - before)
 
 
-def request_of(body: bytes) -> Request | None:
-    """None for one that cannot be read."""
-    try:
-        return _REQUESTS.decode(body)
-    except Undecodable:
-        return None
-
-
-def output_of(body: bytes) -> str:
-    """How the keys of the objects begin that the task of a request stores, '' for a request that cannot be read."""
-    request = request_of(body)
-    return f"{request.address.output}." if request else ""
-
-
-def _inputs(request: Request | None) -> Mapping[str, int]:
+def _inputs(request: Order) -> Mapping[str, int]:
     """The bytes of each object that a request reads from storage, by hash."""
-    if request is None:
-        return {}
     sizes = {ref.sha256: ref.size for ref in request.reads_from_storage()}
-    if isinstance(request, SampleTask | WholeTask | RegroupTask):
-        sizes |= {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in request.sampling.unfinished}
-    return sizes
+    return sizes | {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in request.continued_episodes()}
 
 
 def outputs(body: bytes) -> Mapping[str, int]:

@@ -285,7 +285,7 @@ class TaskPool:
             self._workers.remove(worker)
             return
         pending = lane.pop(task)
-        worker.begin(pending, task.module, lane.root, pending.timeout_s, self._cores_here(task))
+        worker.begin(pending, task.module, lane.root, pending.attempt.timeout_s, self._cores_here(task))
         pending.queued_ms = (worker.clock.since - pending.asked_at) * 1000
         lane.running.add(worker)
         if GPUS in task.need:
@@ -306,7 +306,7 @@ class TaskPool:
 
     def _body(self, worker: Worker, pending: Pending) -> bytes:
         """What the worker is told of the task, which is its own from now on."""
-        return pending.body
+        return pending.attempt.body()
 
     def _in_use(self, held_cores: float) -> Need:
         """How much of each resource but slots the running tasks occupy: as measured of cores, else as they need."""

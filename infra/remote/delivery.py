@@ -6,11 +6,11 @@ from contextlib import suppress
 from marless.functions import codec, keys
 from marless.functions.encoding import JsonDecoder, Undecodable
 from marless.functions.errors import CorruptObject, NoSuchObject
-from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.exchange import Answer, Done, Request
 from marless.functions.messages.message import Ref
 from marless.functions.stored_answers import REPLY, unlike
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.lane import Pending, request_of
+from marless.infra.local.lane import Pending
 from marless.infra.local.pipe_messages import Damaged
 
 _ANSWERS = JsonDecoder[Answer](Answer)
@@ -21,8 +21,8 @@ class Delivery:
     them as they are. Otherwise the pool drops them."""
 
     def __init__(self, storage: FileStorage, pending: Pending) -> None:
-        self._storage, self._id, self._attempt, self._reads = storage, pending.id, pending.attempt, pending.reads
-        self._request = request_of(pending.body)
+        self._storage, self._attempt, request = storage, pending.attempt, pending.attempt.request
+        self._request = request if isinstance(request, Request) else None
         self._stored: dict[str, Ref] = {}
 
     def get(self, key: str, size: int | None = None) -> bytes:
@@ -54,13 +54,13 @@ class Delivery:
             answer = _ANSWERS.decode(body)
         except Undecodable:
             raise Damaged("answered with what is no answer") from None
-        if (answer.id, answer.attempt) != (self._id, self._attempt):
+        if (answer.id, answer.attempt) != (self._attempt.id, self._attempt.number):
             raise Damaged("answered another task")
         if isinstance(answer, Done):
             if problem := unlike(self._request, answer.reply, answer.objects):
                 raise Damaged(f"gave an answer that {problem}")
             self._compare(answer)
-        elif answer.kind == "corrupt_object" and all(map(self._is_intact, self._reads)):
+        elif answer.kind == "corrupt_object" and all(map(self._is_intact, self._request.reads_from_storage())):
             raise Damaged("cannot read an object that is intact here")
 
     def _compare(self, answer: Done) -> None:

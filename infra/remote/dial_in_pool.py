@@ -126,7 +126,7 @@ class DialInPool(Pool):
         pending.stores_ahead = not pending.has_unstored
         call = Call(pending.task.module, token=worker.token, ahead=pending.stores_ahead)
         offers, left = list[bytes](), _OFFERED
-        for ref in pending.reads:
+        for ref in pending.attempt.request.reads_from_storage():
             if ref.sha256 in worker.at_hand or (left := left - ref.size) < 0:
                 continue
             with suppress(CorruptObject, NoSuchObject, StorageFault):  # the task hears of it when it asks

@@ -20,9 +20,9 @@ from marless.coordinator.platform import Platform
 from marless.functions.encoding import to_json
 from marless.functions.isolation.foreign_files import FOREIGN_FILES
 from marless.functions.messages.exchange import Failed
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.lane import output_of
 from marless.infra.local.own_process import peak_mb
 from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
@@ -47,33 +47,33 @@ class InlineInvoker:
         self._blobs = blobs
         FOREIGN_FILES.ignore(str(blobs.root.parent))
         self._host: Host | None = None
-        # Function, id, number of the attempt, request.
-        self._queue: deque[tuple[str, str, int, bytes]] = deque()
+        self._queue: deque[Attempt] = deque()
         self._withdrawn: list[Report] = []
         self._reader = f"inline {next(_NUMBERS)}"
         self._refusal: Callable[[Mapping[str, str], str], str] = lambda code, place: ""
         self._threads: ThreadpoolController | None = None
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+    def invoke(self, attempt: Attempt) -> None:
         """See `Invoker`."""
-        self._queue.append((function, id, attempt, body))
+        self._queue.append(attempt)
 
-    def run(self, function: str, id: str, attempt: int, body: bytes) -> Report:
+    def run(self, attempt: Attempt) -> Report:
         """The report of a function that runs now."""
         began = time.perf_counter()
-        handle = import_module(FUNCTION_MODULES[function]).handle
+        handle = import_module(FUNCTION_MODULES[attempt.function]).handle
         import_end = time.perf_counter()
         if self._threads is None:  # once the first module has loaded the numerical libraries
             self._threads = ThreadpoolController()
         with self._threads.limit(limits=1), self._resources(), FOREIGN_FILES.watching():
-            answer = handle(body, self._blobs)
+            answer = handle(attempt.body(), self._blobs)
         if reason := self._refusal(FOREIGN_FILES.news(self._reader), ""):
-            self._blobs.delete(self._blobs.list(output_of(body)))
-            answer = to_json(Failed(id=id, attempt=attempt, kind="request", message=reason, again=False))
+            self._blobs.delete(self._blobs.list(attempt.output))
+            failed = Failed(id=attempt.id, attempt=attempt.number, kind="request", message=reason, again=False)
+            answer = to_json(failed)
         return Report(
-            id=id,
-            attempt=attempt,
-            function=function,
+            id=attempt.id,
+            attempt=attempt.number,
+            function=attempt.function,
             outcome="answered",
             body=answer,
             duration_ms=(time.perf_counter() - import_end) * 1000,
@@ -108,12 +108,14 @@ class InlineInvoker:
             reports, self._withdrawn = self._withdrawn, []
             return reports
         with _PROCESS:
-            return [self.run(*self._queue.popleft())]
+            return [self.run(self._queue.popleft())]
 
     def withdraw(self) -> None:
         """See `Connection.withdraw`."""
-        for function, id, attempt, _ in self._queue:
-            self._withdrawn.append(Report(id=id, attempt=attempt, function=function, outcome="withdrawn"))
+        for attempt in self._queue:
+            self._withdrawn.append(
+                Report(id=attempt.id, attempt=attempt.number, function=attempt.function, outcome="withdrawn")
+            )
         self._queue.clear()
 
     def close(self) -> None:

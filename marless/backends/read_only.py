@@ -6,6 +6,7 @@ from typing import NoReturn
 from marless.coordinator.drive.ports import Ledger, Storage
 from marless.functions.errors import StorageFault
 from marless.functions.messages.message import Record
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 
 
@@ -56,8 +57,8 @@ class ReadOnlyLedger:
 class NoInvoker:
     """Invokes nothing."""
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        _refuse(f"invoke the {function}")
+    def invoke(self, attempt: Attempt) -> None:
+        _refuse(f"invoke the {attempt.function}")
 
     def wait(self, timeout_s: float) -> list[Report]:
         return []

@@ -14,12 +14,10 @@ from msgspec.structs import replace
 
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
-from marless.functions.encoding import JsonDecoder
-from marless.functions.messages.exchange import Request
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.messages.usage import ActionUse, Usage
 
-_REQUESTS = JsonDecoder[Request](Request)
 # The end of an attempt that holds its environment.
 _RUNNING = float("inf")
 
@@ -32,11 +30,11 @@ class AskingFunctions(VirtualFunctions):
         self._resources = VirtualResources(resources, self._rng)
         self._unplayed: list[Invocation] = []
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+    def invoke(self, attempt: Attempt) -> None:
         """See `Invoker`; the attempt is played with its wave."""
+        body = attempt.body()
         self._clock.enter()
-        self._count_request(body)
-        self._unplayed.append(Invocation(self.asked, function, _REQUESTS.decode(body), timeout_s))
+        self._unplayed.append(self._counted(attempt, body))
         self._clock.leave()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -65,22 +63,22 @@ class AskingFunctions(VirtualFunctions):
         clock.run()
 
     def _begin(self, clock: VirtualClockwork, invocation: Invocation, next_task: Callable[[], None]) -> None:
-        start_ms, environments = clock.now_ms, self._held[invocation.function]
-        attempt = self._attempt(invocation, start_ms / 1000)
-        if attempt is None:
+        start_ms, environments = clock.now_ms, self._held[invocation.attempt.function]
+        service = self._service(invocation.attempt, start_ms / 1000)
+        if service is None:
             self._reject(invocation, start_ms / 1000)
             self._release(start_ms / 1000, next_task)
             return
         heappush(environments, _RUNNING)
-        before_ms = 1000 * attempt.cold_s + attempt.init_ms
+        before_ms = 1000 * service.cold_s + service.init_ms
 
         def finish(uses: dict[str, ActionUse]) -> None:
             environments.remove(_RUNNING)
             duration_ms = clock.now_ms - start_ms - before_ms
-            whole_attempt = attempt._replace(duration_ms=duration_ms, usage=_with_actions(attempt.usage, uses))
-            self._release(self._end(invocation, start_ms / 1000, whole_attempt), next_task)
+            whole_service = service._replace(duration_ms=duration_ms, usage=_with_actions(service.usage, uses))
+            self._release(self._end(invocation, start_ms / 1000, whole_service), next_task)
 
-        play(clock, self._resources, Course(before_ms, attempt.asks, attempt.duration_ms), finish)
+        play(clock, self._resources, Course(before_ms, service.asks, service.duration_ms), finish)
 
     def _release(self, free: float, next_task: Callable[[], None]) -> None:
         heappush(self._free, free)

@@ -1,6 +1,6 @@
 """Functions of a detached run on a virtual clock: each stores its answer and reports before the next turn begins."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 
 from marless.coordinator.core.events import decode_answer
 from marless.coordinator.drive.completion_reports import open_asks
@@ -10,15 +10,13 @@ from marless.coordinator.errors import UserError
 from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions, work_of
 from marless.functions import codec
 from marless.functions.completion import completion_report, report_completion
-from marless.functions.encoding import JsonDecoder
 from marless.functions.keys import object_key
 from marless.functions.messages.exchange import Done, Request
 from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.storage_port import Head
 from marless.functions.stored_answers import last_object
-
-_REQUESTS = JsonDecoder[Request](Request)
 
 
 class CompletionSets:
@@ -46,13 +44,14 @@ class DetachedFunctions:
         self.sets = CompletionSets()
         self._functions, self._ledger, self._clock, self._between_s = functions, ledger, clock, between_s
         self._requests: dict[str, Request] = {}
-        self._pending: list[Callable[[], None]] = []
+        self._pending: list[Attempt] = []
         self._stored: dict[str, Head] = {}
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Keeps the request until all are sent."""
-        self._requests[id] = _REQUESTS.decode(body)
-        self._pending.append(lambda: self._functions.invoke(function, id, attempt, body, timeout_s))
+    def invoke(self, attempt: Attempt) -> None:
+        """Keeps the attempt until all are sent."""
+        assert isinstance(attempt.request, Request)
+        self._requests[attempt.id] = attempt.request
+        self._pending.append(attempt)
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
         """Starts all requests, rejecting none, and goes on until tasks have ended that are awaited together.
@@ -61,10 +60,9 @@ class DetachedFunctions:
         """
         state = load_state(self._ledger)
         assert state is not None
-        self._functions.serve(lambda id: state.slots[work_of(id)].item)
         pending, self._pending = self._pending, []
-        for send in pending:
-            send()
+        for attempt in pending:
+            self._functions.invoke(attempt)
         self.sets.keep(open_asks(state))
         completes_ask = [False]
         while not any(completes_ask) and (reports := self._functions.wait(0.0)):

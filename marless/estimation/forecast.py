@@ -30,7 +30,6 @@ from marless.estimation.virtual_functions import (
     VirtualClock,
     VirtualFunctions,
     VirtualLedger,
-    work_of,
 )
 from marless.reports.text import counted, money
 
@@ -101,7 +100,6 @@ def forecast(
     functions = _functions(plan, recording, times, clock, faults, seed)
     ports = Ports(NoObjects(), ledger, functions, journal, attempts=records.extend)
     driver = Driver(plan, ports, lambda: clock.now)
-    functions.serve(lambda id: driver.state.slots[work_of(id)].item)
     clock.leave()
     driver.begin()
     # Reading the driver's state at each step would apply every report alone.

@@ -6,7 +6,7 @@ it computes may pass on the virtual clock too, while functions run.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from marless.coordinator.core.state import WorkItem
+from marless.coordinator.core.round_graph import WorkAttempt
 from marless.estimation.recorded_actions import Ask
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
-from marless.functions.encoding import JsonDecoder, to_json
+from marless.functions.encoding import to_json
 from marless.functions.errors import NoSuchObject
 from marless.functions.messages.exchange import Request
 from marless.functions.messages.message import Record
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.messages.usage import Usage
 
-_REQUESTS = JsonDecoder[Request](Request)
 # How long a platform takes to reject an invocation.
 _REJECTED_S = 0.05
 
@@ -66,16 +66,14 @@ class VirtualClock:
 
 
 class Invocation(NamedTuple):
-    """A call of a function, by its number."""
+    """An attempt, and how many were asked for before."""
 
     number: int
-    function: str
-    request: Request
-    timeout_s: float
+    attempt: WorkAttempt
 
 
-class Attempt(NamedTuple):
-    """An attempt that begins: how long it starts up, computes and waits for storage, what it uses and asks."""
+class Service(NamedTuple):
+    """The service of an attempt that begins: its start-up, computation and storage, its use and its questions."""
 
     kind: str
     cold_s: float
@@ -100,7 +98,6 @@ class VirtualFunctions:
     ) -> None:
         self._clock, self._times, self._replies, self._faults = clock, times, replies, faults
         self._rng = rng
-        self._item_of: Callable[[str], WorkItem] = _unknown
         self._free = [0.0] * slots
         # By function: how many environments have started, and the ends of the attempts that hold one.
         self._started: dict[str, int] = defaultdict(int)
@@ -110,15 +107,11 @@ class VirtualFunctions:
         self.asked = self.request_bytes = self.reply_bytes = self.largest_request = 0
         self.busy_s: dict[str, float] = defaultdict(float)
 
-    def serve(self, item_of: Callable[[str], WorkItem]) -> None:
-        """Learns of each task's id what kind of work it is, and how large."""
-        self._item_of = item_of
-
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+    def invoke(self, attempt: Attempt) -> None:
         """See `Invoker`."""
+        body = attempt.body()  # in the coordinator's time
         self._clock.enter()
-        self._count_request(body)
-        self._run(Invocation(self.asked, function, _REQUESTS.decode(body), timeout_s))
+        self._run(self._counted(attempt, body))
         self._clock.leave()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -136,29 +129,30 @@ class VirtualFunctions:
         """See `Invoker`."""
         self._pending.clear()
 
-    def _count_request(self, body: bytes) -> None:
+    def _counted(self, attempt: Attempt, body: bytes) -> Invocation:
+        assert isinstance(attempt, WorkAttempt)
         self.asked += 1
         self.request_bytes += len(body)
         self.largest_request = max(self.largest_request, len(body))
+        return Invocation(self.asked, attempt)
 
     def _run(self, invocation: Invocation) -> None:
         """Plays an attempt to its end."""
         start = max(self._clock.now, self._free[0])
-        attempt = self._attempt(invocation, start)
-        if attempt is None:
+        service = self._service(invocation.attempt, start)
+        if service is None:
             self._reject(invocation, self._clock.now)
             return
-        end = self._end(invocation, start, attempt)
+        end = self._end(invocation, start, service)
         heapreplace(self._free, end)
-        heappush(self._held[invocation.function], end)
+        heappush(self._held[invocation.attempt.function], end)
 
-    def _attempt(self, invocation: Invocation, start: float) -> Attempt | None:
-        """An attempt that begins; None for one that the platform rejects."""
-        function, request = invocation.function, invocation.request
+    def _service(self, attempt: WorkAttempt, start: float) -> Service | None:
+        """The service of an attempt that begins, None if the platform rejects it."""
+        function, request, item = attempt.function, attempt.request, attempt.item
         faults, chance = self._faults, self._rng.random(4)
         if chance[0] < faults.throttled:
             return None
-        item = self._item_of(request.address.id)
         size, times = item.size or item.weight, self._times.of(item.kind)
         starts = self._starts(function, start) or chance[1] < faults.cold
         init_ms = self._init_ms(function) if starts else 0.0
@@ -171,17 +165,17 @@ class VirtualFunctions:
             duration_ms *= faults.factor
         cold_s = self._times.cold_s if starts else 0.0
         asks = times.asks_of(size, self._rng)
-        return Attempt(item.kind, cold_s, init_ms, duration_ms, usage, asks, bool(chance[3] < faults.lost))
+        return Service(item.kind, cold_s, init_ms, duration_ms, usage, asks, bool(chance[3] < faults.lost))
 
-    def _end(self, invocation: Invocation, start: float, attempt: Attempt) -> float:
+    def _end(self, invocation: Invocation, start: float, service: Service) -> float:
         """Has the attempt reported when it ends; returns when that is."""
-        limit_ms = invocation.timeout_s * 1000
-        late = attempt.is_lost or attempt.duration_ms > limit_ms
-        duration_ms = limit_ms if late else attempt.duration_ms
-        end = start + attempt.cold_s + self._times.hand_over_s + (attempt.init_ms + duration_ms) / 1000
-        self.busy_s[attempt.kind] += duration_ms / 1000
-        self.busy_s["start-up"] += attempt.init_ms / 1000
-        self._push(invocation, end, "timeout" if late else "answered", attempt.init_ms, duration_ms, attempt.usage)
+        limit_ms = invocation.attempt.timeout_s * 1000
+        late = service.is_lost or service.duration_ms > limit_ms
+        duration_ms = limit_ms if late else service.duration_ms
+        end = start + service.cold_s + self._times.hand_over_s + (service.init_ms + duration_ms) / 1000
+        self.busy_s[service.kind] += duration_ms / 1000
+        self.busy_s["start-up"] += service.init_ms / 1000
+        self._push(invocation, end, "timeout" if late else "answered", service.init_ms, duration_ms, service.usage)
         return end
 
     def _reject(self, invocation: Invocation, now: float) -> None:
@@ -190,7 +184,7 @@ class VirtualFunctions:
     def _push(
         self, invocation: Invocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
     ) -> None:
-        report = self._report(invocation.function, invocation.request, outcome, init_ms, duration_ms, usage)
+        report = self._report(invocation.attempt, outcome, init_ms, duration_ms, usage)
         self.reply_bytes += len(report.body)
         heappush(self._pending, (end, invocation.number, report))
 
@@ -212,14 +206,14 @@ class VirtualFunctions:
         init_times = self._times.init_ms.get(function, (0.0,))
         return init_times[int(self._rng.integers(len(init_times)))]
 
-    def _report(
-        self, function: str, request: Request, outcome: str, init_ms: float, duration_ms: float, usage: Usage
-    ) -> Report:
+    def _report(self, attempt: Attempt, outcome: str, init_ms: float, duration_ms: float, usage: Usage) -> Report:
+        request = attempt.request
+        assert isinstance(request, Request)
         body = to_json(self._replies.to(request, usage)) if outcome == "answered" else b""
         return Report(
-            id=request.address.id,
-            attempt=request.attempt,
-            function=function,
+            id=attempt.id,
+            attempt=attempt.number,
+            function=attempt.function,
             outcome=outcome,  # type: ignore[arg-type]
             body=body,
             duration_ms=duration_ms,
@@ -230,10 +224,6 @@ class VirtualFunctions:
 def work_of(id: str) -> str:
     """The work item's name in a task's id."""
     return id.split("/", 2)[2]
-
-
-def _unknown(id: str) -> WorkItem:
-    raise KeyError(id)
 
 
 class NoObjects:

@@ -8,16 +8,16 @@ import msgspec
 from marless.coordinator.config.loading import convert, override
 from marless.coordinator.core.events import decode_answer
 from marless.coordinator.core.opponents import evaluated_side
-from marless.coordinator.core.requests import address, describe, resources
+from marless.coordinator.core.requests import address, describe, evaluate
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.core.state_location import serving
 from marless.coordinator.drive.ports import Invoker
 from marless.coordinator.errors import UserError
-from marless.functions.encoding import to_json
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
 from marless.functions.messages.exchange import Done, Failed
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.messages.team import Team
 
@@ -77,22 +77,15 @@ def _members(spec: EnvSpec) -> tuple[object, ...]:
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
     """Evaluation tasks that play `episodes` episodes on the start states of `stream`."""
-    assert state.team is not None
     side = evaluated_side(plan.config, state.env_spec)
-    timeout_s = plan.size_of(serving(plan, "evaluator")).timeout_s
+    task = evaluate(plan, state, plan.config.task, stream, state.policies, state.team, side)
+    task = msgspec.structs.replace(task, timeout_s=plan.size_of(serving(plan, "evaluator")).timeout_s)
     return [
-        EvaluateTask(
+        msgspec.structs.replace(
+            task,
             address=address(plan, state, f"{stream}/{part:05d}"),
-            resources=resources(plan),
-            model=plan.inputs.model,
-            timeout_s=timeout_s,
-            environment=plan.config.task,
-            team=state.team,
-            policies=state.policies,
-            stream=stream,
             part=part,
             episodes=min(PART, episodes - start),
-            side=side.number if side else None,
         )
         for part, start in enumerate(range(0, episodes, PART))
     ]
@@ -142,4 +135,4 @@ def answers(
 
 
 def _ask(invoker: Invoker, function: str, task: DescribeTask | EvaluateTask | SampleTask) -> None:
-    invoker.invoke(function, task.address.id, task.attempt, to_json(task), task.timeout_s)
+    invoker.invoke(Attempt(function, task))

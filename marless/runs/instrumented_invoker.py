@@ -7,6 +7,7 @@ import time
 from marless.coordinator.core.events import decode_answer
 from marless.coordinator.drive.ports import Invoker
 from marless.functions.messages.exchange import Failed, FailureKind
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 
 # The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
@@ -25,10 +26,10 @@ class InstrumentedInvoker:
         self.peak_mb: dict[str, float] = {}
         self.kinds: dict[str, FailureKind] = {}
 
-    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        if self.sampling_since is None and "/sample/" in id:
+    def invoke(self, attempt: Attempt) -> None:
+        if self.sampling_since is None and "/sample/" in attempt.id:
             self.sampling_since = time.monotonic()
-        self._invoker.invoke(function, id, attempt, body, timeout_s)
+        self._invoker.invoke(attempt)
 
     def wait(self, timeout_s: float) -> list[Report]:
         """The reports of the wrapped invoker."""

@@ -3,6 +3,8 @@
 import json
 import time
 
+from attempts import attempt_of
+
 
 def task(deed, argument=None, timeout_s=30.0):
     """A request for an action."""
@@ -11,7 +13,7 @@ def task(deed, argument=None, timeout_s=30.0):
 
 def begin(invoker, id, deed, argument=None, timeout_s=30.0, function="actor", attempt=0):
     """Starts an attempt."""
-    invoker.invoke(function, id, attempt, task(deed, argument, timeout_s), timeout_s)
+    invoker.invoke(attempt_of(function, id, attempt, task(deed, argument, timeout_s), timeout_s))
 
 
 def collect(invoker, count, limit_s=60.0):

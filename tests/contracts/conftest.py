@@ -122,6 +122,7 @@ def local_invokers(tmp_path: Path, shell: Shell) -> Backend:
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
         "from marless.infra.local.single_run_pool import WorkerPool\nfrom pathlib import Path\n"
+        "from attempts import attempt_of\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)

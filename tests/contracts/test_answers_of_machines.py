@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from asking import collect
+from attempts import attempt_of
 from msgspec.structs import replace
 from stand_in_agents import StandIns, flipped
 from task_fields import make_task
@@ -19,6 +20,7 @@ from marless.functions.messages.evaluator import EvaluateTask
 from marless.functions.messages.exchange import Done, Failed
 from marless.functions.messages.learner import InitialiseTask, LearnReply
 from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.pipe_messages import Ended, Put, Ready, frame
@@ -91,7 +93,7 @@ def pool(tmp_path):
 
 def attempt(run, number=0, timeout_s=20.0):
     """The report of an attempt."""
-    run.invoke("learner", TASK.address.id, number, to_json(replace(TASK, attempt=number)), timeout_s)
+    run.invoke(Attempt("learner", replace(TASK, attempt=number, timeout_s=timeout_s)))
     [report] = collect(run, 1).values()
     return report
 
@@ -177,7 +179,7 @@ def test_an_object_that_is_damaged_here_is_no_fault_of_the_machine(is_damaged, p
     )
     failed = Failed(id=fields["id"], attempt=0, kind="corrupt_object", message="its hash differs", again=False)
     run, agents = pool(lambda call, _: [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), to_json(failed))])
-    run.invoke("learner", fields["id"], 0, to_json(task), 20.0)
+    run.invoke(Attempt("learner", replace(task, timeout_s=20.0)))
     [report] = collect(run, 1).values()
     if is_damaged:
         assert from_json(report.body, Failed) == failed and agents.calls["agent0"] == 1
@@ -211,8 +213,8 @@ def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(
     run, agents = pool(liar(objects={}), slow)
     attempt(run)
     FileStorage(tmp_path / "run" / "objects").delete(HONEST)
-    run.invoke("learner", "another", 0, b"another task", 20.0)
-    run.invoke("learner", TASK.address.id, 0, to_json(TASK), 20.0)
+    run.invoke(attempt_of("learner", "another", 0, b"another task", 20.0))
+    run.invoke(Attempt("learner", replace(TASK, timeout_s=20.0)))
     assert run.wait(0.1) == []
     other.set()
     assert {report.outcome for report in collect(run, 2).values()} == {"answered"}
@@ -250,7 +252,7 @@ class Late:
 def test_the_time_out_of_a_machine_that_may_be_silent_is_not_its_task_s(pool):
     run, agents = pool(lambda call, body: (), honest)
     agents.agents()["agent0"].pulses = (Late(),)
-    run.invoke("learner", TASK.address.id, 0, to_json(TASK), 0.2)
+    run.invoke(Attempt("learner", replace(TASK, timeout_s=0.2)))
     assert run.wait(0.6) == []
     assert agents.calls == {"agent0": 1}
     agents.agents()["agent0"].pulses = ()

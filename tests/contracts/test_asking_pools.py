@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import questioning
 from asking import collect
+from attempts import attempt_of
 from pacing import calls, most_at_once, release
 from questioning import steps
 from test_processes import on_linux, pids, runs, vanish
@@ -61,7 +62,7 @@ def meet_judge(**settings):
 
 
 def begin(lane, id, *each, timeout_s=20.0):
-    lane.invoke("actor", id, 0, steps(*each), timeout_s)
+    lane.invoke(attempt_of("actor", id, 0, steps(*each), timeout_s))
 
 
 def said(report):
@@ -280,13 +281,14 @@ from pathlib import Path
 from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.pool import Pool
+from attempts import attempt_of
 from questioning import steps
 root = Path(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
 with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
     run = pool.lane("run", root / "run")
     run.serve({"judge": Resource(serve="pacing:wait", keep=True, timeout_s=float(sys.argv[3]))})
-    run.invoke("actor", "task", 0, steps(["ask", "judge", [sys.argv[2]], ["0" * 64]]), 60.0)
+    run.invoke(attempt_of("actor", "task", 0, steps(["ask", "judge", [sys.argv[2]], ["0" * 64]]), 60.0))
     while True:
         run.wait(1.0)
 """
@@ -294,7 +296,10 @@ with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
 
 def killed_driver(root, question, timeout_s, number=signal.SIGKILL):
     """The process of a resource whose driver gets a signal in the middle of its action, and ends."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parents[2])])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (FOLDER, FOLDER.parent / "messages", FOLDER.parents[2]))),
+    }
     arguments = [sys.executable, "-c", DRIVER, str(root), question, str(timeout_s)]
     driver = subprocess.Popen(arguments, env=environment, stderr=subprocess.DEVNULL)
     process = begun(1, time.sleep)

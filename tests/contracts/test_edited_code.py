@@ -7,6 +7,7 @@ import random
 import edited_code
 import pytest
 from asking import collect
+from attempts import attempt_of
 
 from marless.functions.encoding import from_json
 from marless.functions.messages.exchange import Failed
@@ -29,7 +30,7 @@ def answers(code, seed, tasks, most_s, dying):
         with edited_code.Editor(seed, most_s):
             for number in range(tasks):
                 deed = {"sleeps": draw.uniform(0, 0.1), "dies": draw.random() < dying}
-                pool.invoke("actor", f"{number}", 0, json.dumps(deed).encode(), 60.0)
+                pool.invoke(attempt_of("actor", f"{number}", 0, json.dumps(deed).encode(), 60.0))
             reports = collect(pool, tasks)
     bodies = [report.body for report in reports.values() if report.outcome == "answered"]
     refused = [from_json(body, Failed).message for body in bodies if b'"failed"' in body]
@@ -63,7 +64,7 @@ def test_a_program_never_imports_a_stale_cache_of_an_edited_file(code, shell):
         for value in (1, 2, 3):
             edited_code.write("edited_rubric.py", value)
             os.utime("edited_rubric.py", (1e9, 1e9))
-            pool.invoke("actor", f"{value}", 0, json.dumps({"sleeps": 0, "dies": False}).encode(), 60.0)
+            pool.invoke(attempt_of("actor", f"{value}", 0, json.dumps({"sleeps": 0, "dies": False}).encode(), 60.0))
             assert json.loads(collect(pool, 1)[f"{value}"].body)[-1] == value
 
 

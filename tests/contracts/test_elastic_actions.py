@@ -6,6 +6,7 @@ from pathlib import Path
 
 import questioning
 from asking import collect
+from attempts import attempt_of
 from pacing import calls
 from questioning import steps
 
@@ -31,7 +32,7 @@ def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_th
     with Pool(Capacity(2, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"solver": Resource(serve="pacing:compute", slots=8, cores=(1, 2))})
-        run.invoke("actor", "task", 0, body, 30.0)
+        run.invoke(attempt_of("actor", "task", 0, body, 30.0))
         report = collect(run, 1)["task"]
     assert report.outcome == "answered", report.detail
     first, second, others = ([answer for answer, *_ in step["told"]] for step in json.loads(report.body))
@@ -74,7 +75,7 @@ def test_an_action_begins_on_a_core_of_which_tasks_that_wait_keep_a_little_busy(
         pool.cores.join(Waiter())
         run = pool.lane("run", tmp_path / "run")
         run.serve({"solver": Resource(serve="pacing:compute", slots=2, cores=(1, 2))})
-        run.invoke("actor", "task", 0, steps(["ask", "solver", ["1 first", "1 second"]]), 30.0)
+        run.invoke(attempt_of("actor", "task", 0, steps(["ask", "solver", ["1 first", "1 second"]]), 30.0))
         report = collect(run, 1)["task"]
     assert report.outcome == "answered", report.detail
     assert most_cores_at_once(calls(), {"1 first": 1, "1 second": 1}) == 2

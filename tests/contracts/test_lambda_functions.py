@@ -6,6 +6,7 @@ Slow, unresponsive and throttling services are in tests/infra/test_awslambda.py.
 import time
 
 from asking import ask, begin, collect, said, task
+from attempts import attempt_of
 
 from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
 
@@ -65,7 +66,7 @@ def test_events_run_without_anybody_waiting(account, tmp_path):
     (actor,) = account.functions("echo.on_lambda")
     events = EventInvoker(account.cloud, {"actor": actor}, 4)
     for number in range(3):
-        events.invoke("actor", f"{number}", 0, task("leave a note", str(tmp_path / f"{number}")), 10.0)
+        events.invoke(attempt_of("actor", f"{number}", 0, task("leave a note", str(tmp_path / f"{number}")), 10.0))
     assert events.flush(30.0) == []
     for number in range(3):
         await_file(tmp_path / f"{number}")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from asking import ask, begin, collect, said, task
+from attempts import attempt_of
 from task_fields import make_task
 
-from marless.functions.encoding import to_json
 from marless.functions.environments.base import EnvTask
 from marless.functions.messages.evaluator import EvaluateTask
 from marless.functions.messages.message import Ref
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
@@ -106,7 +107,7 @@ def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
 
 
 def test_slots_with_a_core_each_are_used_however_much_tasks_compute(pool, tmp_path):
-    pool.measured(Pending(None, pool, "actor", "run/1/sample", 0, b"", 1.0, 0.0), 1.0, 1.2)
+    pool.measured(Pending(None, pool, attempt_of("actor", "run/1/sample", 0, b"", 1.0), 0.0), 1.0, 1.2)
     begin(pool, "a", "sleep", 60, timeout_s=60.0)
     begin(pool, "b", "sleep", 60, timeout_s=60.0)
     assert len(pids(FileStorage(tmp_path / "blobs"), 2)) == 2
@@ -125,23 +126,24 @@ def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_k
 
 
 def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_invokers):
-    def body(name):
+    def attempt(id):
+        name = id[-1]
         reads = (Ref(key=name, sha256=name, size=900_000),)
-        return to_json(
-            make_task(
-                EvaluateTask, id="a", run="a", round=0, output="a", seed=0, environment=EnvTask(name="toy/signal"),
-                team=Team(groups=(0,)), policies=reads, stream=task("sleep", 1.0).decode(), part=0, episodes=1,
-            )
+        request = make_task(
+            EvaluateTask, id=id, run="a", round=0, output="a", seed=0, environment=EnvTask(name="toy/signal"),
+            team=Team(groups=(0,)), policies=reads, stream=task("sleep", 1.0).decode(), part=0, episodes=1,
+            timeout_s=60.0,
         )  # fmt: skip
+        return Attempt("actor", request)
 
     with Pool(Capacity(1, 1, load_s_per_byte=1e-6), {"actor": "echo"}, tmp_path / "workers") as pool:
         lane = pool.lane("a", tmp_path / "a")
         ask(lane, "echo", "x")
         for name in "xy":
-            lane.invoke("actor", f"a/000000/learn/{name}", 0, body(name), 60.0)
+            lane.invoke(attempt(f"a/000000/learn/{name}"))
         collect(lane, 2)
         for number in (1, 2):
-            lane.invoke("actor", f"a/{number:06}/learn/x", 0, body("x"), 60.0)
+            lane.invoke(attempt(f"a/{number:06}/learn/x"))
         [waiting] = lane.waiting.first()
         assert waiting.expected_s < 0.7  # it slept for a second, of which it may have loaded for 0.9
 
@@ -194,7 +196,7 @@ def test_a_zygote_ends_with_its_pool_and_with_a_killed_coordinator(pool, local_i
     pool.close()
     assert vanish([zygote])
     source = f"""
-client.invoke("actor", "a", 0, {task("parent")!r}, 60.0)
+client.invoke(attempt_of("actor", "a", 0, {task("parent")!r}, 60.0))
 print(client.wait(60.0)[0].body.decode(), flush=True)
 client.wait(600.0)
 """
@@ -326,7 +328,11 @@ def test_an_interrupt_from_the_terminal_does_not_reach_a_worker(pool, tmp_path):
 
 @pytest.mark.parametrize("deed", ["sleep", "compute", "hold", "start"])
 def test_workers_and_their_programs_end_with_a_killed_coordinator(local_invokers, tmp_path, python, deed):
-    source = f"for name in 'ab': client.invoke('actor', name, 0, {task(deed, 60)!r}, 600.0)\nclient.wait(600.0)"
+    source = f"""
+for name in "ab":
+    client.invoke(attempt_of("actor", name, 0, {task(deed, 60)!r}, 600.0))
+client.wait(600.0)
+"""
     driver = python(local_invokers.source + source)
     numbers = pids(FileStorage(tmp_path / "blobs"), 2)
     driver.kill()
@@ -336,7 +342,7 @@ def test_workers_and_their_programs_end_with_a_killed_coordinator(local_invokers
 
 def test_idle_workers_end_when_their_coordinator_is_killed(local_invokers, python):
     source = f"""
-client.invoke("actor", "a", 0, {task("pid")!r}, 60.0)
+client.invoke(attempt_of("actor", "a", 0, {task("pid")!r}, 60.0))
 print(client.wait(60.0)[0].body.decode(), flush=True)
 client.wait(600.0)
 """
@@ -351,9 +357,9 @@ client.wait(600.0)
 @pytest.mark.parametrize("size", [10, 10_000_000])
 def test_a_coordinator_stopped_beyond_the_time_out_loses_no_finished_answer(local_invokers, python, size):
     source = f"""
-client.invoke("actor", "warm", 0, {task("echo")!r}, 60.0)
+client.invoke(attempt_of("actor", "warm", 0, {task("echo")!r}, 60.0))
 client.wait(60.0)
-client.invoke("actor", "task", 0, {task("fill", size)!r}, 2.0)
+client.invoke(attempt_of("actor", "task", 0, {task("fill", size)!r}, 2.0))
 print(flush=True)
 report = client.wait(60.0)[0]
 print(report.outcome, len(report.body))

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from attempts import attempt_of
 from built_kernels import needs_kernels
 from commands import SMALL
 from emulated_runs import detach, same, summary
@@ -225,7 +226,7 @@ def test_a_run_that_is_looked_at_cannot_be_changed(place, marless, as_aws, backe
             lambda: seen.storage.put("rounds/000009/x.reply.safetensors", b""),
             lambda: seen.storage.persist([ref.key]),
             lambda: seen.storage.delete([ref.key]),
-            lambda: seen.invoker.invoke("actor", "r/000000/describe", 0, b"{}", 1.0),
+            lambda: seen.invoker.invoke(attempt_of("actor", "r/000000/describe", 0, b"{}", 1.0)),
         ):
             with pytest.raises(StorageFault, match="the run is open for reading"):
                 change()

@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from attempts import attempt_of
 from stand_in import answer, json_error, standing, unheard
 
 from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
@@ -73,7 +74,7 @@ def events(service):
 
 def ask(invoker, body=b"{}", timeout_s=10.0, function="actor"):
     """The one report on an attempt."""
-    invoker.invoke(function, "task", 2, body, timeout_s)
+    invoker.invoke(attempt_of(function, "task", 2, body, timeout_s))
     (report,) = invoker.wait(10.0)
     assert invoker.wait(0.0) == []
     return report
@@ -260,7 +261,7 @@ def test_an_endpoint_that_comes_up_in_time_is_used():
         late.bind(("127.0.0.1", 0))  # refuses connections until it listens
         address = f"http://127.0.0.1:{late.getsockname()[1]}"
         invoker = LambdaInvoker(Cloud("us-east-1", address, ("a", "b", None)), FUNCTIONS, 1, patience_s=0.0)
-        invoker.invoke("actor", "task", 0, b"{}", 10.0)
+        invoker.invoke(attempt_of("actor", "task", 0, b"{}", 10.0))
         assert invoker.wait(0.3) == []
         late.listen()
         connection, _ = late.accept()
@@ -286,7 +287,7 @@ def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
 
     service.do("POST", *[meet] * 12)
     for number in range(12):
-        invoker.invoke("actor", f"{number}", 0, b"{}", 10.0)
+        invoker.invoke(attempt_of("actor", f"{number}", 0, b"{}", 10.0))
     reports = []
     while len(reports) < 12:
         new = invoker.wait(30.0)
@@ -306,8 +307,8 @@ def test_the_clock_of_a_call_that_waits_for_its_turn_has_not_begun(service):
         return app(environ, start)
 
     service.do("POST", slow, throttle(), throttle())
-    invoker.invoke("actor", "first", 0, b"{}", 2.0)
-    invoker.invoke("actor", "second", 0, b"{}", 2.0)
+    invoker.invoke(attempt_of("actor", "first", 0, b"{}", 2.0))
+    invoker.invoke(attempt_of("actor", "second", 0, b"{}", 2.0))
     reports = [*invoker.wait(30.0), *invoker.wait(30.0)]
     assert [(report.id, report.outcome) for report in reports] == [("first", "answered"), ("second", "answered")]
     invoker.close()
@@ -339,7 +340,7 @@ def test_closing_waits_for_nobody_and_twice_is_harmless(service):
 
     service.do("POST", hold)
     for number in range(3):
-        invoker.invoke("actor", f"{number}", 0, b"{}", 10.0)
+        invoker.invoke(attempt_of("actor", f"{number}", 0, b"{}", 10.0))
     assert held.wait(30.0)
     mine, start = invoker_threads(), time.monotonic()
     invoker.close()
@@ -354,7 +355,7 @@ def test_closing_waits_for_nobody_and_twice_is_harmless(service):
 def test_closing_ends_the_repetition_of_calls_that_are_turned_away(service):
     invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
     service.do("POST", *[throttle()] * 1000)
-    invoker.invoke("actor", "task", 0, b"{}", 60.0)
+    invoker.invoke(attempt_of("actor", "task", 0, b"{}", 60.0))
     while not service.seen:
         time.sleep(0.01)
     mine = invoker_threads()
@@ -377,7 +378,7 @@ def test_what_the_invoker_cannot_make_sense_of_is_a_crash(service, invoker):
 def test_an_unknown_function_is_a_key_error(invoker, events):
     for each in (invoker, events):
         with pytest.raises(KeyError):
-            each.invoke("critic", "task", 0, b"{}", 1.0)
+            each.invoke(attempt_of("critic", "task", 0, b"{}", 1.0))
 
 
 def test_a_short_attempt_that_is_turned_away_has_patience(service):
@@ -389,7 +390,7 @@ def test_a_short_attempt_that_is_turned_away_has_patience(service):
 
 def test_events_are_sent_when_they_are_flushed_and_nobody_waits_for_them(service, events):
     for number in range(3):
-        events.invoke("learner", f"{number}", 0, f"{number}".encode(), 10.0)
+        events.invoke(attempt_of("learner", f"{number}", 0, f"{number}".encode(), 10.0))
     assert (events.wait(10.0), service.seen) == ([], [])
     assert events.flush(30.0) == []
     path = "/2015-03-31/functions/marless-one-Learner/invocations"
@@ -406,21 +407,21 @@ def test_events_are_sent_side_by_side(service, events):
 
     service.do("POST", *[meet] * 8)
     for number in range(8):
-        events.invoke("actor", f"{number}", 0, b"{}", 10.0)
+        events.invoke(attempt_of("actor", f"{number}", 0, b"{}", 10.0))
     assert events.flush(30.0) == []
 
 
 @pytest.mark.parametrize("deed", [throttle(), unheard, answer("500 Internal Server Error")])
 def test_an_event_is_sent_again_until_it_is_known_to_be_taken(service, events, deed):
     service.do("POST", deed, deed)
-    events.invoke("actor", "task", 0, b"{}", 10.0)
+    events.invoke(attempt_of("actor", "task", 0, b"{}", 10.0))
     assert events.flush(30.0) == []
     assert len(service.seen) == 3
 
 
 def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, events):
     service.do("POST", *[throttle()] * 1000)
-    events.invoke("actor", "task", 3, b"{}", 10.0)
+    events.invoke(attempt_of("actor", "task", 3, b"{}", 10.0))
     start = time.monotonic()
     ((id, attempt, why, unclear),) = events.flush(0.4)
     assert time.monotonic() - start < 30
@@ -430,7 +431,7 @@ def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, e
 
 def test_an_event_of_which_nothing_was_heard_may_run_all_the_same(service, events):
     service.do("POST", unheard, *[throttle()] * 1000)
-    events.invoke("actor", "task", 3, b"{}", 10.0)
+    events.invoke(attempt_of("actor", "task", 3, b"{}", 10.0))
     ((_, _, _, unclear),) = events.flush(0.4)
     assert unclear
 
@@ -438,21 +439,21 @@ def test_an_event_of_which_nothing_was_heard_may_run_all_the_same(service, event
 def test_a_refused_event_does_not_hold_up_the_others(service, events):
     service.do("POST", json_error("403 Forbidden", "AccessDeniedException"))
     for number in range(5):
-        events.invoke("actor", f"{number}", 0, b"{}", 10.0)
+        events.invoke(attempt_of("actor", f"{number}", 0, b"{}", 10.0))
     ((_, _, why, _),) = events.flush(30.0)
     assert "lack the permission lambda:InvokeFunction" in why
     assert len(service.seen) == 5
 
 
 def test_an_event_of_exactly_one_megabyte_is_sent_and_a_larger_one_is_not(service, events):
-    events.invoke("actor", "largest", 0, b'"' + b"x" * (1_048_576 - 2) + b'"', 10.0)
-    events.invoke("actor", "too large", 0, b'"' + b"x" * (1_048_576 - 1) + b'"', 10.0)
+    events.invoke(attempt_of("actor", "largest", 0, b'"' + b"x" * (1_048_576 - 2) + b'"', 10.0))
+    events.invoke(attempt_of("actor", "too large", 0, b'"' + b"x" * (1_048_576 - 1) + b'"', 10.0))
     ((id, _, why, _),) = events.flush(30.0)
     assert (id, len(service.seen)) == ("too large", 1)
     assert "1,048,577 bytes" in why
 
 
 def test_events_that_were_not_sent_are_forgotten_at_the_close(service, events):
-    events.invoke("actor", "task", 0, b"{}", 10.0)
+    events.invoke(attempt_of("actor", "task", 0, b"{}", 10.0))
     events.close()
     assert (events.flush(1.0), service.seen) == ([], [])

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from attempts import attempt_of
 from stand_in import lost, standing
 
 from aws_emulator import tcp_table
@@ -71,7 +72,7 @@ def invoke(service):
 
 def ask(invoker, body, count=1):
     for number in range(count):
-        invoker.invoke("actor", str(number), 0, body, TIMEOUT_S)
+        invoker.invoke(attempt_of("actor", str(number), 0, body, TIMEOUT_S))
     reports = []
     while len(reports) < count:
         new = invoker.wait(20.0)
@@ -112,7 +113,7 @@ def test_an_event_that_broke_while_it_was_sent_is_sent_again(service, app):
     service.network.conditions = Conditions(tear=0.5)
     events = EventInvoker(service.cloud, FUNCTIONS, 4)
     for number in range(12):
-        events.invoke("actor", str(number), 0, LARGE[:1_000_000], TIMEOUT_S)
+        events.invoke(attempt_of("actor", str(number), 0, LARGE[:1_000_000], TIMEOUT_S))
     assert events.flush(30.0) == []
     assert service.network.happened["tear"] > 0
     assert app.executed == 12

@@ -190,8 +190,8 @@ class Sender:
     def __init__(self, world):
         self.world, self.queue = world, []
 
-    def invoke(self, function, id, attempt, body, timeout_s):
-        self.queue.append((function, body))
+    def invoke(self, attempt):
+        self.queue.append((attempt.function, attempt.body()))
 
     def flush(self, patience_s):
         for event in self.queue:

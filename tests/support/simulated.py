@@ -208,12 +208,11 @@ class ScriptedInvoker:
         self.script, self.storage = script, storage
         self.asked, self.queue, self.now = [], [], 0.0
 
-    def invoke(self, function, id, attempt, body, timeout_s):
+    def invoke(self, attempt):
         """Queues the reports that the script has for the request, and stores what they name unless it travels along."""
-        request = _REQUESTS.decode(body)
-        assert (request.address.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
+        request = _REQUESTS.decode(attempt.body())
         self.asked.append(request)
-        reports = list(self.script(function, request))
+        reports = list(self.script(attempt.function, request))
         answers = [] if request.inline_objects else [said(item) for item in reports]
         for done in answers:
             if isinstance(done, Done):

@@ -14,6 +14,7 @@ import msgspec
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from marless.functions.keys import answer_key
+from marless.functions.messages.order import Address, Attempt, Order
 from marless.functions.messages.report import Report
 from marless.functions.resources.attempts import tries
 from marless.functions.resources.port import ActionCall, Outcome
@@ -70,11 +71,13 @@ class ActionLane(Lane):
     def ask(self, question: Question) -> str:
         """Queue an attempt, and return the id of its report. A later attempt gets the place of the first attempt."""
         id = f"action/{next(self._ids)}/{question.name}"
-        task = self._task(_FUNCTION, id, None, 0)
+        address = Address(id=id, run=self.name, round=0, output="", seed=0)
+        order = Order(address=address, attempt=question.tries(), timeout_s=_timeout_s(question.resource))
+        attempt = Attempt(_FUNCTION, order)
+        task = self._task(attempt)
         question.first_task = first = question.first_task or task
         task = replace(task, number=first.number, expected_s=first.expected_s)
-        timeout_s, now = _timeout_s(question.resource), time.monotonic()
-        self._add(PendingAction(task, self, _FUNCTION, id, question.tries(), b"", timeout_s, now, question=question))
+        self._add(PendingAction(task, self, attempt, time.monotonic(), question=question))
         return id
 
     def cancel(self, question: Question) -> None:

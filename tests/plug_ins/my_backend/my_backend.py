@@ -11,10 +11,10 @@ class LoggedInvoker:
     def __init__(self, invoker, path):
         self._invoker, self._path = invoker, path
 
-    def invoke(self, function, id, attempt, body, timeout_s):
+    def invoke(self, attempt):
         with self._path.open("a") as file:
-            print(function, id, attempt, file=file)
-        self._invoker.invoke(function, id, attempt, body, timeout_s)
+            print(attempt.function, attempt.id, attempt.number, file=file)
+        self._invoker.invoke(attempt)
 
     def wait(self, timeout_s):
         return self._invoker.wait(timeout_s)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
+from attempts import attempt_of
+
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
 from marless.functions.messages.order import ResourceRef
 from marless.functions.resources.action_meter import ActionMeter
@@ -35,7 +37,7 @@ class _AskingTasks:
         self._lane = lane
 
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
-        self._lane.invoke("actor", "run/000000/sample/0", 0, to_message_pack((name, list(actions))), 120.0)
+        self._lane.invoke(attempt_of("actor", "run/000000/sample/0", 0, to_message_pack((name, list(actions))), 120.0))
         while not (reports := self._lane.wait(10.0)):
             pass
         assert reports[0].outcome == "answered", reports[0].detail

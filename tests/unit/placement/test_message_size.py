@@ -40,11 +40,14 @@ class Here:
     def __init__(self, storage):
         self.storage, self.reports, self.seen = storage, [], []
 
-    def invoke(self, function, id, attempt, body, timeout_s):
-        answer = HANDLERS[function](body, self.storage)
+    def invoke(self, attempt):
+        body = attempt.body()
+        answer = HANDLERS[attempt.function](body, self.storage)
         assert isinstance(msgspec.json.decode(answer, type=Answer), Done)
         self.seen.append((msgspec.json.decode(body, type=Request), len(body), len(answer)))
-        self.reports.append(Report(id=id, attempt=attempt, function=function, outcome="answered", body=answer))
+        self.reports.append(
+            Report(id=attempt.id, attempt=attempt.number, function=attempt.function, outcome="answered", body=answer)
+        )
 
     def wait(self, timeout_s):
         reports, self.reports = self.reports, []

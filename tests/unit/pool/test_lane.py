@@ -7,10 +7,10 @@ import pytest
 import synthetic
 from task_fields import make_task
 
-from marless.functions.encoding import to_json
 from marless.functions.environments.base import EnvTask
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity
 from marless.infra.local.lane import Lane
@@ -44,7 +44,7 @@ def learn(lane, device):
         team=Team(groups=(0, 0, 0)), spec=synthetic.spec("one choice"), algorithm="ippo", stages=("policy",),
         groups=(0,), hyperparameters={"device": device}, rollouts=(0,), trajectories=(), state=(),
     )  # fmt: skip
-    lane.invoke("learner", "run/000000/learn/0", 0, to_json(task), 60.0)
+    lane.invoke(Attempt("learner", task))
 
 
 def sample(lane, round_, rollouts):
@@ -55,7 +55,7 @@ def sample(lane, round_, rollouts):
         environment=EnvTask(name="toy/signal"), team=Team(groups=(0, 0)),
         rollouts=rollouts, num_envs=1, rollout_length=5,
     )  # fmt: skip
-    lane.invoke("actor", name, 0, to_json(task), 60.0)
+    lane.invoke(Attempt("actor", task))
 
 
 def served(lane, *seconds):

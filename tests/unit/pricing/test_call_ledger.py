@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marless.coordinator.action_tally import ERROR, ActionTally, AskedActions, unbilled
+from marless.coordinator.call_ledger import ERROR, ActionTally, AttemptCalls, CallLedger
 from marless.functions.messages.usage import ActionTime, ActionUse
 
 JUDGE = "judge"
@@ -14,6 +14,13 @@ JUDGE = "judge"
 
 def use(count=0, hits=0, ms=0):
     return {JUDGE: ActionUse(count=count, hits=hits, ms=ms)}
+
+
+def unpaid(earlier, calls, kept_names, is_over=False):
+    """Return the unpaid part of an attempt's calls, after the `earlier` attempts at the work item."""
+    return CallLedger({"000003/sample": earlier} if earlier else {}, {}).record(
+        "000003/sample", calls, kept_names, is_over
+    )[1]
 
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
@@ -47,27 +54,38 @@ def test_without_a_time_there_is_no_mean_and_no_quantile():
 
 
 def test_every_attempt_pays_what_it_asked_where_no_answer_is_kept():
-    asked = AskedActions(1, use(count=5, ms=50))
-    assert unbilled({0: use(count=3, ms=30)}, asked, kept_names=()) == use(count=5, ms=50)
+    asked = AttemptCalls(1, use(count=5, ms=50))
+    assert unpaid({0: use(count=3, ms=30)}, asked, ()) == use(count=5, ms=50)
 
 
 def test_what_an_attempt_stored_is_billed_once_whoever_tells_of_it():
-    stored = AskedActions(0, use(count=5, ms=50), told_again=True)
+    stored = AttemptCalls(0, use(count=5, ms=50), repeats_earlier_report=True)
     # Its process died and the pool has told; or nobody has, since its driver died too.
-    assert unbilled({0: use(count=5, ms=50)}, stored, kept_names=()) == {}
-    assert unbilled({}, stored, kept_names=()) == use(count=5, ms=50)
+    assert unpaid({0: use(count=5, ms=50)}, stored, ()) == {}
+    assert unpaid({}, stored, ()) == use(count=5, ms=50)
 
 
 def test_a_kept_answer_is_paid_once_by_all_attempts_of_a_work_item():
     # The first attempt died after two questions; the second was given their answers, and has asked three more.
-    second = AskedActions(1, use(count=5, hits=1, ms=50))
-    assert unbilled({0: use(count=2, ms=20)}, second, kept_names={JUDGE}) == use(count=3, hits=1, ms=30)
-    third = AskedActions(2, use(count=1, ms=10))
-    assert unbilled({0: use(count=2, ms=20), 1: use(count=5, hits=1, ms=50)}, third, kept_names={JUDGE}) == use()
+    second = AttemptCalls(1, use(count=5, hits=1, ms=50))
+    assert unpaid({0: use(count=2, ms=20)}, second, {JUDGE}) == use(count=3, hits=1, ms=30)
+    third = AttemptCalls(2, use(count=1, ms=10))
+    assert unpaid({0: use(count=2, ms=20), 1: use(count=5, hits=1, ms=50)}, third, {JUDGE}) == use()
+
+
+@pytest.mark.parametrize("earlier, paid", [({}, {}), ({0: use(count=2, ms=20)}, use(count=3, ms=30))])
+def test_a_work_item_of_before_the_last_checkpoint_has_paid_its_kept_answers(earlier, paid):
+    assert unpaid(earlier, AttemptCalls(1, use(count=5, ms=50)), {JUDGE}, is_over=True) == paid
 
 
 def test_completion_is_from_the_question_to_the_answer_and_of_one_resource():
     times = (ActionTime(JUDGE, 0, 10.0, 15.0, 40.0), ActionTime("solver", 1, 0.0, 0.0, 3.0))
-    asked = AskedActions(0, use(count=1), times)
-    assert (asked.completion_ms(JUDGE), asked.completion_ms("solver")) == ([30.0], [3.0])
-    assert asked.without({JUDGE}).use == {}
+    calls = AttemptCalls(0, use(count=1), times)
+    ledger, _ = CallLedger({}, {}).record("000003/sample", calls, (), is_over=False)
+    assert ledger.tallies[JUDGE].sum_ms == 30.0
+    assert calls.without({JUDGE}).use == {}
+
+
+def test_work_items_of_earlier_rounds_leave_the_ledger():
+    ledger = CallLedger({"000003/sample": {0: use(count=1)}, "000004/sample": {0: use(count=1)}}, {})
+    assert list(ledger.since(4).paid) == ["000004/sample"]
