@@ -43,7 +43,7 @@ WORST = _words("""
 # Pronouns, and other words that name no value.
 PRONOUNS = _words("again beside each every luck of one other ours there what where who why")
 # So many names may be pronouns. Lower the number when you rename some.
-MOST_PRONOUNS = 665
+MOST_PRONOUNS = 504
 # Names that users' plug-ins and configurations, messages and files hold.
 STORED: tuple[str, ...] = (
     "Entities.own",  # environments of plug-ins set it

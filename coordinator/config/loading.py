@@ -15,7 +15,7 @@ from marless.coordinator.config import defaults
 from marless.coordinator.config.checks import fault
 from marless.coordinator.config.config_keys import is_option, key_types, valid_keys
 from marless.coordinator.config.nested_tables import flatten
-from marless.coordinator.config.schema import DEFAULT_ALGORITHM, Base, ConfigError, RunConfig, algorithm_name
+from marless.coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, Pretrained, RunConfig, algorithm_name
 from marless.coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from marless.coordinator.config.unknown_keys import unknown_key
 from marless.coordinator.config.value_faults import readable
@@ -59,9 +59,9 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
 
 
 def _is_of_run(table: str, document: Mapping[str, Any]) -> bool:
-    """Whether a run may have the table as it is: `base` of a study has tables of a run, not the keys of `Base`."""
+    """Whether a run may have the table as it is: `base` of a study has tables of a run, not keys of `Pretrained`."""
     keys = document[table].keys() if isinstance(document[table], Mapping) else ()
-    return table == "base" and {*keys} <= {*Base.__struct_fields__}
+    return table == "base" and {*keys} <= {*Pretrained.__struct_fields__}
 
 
 def explicit_keys(origins: Mapping[str, str]) -> list[str]:

@@ -398,7 +398,7 @@ class League(Section, frozen=True, kw_only=True):
     ) = None
 
 
-class Base(Section, frozen=True, kw_only=True):
+class Pretrained(Section, frozen=True, kw_only=True):
     """Frozen networks as a start: the run trains only a difference of low rank to them."""
 
     policies: (
@@ -552,7 +552,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     opponents: Opponents = Opponents()
     league: League = League()
     offline: Offline = Offline()
-    base: Base = Base()
+    base: Pretrained = Pretrained()
     stop: Stop = Stop()
     functions: Functions = Functions()
     resources: dict[str, Resource] = {}

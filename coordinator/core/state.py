@@ -24,7 +24,7 @@ from marless.functions.encoding import own_format
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import Unfinished
 from marless.functions.messages.exchange import Done
-from marless.functions.messages.learner import Base, Past
+from marless.functions.messages.learner import FrozenNetworks, Past
 from marless.functions.messages.message import Message, Ref
 from marless.functions.messages.order import LanguageModel
 from marless.functions.messages.team import Team
@@ -41,7 +41,7 @@ class RunInputs(Message, frozen=True, kw_only=True):
     """Opponents that have policies."""
     dataset: Ref | None = None
     """What the run learns from in place of its own rollouts."""
-    base: Base | None = None
+    base: FrozenNetworks | None = None
     """What its networks are differences to."""
 
     model: LanguageModel | None = None

@@ -34,7 +34,7 @@ def past_objects(rounds: tuple[Past, ...]) -> tuple[Ref, ...]:
     return tuple({ref.key: ref for round_ in rounds for ref in round_.trajectories}.values())
 
 
-class Base(Message, frozen=True, kw_only=True):
+class FrozenNetworks(Message, frozen=True, kw_only=True):
     """The state of another run's groups: networks that stay as they are, to which groups learn differences."""
 
     networks: Ref
@@ -67,7 +67,7 @@ class Learning(Message, frozen=True, kw_only=True):
     micro_batch: int = 0
     """The rollouts of a micro-batch, over which the round is summed part by part; 0: the round is learned from at
     once."""
-    base: Base | None = None
+    base: FrozenNetworks | None = None
     """What networks are differences to; None if they are whole."""
 
     def reads(self) -> tuple[Ref, ...]:

@@ -11,13 +11,13 @@ from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.adapters.state import frozen_networks, whole_networks
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject
 from marless.functions.messages.headers import TaskHeader
-from marless.functions.messages.learner import Base
+from marless.functions.messages.learner import FrozenNetworks
 from marless.reports.weights import Tensors, gather
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
 
 
-def store_base(config: RunConfig, storage: Storage) -> Base | None:
+def store_base(config: RunConfig, storage: Storage) -> FrozenNetworks | None:
     """Stores the state of another run's groups, without that of optimisers; None when there is no base.
 
     The object is the same whichever run it is stored for, and its key follows from its content. Raises `UserError` for
@@ -39,7 +39,7 @@ def store_base(config: RunConfig, storage: Storage) -> Base | None:
     key = keys.object_key(f"rounds/base-{hashlib.sha256(body).hexdigest()[:16]}", "learner")
     with suppress(KeyTaken):  # of a run of this name that never began
         storage.put(key, body)
-    return Base(networks=codec.reference(key, body), team=team)
+    return FrozenNetworks(networks=codec.reference(key, body), team=team)
 
 
 def _whole_state(run: Stored) -> Tensors:

@@ -10,7 +10,7 @@ from marless.cli.app import main, parser_of
 from marless.coordinator.config.config_keys import key_types, valid_keys
 from marless.coordinator.config.foreign_names import COUNTERPARTS, PEERS
 from marless.coordinator.config.loading import STUDY_TABLES, load
-from marless.coordinator.config.schema import Base, ConfigError, RunConfig
+from marless.coordinator.config.schema import ConfigError, Pretrained, RunConfig
 from marless.coordinator.config.value_faults import example
 from marless.functions.algorithms import registry as algorithms
 from marless.studies.study_file import StudyFile
@@ -215,13 +215,13 @@ def test_a_table_of_a_study_is_none_of_a_run():
     """But `base`, which is the base of a run's networks there, as its keys tell."""
     assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__}
     assert {*STUDY_TABLES} & {*RunConfig.__struct_fields__} == {"base"}
-    assert not {*Base.__struct_fields__} & {*RunConfig.__struct_fields__}
+    assert not {*Pretrained.__struct_fields__} & {*RunConfig.__struct_fields__}
 
 
 def test_a_run_may_have_a_base_in_its_file(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('[base]\npolicies = "runs/pre"\nrank = 2\n')
-    assert load(path).base == Base(policies="runs/pre", rank=2)
+    assert load(path).base == Pretrained(policies="runs/pre", rank=2)
 
 
 @pytest.mark.parametrize("line", ACCEPTED)

@@ -11,7 +11,7 @@ from marless.coordinator.pricing.bill import Charge, Meter, bill
 from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.algorithms.ppo.specs import PPO_STAGES
-from marless.functions.messages.learner import Base
+from marless.functions.messages.learner import FrozenNetworks
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
 
@@ -64,7 +64,7 @@ def test_the_rest_of_a_packed_round_is_one_learner_with_its_state_and_two_commit
 
 @pytest.mark.parametrize("rule", ["packed", "fused"])
 def test_learners_of_differences_read_the_base_in_place_of_the_policies(rule):
-    base = RunInputs(base=Base(networks=Ref(key="base", sha256="", size=10**6), team=Team(groups=(0, 1, 2))))
+    base = RunInputs(base=FrozenNetworks(networks=Ref(key="base", sha256="", size=10**6), team=Team(groups=(0, 1, 2))))
     assert price_of(PACKED._replace(rule=rule), inputs=base) == price_of(PACKED._replace(rule=rule))
 
 

@@ -15,7 +15,7 @@ from marless.coordinator.core.round_graph import EXTRA_GETS, in_flight
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from marless.functions.messages.actor import Unfinished
-from marless.functions.messages.learner import Base, LearnTask, past_objects
+from marless.functions.messages.learner import FrozenNetworks, LearnTask, past_objects
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
 
@@ -75,7 +75,9 @@ def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     assert sum(task.number for task in played) == len(nodes)
 
 
-@pytest.mark.parametrize("inputs", [NO_INPUTS, RunInputs(base=Base(networks=ref("base"), team=Team(groups=(0, 0, 0))))])
+@pytest.mark.parametrize(
+    "inputs", [NO_INPUTS, RunInputs(base=FrozenNetworks(networks=ref("base"), team=Team(groups=(0, 0, 0))))]
+)
 @pytest.mark.parametrize("settings", [(), REPLAY, SUMS], ids=["alone", "replay", "sums"])
 @pytest.mark.parametrize("rule", [rule for rule in LEARNER_PLACEMENTS if rule != "whole"])
 def test_the_planner_counts_what_learners_read_of_their_round_and_of_a_base(rule, settings, inputs):
