@@ -48,7 +48,7 @@ EXTRAS = {
     ),
 }
 # What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
-_BESIDE = {"emulated": ("emulator", "marless_aws_emulator-*.whl")}
+_BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")}
 # Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
 _COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {TASK_PACKAGES['overcooked_ai_py']}"}
 _TREE = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("functions", "coordinator", "infra", "marless", "emulator/aws_emulator")
+PACKAGES = ("functions", "coordinator", "infra", "marless", "packages/aws-emulator/aws_emulator")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -69,7 +69,7 @@ class Name(NamedTuple):
     def room(self) -> str:
         """The folder two levels deep, or the package for files that stand in it."""
         parts = self.path.relative_to(ROOT).parent.parts
-        return "/".join(parts[1:3] if parts[:1] == ("emulator",) else parts[:2])
+        return "/".join(parts[2:4] if parts[:1] == ("packages",) else parts[:2])
 
 
 def is_participle(name: str) -> bool:

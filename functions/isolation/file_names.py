@@ -29,7 +29,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = os.path.dirname(os.__file__)
 _PROGRAM = Path(__file__).parents[2].resolve()
 # In a checkout, links of the program lead to the folders beside it.
-_PARTS = (*(_PROGRAM / name for name in ("functions", "coordinator", "infra")), _PROGRAM.with_name("emulator"))
+_PARTS = (*(_PROGRAM / name for name in ("functions", "coordinator", "infra")), _PROGRAM.with_name("packages"))
 _OURS = tuple(f"{path.resolve()}/" for path in (_PROGRAM, *_PARTS))
 _SYSTEM = (
     "/proc/",

@@ -49,11 +49,11 @@ class Count(NamedTuple):
 
 
 def part_of(path: str) -> str:
-    """Return the part of the project that a file counts for: a folder of docs/, a top folder, or a file of the root."""
+    """Return the part of a file: a folder of docs/ or packages/, a top folder, or the file itself."""
     folders = path.split("/")[:-1]
     if not folders:
         return path
-    return "/".join(folders[:2]) if folders[0] == "docs" else folders[0]
+    return "/".join(folders[:2]) if folders[0] in ("docs", "packages") else folders[0]
 
 
 def tracked_files() -> list[str]:

@@ -69,14 +69,16 @@ def loaded_modules(budget: str) -> list[str]:
     program = _LOADED.format(modules=_ENTRIES[budget])
     environment = {**_SETTINGS, "PATH": os.environ.get("PATH", os.defpath)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True
     )
     return done.stdout.split()
 
 
 def tracked(*patterns: str) -> list[Path]:
     """Return the tracked files of these patterns of git, relative to the root. Links are left out."""
-    listing = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    listing = subprocess.run(
+        ["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
     paths = map(Path, listing.stdout.splitlines())
     return [path for path in paths if (ROOT / path).is_file() and not (ROOT / path).is_symlink()]
 

@@ -74,8 +74,8 @@ def test_stamps_of_another_folder_do_not_count(tmp_path):
     first, copy = tmp_path / "the first", tmp_path / "the copy"
     first.mkdir()
     shutil.copy(ROOT / "Makefile", first)
-    for name in ("pyproject.toml", "emulator/pyproject.toml", "constraints.txt", "hatch_build.py"):
-        (first / name).parent.mkdir(exist_ok=True)
+    for name in ("pyproject.toml", "packages/aws-emulator/pyproject.toml", "constraints.txt", "hatch_build.py"):
+        (first / name).parent.mkdir(parents=True, exist_ok=True)
         (first / name).touch()
     stamps = first / ".venv/.stamps"
     stamps.mkdir(parents=True)

@@ -67,7 +67,9 @@ def wheels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
     environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
-    subprocess.run([*command, f"--wheel-dir={folder}", str(ROOT), str(ROOT / "emulator")], env=environment, check=True)
+    subprocess.run(
+        [*command, f"--wheel-dir={folder}", str(ROOT), str(ROOT / "packages/aws-emulator")], env=environment, check=True
+    )
     return folder
 
 

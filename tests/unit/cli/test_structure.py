@@ -12,7 +12,7 @@ PACKAGES = {
     "marless.coordinator": ROOT / "coordinator",
     "marless.infra": ROOT / "infra",
     "marless": ROOT / "marless",
-    "aws_emulator": ROOT / "emulator" / "aws_emulator",
+    "aws_emulator": ROOT / "packages/aws-emulator/aws_emulator",
 }
 MOST = 20
 # The rest sets what no parameter reaches: a fault within a library or in the middle of a command.
@@ -41,7 +41,7 @@ def imports(path, known):
 
 
 def test_no_folder_holds_more_than_twenty_python_files():
-    folders = ("functions", "coordinator", "infra", "marless", "emulator", "benchmarks", "examples", "scripts", "tests")
+    folders = ("functions", "coordinator", "infra", "marless", "packages", "examples", "scripts", "tests")
     counts = Counter(path.parent for folder in folders for path in (ROOT / folder).rglob("*.py"))
     assert {str(folder): count for folder, count in counts.items() if count > MOST} == {}
 
@@ -55,6 +55,6 @@ def test_imports_have_no_circles_lazy_ones_included():
 
 def test_few_test_files_patch():
     """A patch of a name that nobody looks up any more tests nothing, and no move of code says so."""
-    tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "emulator" / "tests").rglob("*.py")]
+    tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "packages").rglob("tests/**/*.py")]
     patches = [path for path in tests if path != Path(__file__) and "monkeypatch" in path.read_text("utf-8").lower()]
     assert len(patches) <= MOST_PATCHED, sorted(map(str, patches))

@@ -50,5 +50,6 @@ def test_a_missing_module_names_the_extra_that_brings_it(shell):
     shell.cd(ROOT)
     error = ModuleNotFoundError("No module named 'moto'", name="moto")
     assert extras.lacking(error) == (
-        "the package moto is not installed; the extra emulated brings it: pip install -e ./emulator -e '.[emulated]'"
+        "the package moto is not installed; the extra emulated brings it: pip install -e ./packages/aws-emulator"
+        " -e '.[emulated]'"
     )

@@ -1,4 +1,4 @@
-"""The version is written in four files, and all say the same."""
+"""The version is written in several files, and all say the same."""
 
 import re
 import tomllib
@@ -16,8 +16,10 @@ def text(name):
 def test_every_file_that_names_the_version_names_the_same():
     citation = yaml.safe_load(text("CITATION.cff"))
     number, day = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", text("CHANGELOG.md"), re.MULTILINE).groups()
+    packages = list(ROOT.glob("packages/*/pyproject.toml"))
+    assert len(packages) > 1
     assert {
-        *(tomllib.loads(text(f"{folder}pyproject.toml"))["project"]["version"] for folder in ("", "emulator/")),
+        *(tomllib.loads(text(path))["project"]["version"] for path in ("pyproject.toml", *packages)),
         citation["version"],
     } == {number}
     assert citation["date-released"].isoformat() == day

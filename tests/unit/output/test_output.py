@@ -16,8 +16,9 @@ from marless import output
 from marless.functions.text.terminal_text import visible
 
 ROOT = Path(__file__).resolve().parents[3]
+EMULATOR = "packages/aws-emulator/aws_emulator"
 SOURCES = [
-    path for folder in ("functions", "coordinator", "infra", "emulator/aws_emulator", "marless", "scripts", "examples")
+    path for folder in ("functions", "coordinator", "infra", EMULATOR, "marless", "scripts", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]  # fmt: skip
 

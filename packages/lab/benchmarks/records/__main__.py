@@ -15,7 +15,7 @@ from benchmarks.records.queries import Records
 from benchmarks.records.sources import Sources
 from scripts.reference.pages import PAGES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).parent / "pages"
 PATTERNS = ("README.md", "docs/results/*.md", "docs/how-to/*.md")
 

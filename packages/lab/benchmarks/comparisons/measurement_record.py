@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.comparisons.conditions import Conditions
 from marless.reports.text import markdown_table
 
-_RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+_RESULTS = Path(__file__).resolve().parents[4] / "docs" / "results"
 
 
 class Comparable(Protocol):

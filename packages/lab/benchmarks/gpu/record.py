@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.table import verdict
 from marless.reports.text import markdown_table
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "results" / "gpu.json"
+FILE = Path(__file__).resolve().parents[4] / "docs" / "results" / "gpu.json"
 NUMPY, TORCH, CORES, GPU = "numpy", "torch", "torch, all cores", "torch, GPU"
 LARGEST = (64_000, 1024)
 """Rows and width at which the GPU has to be `LEAST` times as fast as numpy on one core."""
