@@ -24,7 +24,7 @@ _RATIO = (1 + ERROR) / (1 - ERROR)
 _LEAST_MS = 1e-3
 
 
-class ActionTally(Message, frozen=True, kw_only=True):
+class CallTally(Message, frozen=True, kw_only=True):
     """The actions of one resource since a round began."""
 
     use: ActionUse = ActionUse()
@@ -36,7 +36,7 @@ class ActionTally(Message, frozen=True, kw_only=True):
     buckets: dict[int, int] = msgspec.field(default_factory=dict)
     """How many of them took more than ratio^(i - 1) milliseconds and at most ratio^i, by i."""
 
-    def plus(self, use: ActionUse, completion_ms: Iterable[float]) -> "ActionTally":
+    def plus(self, use: ActionUse, completion_ms: Iterable[float]) -> "CallTally":
         """With more actions, and the completion times of some."""
         times = [max(_LEAST_MS, each) for each in completion_ms]
         buckets = dict(self.buckets)
@@ -105,7 +105,7 @@ class CallLedger(NamedTuple):
 
     paid: Mapping[str, Mapping[int, Mapping[str, ActionUse]]]
     """Reported calls since the last checkpoint, by round and work name, and by attempt."""
-    tallies: Mapping[str, ActionTally]
+    tallies: Mapping[str, CallTally]
     """The calls since the last round ended, by resource."""
 
     def record(
@@ -126,7 +126,7 @@ class CallLedger(NamedTuple):
             if name in kept_names:
                 use = _beyond(use, [before[name] for before in earlier.values() if name in before])
             times = () if is_known else (each.completion_ms for each in calls.times if each.resource == name)
-            tallies[name] = tallies.get(name, ActionTally()).plus(use, times)
+            tallies[name] = tallies.get(name, CallTally()).plus(use, times)
             unpaid[name] = use
         return CallLedger({**self.paid, work: {**earlier, calls.attempt: calls.use}}, tallies), unpaid
 

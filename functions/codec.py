@@ -13,19 +13,19 @@ from safetensors.numpy import load, save
 
 from marless.functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
 from marless.functions.errors import CorruptObject, ForeignObject
-from marless.functions.messages.headers import SCHEMA, ActionsHeader, TaskHeader
+from marless.functions.messages.headers import SCHEMA, CallsHeader, TaskHeader
 from marless.functions.messages.message import Ref, Table
 from marless.functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
-_Header = TypeVar("_Header", TaskHeader, ActionsHeader)
+_Header = TypeVar("_Header", TaskHeader, CallsHeader)
 
 # One metadata entry only: the library writes several in the order of a hash map, which would change the bytes.
 _HEADER = "marless"
 _TABLE_DTYPE = np.dtype("<f4")
 
 
-def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | ActionsHeader) -> bytes:
+def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | CallsHeader) -> bytes:
     """The object's bytes; equal inputs give equal bytes."""
     sorted_tensors = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
     return bytes(save(sorted_tensors, metadata={_HEADER: to_json_text(header)}))
@@ -58,9 +58,9 @@ def header(body: bytes, key: str) -> TaskHeader:
     return _header(body, key, TaskHeader)
 
 
-def actions_header(body: bytes, key: str, task: str) -> ActionsHeader:
+def calls_header(body: bytes, key: str, task: str) -> CallsHeader:
     """The header of the object with a task's actions; raises as `header`, and `ForeignObject` for another task's."""
-    actions = _header(body, key, ActionsHeader)
+    actions = _header(body, key, CallsHeader)
     if actions.task != task:
         raise ForeignObject(f"{key} was written by task {actions.task}, not by {task}")
     return actions

@@ -52,7 +52,7 @@ from marless.functions.text.tracebacks import show_traceback
 from marless.functions.warm_cache import WARM
 
 if TYPE_CHECKING:
-    from marless.functions.resources.action_meter import ActionMeter
+    from marless.functions.resources.action_meter import CallMeter
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -96,7 +96,7 @@ class Counted:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self.actions: ActionMeter | None = None
+        self.actions: CallMeter | None = None
         self._hits, self._hit_bytes = WARM.hits, WARM.hit_bytes
         self._puts = self._gets = self._written = self._read = 0
 
@@ -233,11 +233,11 @@ def _resources(request: Request, meter: Counted) -> Iterator[None]:
     if not request.resources:
         yield
         return
-    from marless.functions.resources.action_meter import ActionMeter
+    from marless.functions.resources.action_meter import CallMeter
     from marless.functions.resources.asking import Asking
     from marless.functions.resources.port import RESOURCES
 
-    meter.actions = ActionMeter()
+    meter.actions = CallMeter()
     with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id, meter.actions)):
         yield
 

@@ -10,11 +10,11 @@ from marless.coordinator.core import budget, phase_ends
 from marless.coordinator.core.events import (
     Abandoned,
     Advanced,
+    AttemptEnded,
     Checkpointed,
     Committed,
     Dispatched,
     Elapsed,
-    Ended,
     Event,
     Finishing,
     Lost,
@@ -86,7 +86,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     return _with_durations(plan, replace(state, slots=slots, meter=meter, lost_use=lost_use), answered_items)
 
 
-def _with_calls(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
+def _with_calls(plan: Plan, state: State, attempts: Iterable[AttemptEnded]) -> State:
     """With what the attempts asked of resources on the bill, and in the tallies of the round."""
     resources = plan.config.resources
     kept_names = {name for name, resource in resources.items() if resource.keep}
@@ -98,21 +98,21 @@ def _with_calls(plan: Plan, state: State, attempts: Iterable[Ended]) -> State:
         ledger, unpaid = state.calls.record(work, calls, kept_names, is_over=not attempt.work)
         state = replace(state.with_calls(ledger), meter=budget.add_calls(plan, state.meter, unpaid))
         if slot := state.slots.get(attempt.work):
-            state = replace(state, most_actions=_most_actions(state, slot.item, calls))
+            state = replace(state, most_calls=_most_actions(state, slot.item, calls))
     return state
 
 
 def _most_actions(state: State, item: WorkItem, calls: AttemptCalls) -> dict[str, dict[str, tuple[float, float]]]:
     """The most that tasks of a kind have asked, `item` with these calls among them."""
-    before = state.most_actions.get(item.kind, {})
+    before = state.most_calls.get(item.kind, {})
     most = dict(before)
     for name, use in calls.use.items():
         count, ms = before.get(name, (0.0, 0.0))
         most[name] = max(count, (use.count + use.hits) / item.weight), max(ms, use.ms / item.weight)
-    return {**state.most_actions, item.kind: most}
+    return {**state.most_calls, item.kind: most}
 
 
-def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
+def _invocation(plan: Plan, slot: Slot | None, attempt: AttemptEnded) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     unknown = Usage(puts=most_puts(plan), gets=slot.item.gets if slot else 0)
@@ -122,7 +122,7 @@ def _invocation(plan: Plan, slot: Slot | None, attempt: Ended) -> Invocation:
     return budget.invocation_of(plan, attempt.report, timeout_s, memory_mb, usage)
 
 
-def _after_attempt(slot: Slot, attempt: Ended, packs: Packs) -> Slot:
+def _after_attempt(slot: Slot, attempt: AttemptEnded, packs: Packs) -> Slot:
     """The slot with the end of its attempt, in a round with these packs of groups."""
     answer = attempt.answer
     if attempt.report.outcome == "withdrawn":

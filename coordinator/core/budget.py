@@ -136,20 +136,20 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
 def _with_actions(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
     """The meter with what `items` may ask of resources: a multiple of the most that tasks of their kind have asked,
     and of a kind that has not asked yet nothing."""
-    for item in items if state.most_actions else ():
-        for name, (count, ms) in state.most_actions.get(item.kind, {}).items():
+    for item in items if state.most_calls else ():
+        for name, (count, ms) in state.most_calls.get(item.kind, {}).items():
             if resource := plan.config.resources.get(name):
                 most = ActionUse(
                     count=math.ceil(ASKED_SLACK * count * item.weight), ms=math.ceil(ASKED_SLACK * ms * item.weight)
                 )
-                meter = meter.add_actions(name, most, resource.memory_mb, per_vcpu(plan))
+                meter = meter.add_calls(name, most, resource.memory_mb, per_vcpu(plan))
     return meter
 
 
 def add_calls(plan: Plan, meter: Meter, uses: Mapping[str, ActionUse]) -> Meter:
     """Add calls of resources, by name, to the meter. If messages leave the region, add their log lines."""
     for name, use in uses.items():
-        meter = meter.add_actions(name, use, plan.config.resources[name].memory_mb, per_vcpu(plan))
+        meter = meter.add_calls(name, use, plan.config.resources[name].memory_mb, per_vcpu(plan))
         if plan.platform.bodies_leave_region:
             meter = meter.add_log(LOG_BYTES * use.count)
     return meter

@@ -27,7 +27,7 @@ class Dispatched:
     asks: Mapping[str, str] = field(default_factory=dict)
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """A function ended. `work` is '' for an attempt of an earlier round; `answer` is the decoded body, None when it has
     none."""
 
@@ -55,7 +55,7 @@ def decode_answer(report: Report) -> tuple[Report, Answer | None]:
 class Reported:
     """Functions ended, in this order."""
 
-    attempts: tuple[Ended, ...]
+    attempts: tuple[AttemptEnded, ...]
 
 
 @dataclass(frozen=True)

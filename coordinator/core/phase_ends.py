@@ -97,7 +97,7 @@ def _after_round(plan: Plan, state: State) -> State:
     state = _with_best(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
-        garbage = tuple(sorted({*state.garbage, *(ref.key for ref in state.round_refs), *state.action_keys}))
+        garbage = tuple(sorted({*state.garbage, *(ref.key for ref in state.round_refs), *state.call_keys}))
         return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
     return _end_learning(plan, state)
 
@@ -205,7 +205,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
         decision=None,
         slots={},
         lines=lines,
-        actions={},
+        resource_calls={},
         past=remember_rounds(plan, state, len(rounds)),
         unfinished=unfinished_episodes(plan, state),
     )
@@ -214,7 +214,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
             plan.config.league, following.league, following.round, following.team, following.policies
         )
         following = replace(following, league=league)
-    before = {ref.key for ref in (*state.durable_refs, *state.round_refs)} | {*state.garbage, *state.action_keys}
+    before = {ref.key for ref in (*state.durable_refs, *state.round_refs)} | {*state.garbage, *state.call_keys}
     following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
     return start_round(plan, following)
 

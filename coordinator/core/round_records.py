@@ -13,7 +13,7 @@ from marless.coordinator.core import budget, league_matches, sides
 from marless.coordinator.core.controller import Decision, RoundSignals
 from marless.coordinator.core.opponents import evaluated_side
 from marless.coordinator.core.rounds import behaviour, fragments
-from marless.coordinator.core.state import Evaluated, Plan, RoundActions, RoundLine, State
+from marless.coordinator.core.state import Evaluated, Plan, RoundCalls, RoundLine, State
 from marless.functions.episode_returns import balancing
 from marless.functions.messages.actor import SampleReply
 from marless.functions.messages.evaluator import EvaluateReply
@@ -174,7 +174,7 @@ def round_lines(
                 side_returns=sides.returns_of(state.env_spec, round_.agent_returns),
                 exploration=behaviour(plan, state, index).amount,
                 staleness=plan.config.pipeline.lag if round_.learns else None,
-                actions=_actions(state) if last else {},
+                actions=_resource_calls(state) if last else {},
             )
         )
     return tuple(lines)
@@ -193,10 +193,10 @@ def _totals(plan: Plan, state: State, rounds: int) -> list[tuple[float, float]]:
     ]
 
 
-def _actions(state: State) -> dict[str, RoundActions]:
+def _resource_calls(state: State) -> dict[str, RoundCalls]:
     """What was asked of resources since the last line."""
     return {
-        name: RoundActions(
+        name: RoundCalls(
             count=tally.use.count,
             hits=tally.use.hits,
             seconds=tally.use.ms / 1000,
@@ -204,7 +204,7 @@ def _actions(state: State) -> dict[str, RoundActions]:
             mean_ms=tally.mean_ms,
             p99_ms=tally.quantile_ms(0.99),
         )
-        for name, tally in sorted(state.actions.items())
+        for name, tally in sorted(state.resource_calls.items())
     }
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UnsetType, field, structs
 
-from marless.coordinator.call_ledger import ActionTally, CallLedger
+from marless.coordinator.call_ledger import CallLedger, CallTally
 from marless.coordinator.config.schema import Function, RunConfig
 from marless.coordinator.core.controller import ControllerState, Decision, Proposal
 from marless.coordinator.core.league_matches import LeagueState
@@ -177,7 +177,7 @@ class Best(Message, frozen=True, kw_only=True):
     """The objects that hold them."""
 
 
-class RoundActions(Message, frozen=True, kw_only=True):
+class RoundCalls(Message, frozen=True, kw_only=True):
     """The actions of one resource in a round."""
 
     count: int
@@ -245,7 +245,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     """ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone."""
     staleness: int | None = 0
     """Rounds between the sampling of what the round learned from and the round; None where it learned nothing."""
-    actions: dict[str, RoundActions] = field(default_factory=dict)
+    actions: dict[str, RoundCalls] = field(default_factory=dict)
     """Of the resources that were asked since the round before, by name; no rule reads them."""
 
 
@@ -282,14 +282,14 @@ class State(Message, frozen=True, kw_only=True):
     """What the bill counts, so far."""
     lost_use: Meter = Meter()
     """The part of `meter` that attempts without an answer used, apart from what they asked of resources."""
-    billed_actions: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict)
+    billed_calls: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict, name="billed_actions")
     """What of it work items asked of resources since the last checkpoint, by round and work name, and by attempt."""
-    actions: dict[str, ActionTally] = field(default_factory=dict)
-    """The actions since the last round ended, by resource."""
+    resource_calls: dict[str, CallTally] = field(default_factory=dict, name="actions")
+    """The calls of resources since the last round ended, by resource."""
     slowest: dict[str, float] = field(default_factory=dict)
     """The longest duration by kind of task, in milliseconds per unit of weight."""
-    most_actions: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
-    """The most actions and milliseconds by kind of task and resource, per unit of weight."""
+    most_calls: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict, name="most_actions")
+    """The most calls and milliseconds by kind of task and resource, per unit of weight."""
     timings: Timings = field(default_factory=dict)
     """Durations of earlier work, for the placement planner."""
     peaks: dict[str, float] = field(default_factory=dict)
@@ -387,16 +387,16 @@ class State(Message, frozen=True, kw_only=True):
     @property
     def calls(self) -> CallLedger:
         """The calls of resources, and who pays for them."""
-        return CallLedger(self.billed_actions, self.actions)
+        return CallLedger(self.billed_calls, self.resource_calls)
 
     def with_calls(self, ledger: CallLedger) -> "State":
         """The state with this ledger of calls."""
-        return structs.replace(self, billed_actions=ledger.paid, actions=ledger.tallies)
+        return structs.replace(self, billed_calls=ledger.paid, resource_calls=ledger.tallies)
 
     @property
-    def action_keys(self) -> tuple[str, ...]:
+    def call_keys(self) -> tuple[str, ...]:
         """The keys under which the tasks of the round in flight may have stored what they asked."""
-        works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.billed_actions)
+        works = (work for work in self.slots if f"{self.round:06d}/{work}" in self.billed_calls)
         return tuple(keys.object_key(keys.output_prefix(self.round, work), keys.ACTIONS) for work in works)
 
     @property

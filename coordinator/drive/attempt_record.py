@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from marless.coordinator.core.events import Ended
+from marless.coordinator.core.events import AttemptEnded
 from marless.coordinator.core.state import WorkItem
 from marless.functions.messages.exchange import Answer, Done, Failed
 from marless.functions.messages.message import Message
@@ -42,7 +42,9 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     actions: tuple[ActionTime, ...] = ()
 
 
-def record_of(attempt: Ended, round_: int, item: WorkItem, slots: int, asked_at: float, now: float) -> AttemptRecord:
+def record_of(
+    attempt: AttemptEnded, round_: int, item: WorkItem, slots: int, asked_at: float, now: float
+) -> AttemptRecord:
     """The record of an attempt that ended, in a round with so many slots; times as in `AttemptRecord`."""
     report, answer = attempt.report, attempt.answer
     return AttemptRecord(

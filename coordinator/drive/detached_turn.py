@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from marless.coordinator.core.events import Ended, Lost, Metered, Reported
+from marless.coordinator.core.events import AttemptEnded, Lost, Metered, Reported
 from marless.coordinator.core.round_graph import in_flight
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive.completion_reports import (
@@ -154,7 +154,7 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
     throttled_work = {work for work, each in reports.items() if each[0].kind == "throttled"}
     events = tuple(len(to_json(requests[work])) for work in works if work not in throttled_work)
     attempts_over = [
-        Ended(work, report_of(plan, driver.state, work, report), answers[work])
+        AttemptEnded(work, report_of(plan, driver.state, work, report), answers[work])
         for work, each in sorted(reports.items())
         for report in each
     ]
@@ -241,7 +241,7 @@ def _read_answer(
 def _with_actions(request: Request, done: Done, head: Head) -> Done:
     """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
     key = keys.object_key(request.address.output, keys.ACTIONS)
-    stored = codec.actions_header(head.start, key, request.address.id)
+    stored = codec.calls_header(head.start, key, request.address.id)
     usage = replace(done.usage, actions=stored.use)
     return replace(done, usage=usage, actions=stored.actions, actions_of=stored.attempt)
 

@@ -11,11 +11,11 @@ from marless.coordinator.core.decide import Advance, Dispatch, Wait, decide
 from marless.coordinator.core.events import (
     Abandoned,
     Advanced,
+    AttemptEnded,
     Checkpointed,
     Committed,
     Dispatched,
     Elapsed,
-    Ended,
     Event,
     Finishing,
     Lost,
@@ -88,7 +88,7 @@ class Driver:
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
         # What ended and is not applied yet, because each application copies all slots.
-        self._ended: list[Ended] = []
+        self._ended: list[AttemptEnded] = []
         self._in_flight = AttemptsInFlight()
         self._state = State()
         self.remarks: dict[str, None] = {}
@@ -272,7 +272,7 @@ class Driver:
             self.remarks.update(dict.fromkeys((*report.remarks, *(answer.remarks if answer else ()))))
             if isinstance(answer, Done):
                 answer = self._inlined.detach(answer)
-            self._ended.append(Ended(work, report, answer))
+            self._ended.append(AttemptEnded(work, report, answer))
             if item_and_time := self._in_flight.end(work, report.attempt, isinstance(answer, Done)):
                 item, asked_at = item_and_time
                 slots, now = self._plan.platform.concurrency, self._clock()

@@ -31,8 +31,7 @@ def intact_state(plan: Plan, state: State, storage: Storage, ledger: Ledger) -> 
     if worse := find_damaged(storage, checkpoint.durable_refs):
         raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
     measurements = {
-        name: getattr(state, name)
-        for name in ("meter", "billed_actions", "slowest", "most_actions", "timings", "peaks")
+        name: getattr(state, name) for name in ("meter", "billed_calls", "slowest", "most_calls", "timings", "peaks")
     }
     resumed_state = apply(plan, msgspec.structs.replace(checkpoint, **measurements), Resumed())
     return apply(plan, resumed_state, Metered(load_meter(plan, record)))

@@ -86,7 +86,7 @@ class Charge(_Counts, frozen=True):
     init_ms: int = 0
 
 
-class ActionCharge(_Counts, frozen=True):
+class CallCharge(_Counts, frozen=True):
     """The use of one resource."""
 
     # Actions that were paid, and questions whose kept answer had been paid.
@@ -134,7 +134,7 @@ class Meter(_Charges, frozen=True, kw_only=True):
     # Requests beyond one per invocation, for large events.
     extra_requests: int = 0
     # By the name of the resource.
-    actions: dict[str, ActionCharge] = msgspec.field(default_factory=dict)
+    actions: dict[str, CallCharge] = msgspec.field(default_factory=dict)
 
     def add_invocation(
         self,
@@ -232,11 +232,11 @@ class Meter(_Charges, frozen=True, kw_only=True):
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
 
-    def add_actions(self, name: str, use: ActionUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
+    def add_calls(self, name: str, use: ActionUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
         """This meter plus the use of a resource, whose actions cost what invocations of a function of `memory_mb` cost;
         `mb_per_vcpu` as in `billed_ms`."""
         ms = billed_ms(use.ms, 0, memory_mb, mb_per_vcpu)
-        charge = ActionCharge(count=use.count, hits=use.hits, billed_ms=ms, mb_ms=memory_mb * ms)
+        charge = CallCharge(count=use.count, hits=use.hits, billed_ms=ms, mb_ms=memory_mb * ms)
         meter = self.add_stored(Usage(puts=use.puts, gets=use.gets))
         return msgspec.structs.replace(meter, actions=sums_by_name(self.actions, {name: charge}))
 
@@ -400,10 +400,10 @@ def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Arc
 
 def _action_lines(meter: Meter, prices: Prices, architecture: Architecture) -> tuple[Line, ...]:
     charges = sorted(meter.actions.items())
-    return tuple(_gb_seconds(action_line(name), charge.mb_ms, prices, architecture) for name, charge in charges)
+    return tuple(_gb_seconds(call_line(name), charge.mb_ms, prices, architecture) for name, charge in charges)
 
 
-def action_line(name: str) -> str:
+def call_line(name: str) -> str:
     """The name of the line of a resource's actions."""
     return f"{name} actions"
 

@@ -35,7 +35,7 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """Of the trajectories of each round that the object holds, oldest first; empty for other objects."""
 
 
-class ActionsHeader(Message, frozen=True, kw_only=True):
+class CallsHeader(Message, frozen=True, kw_only=True):
     """The header of the object with the actions of a task, which stands beside those with its results: what follows
     from time is not in these."""
 

@@ -7,7 +7,7 @@ from math import ceil
 from marless.functions import codec, keys
 from marless.functions.errors import KeyTaken, NoSuchObject
 from marless.functions.messages.exchange import Request
-from marless.functions.messages.headers import ActionsHeader
+from marless.functions.messages.headers import CallsHeader
 from marless.functions.messages.usage import ActionTime, ActionUse, sums_by_name
 from marless.functions.resources.port import Outcome
 from marless.functions.storage_port import Blobs
@@ -16,7 +16,7 @@ MOST_TIMES = 10_000
 """Actions of one attempt whose times are told; further ones are only counted, so that answers stay small."""
 
 
-class ActionMeter:
+class CallMeter:
     """Counts the actions of one attempt at a task, which begins when the meter is made.
 
     What it has counted is stored as an object before the one with the task's answer: a later attempt that finds this
@@ -58,9 +58,7 @@ class ActionMeter:
         """Stores what was counted, if anything was; the first attempt that comes here counts."""
         if not self.use:
             return
-        header = ActionsHeader(
-            task=request.address.id, attempt=request.attempt, use=self.use, actions=tuple(self.times)
-        )
+        header = CallsHeader(task=request.address.id, attempt=request.attempt, use=self.use, actions=tuple(self.times))
         try:
             blobs.put(_key(request), codec.encode({}, header))
         except KeyTaken:
@@ -71,7 +69,7 @@ class ActionMeter:
         nothing. Raises `CorruptObject` and `ForeignObject`."""
         key = _key(request)
         try:
-            header = codec.actions_header(blobs.get(key), key, request.address.id)
+            header = codec.calls_header(blobs.get(key), key, request.address.id)
         except NoSuchObject:
             return None
         self.use, self.times = header.use, list(header.actions)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from marless.functions.keys import answer_key
 from marless.functions.messages.order import ResourceRef
-from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.kept_answers import kept_answer, question_key
 from marless.functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
 from marless.functions.storage_port import Blobs
@@ -22,10 +22,10 @@ class Asking:
         blobs: Blobs,
         host: Host | None,
         asked_by: str,
-        meter: ActionMeter | None = None,
+        meter: CallMeter | None = None,
     ) -> None:
         self._refs, self._blobs, self._host, self._asked_by = refs, blobs, host, asked_by
-        self._meter = meter or ActionMeter()
+        self._meter = meter or CallMeter()
 
     def call(self, name: str, questions: Sequence[bytes]) -> list[bytes]:
         """See `port.Resources`."""

@@ -26,7 +26,7 @@ from marless.coordinator.drive.ports import Ports
 from marless.coordinator.errors import UserError
 from marless.coordinator.pricing.prices import load_prices
 from marless.coordinator.rules.sharing import SHARING_MODES
-from marless.estimation.recorded_actions import blocked_ms
+from marless.estimation.recorded_calls import blocked_ms
 from marless.estimation.service_times import ServiceTimes, fit, slots_of
 from marless.estimation.virtual_resources import ResourceTimes
 from marless.functions.algorithms.registry import algorithm

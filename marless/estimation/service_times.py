@@ -18,7 +18,7 @@ from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.coordinator.errors import UserError
 from marless.coordinator.placement.timings import Fit, line
 from marless.coordinator.pricing.aws_latency import Latency
-from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
+from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import ResourceTimes
 from marless.functions.messages.usage import Usage
 

@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from marless.estimation.recorded_actions import Ask
+from marless.estimation.recorded_calls import Ask
 from marless.functions.messages.usage import ActionUse
 from marless.infra.aws import backoff
 

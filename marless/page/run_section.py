@@ -9,7 +9,7 @@ from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
 from marless.page.run_settings import Setting, as_text, command, settings, value_text
-from marless.reports import action_table, provenance
+from marless.reports import call_table, provenance
 from marless.reports.digits import interval_digits
 from marless.reports.statistics import Interval
 from marless.reports.text import counted, evaluation_label, event_text, money, plus_minus, seconds
@@ -112,9 +112,9 @@ def actions_table(facts: Facts) -> Html:
     """What the run asked of resources; nothing for a run without."""
     if facts.summary is None or not facts.summary.actions:
         return Html("")
-    rows = action_table.rows(facts.summary.actions, facts.lines)
-    columns = range(1, len(action_table.HEADER))
-    return join([table(action_table.HEADER, rows, columns), element("p", f"{action_table.NOTE}.", class_="note")])
+    rows = call_table.rows(facts.summary.actions, facts.lines)
+    columns = range(1, len(call_table.HEADER))
+    return join([table(call_table.HEADER, rows, columns), element("p", f"{call_table.NOTE}.", class_="note")])
 
 
 def _bill_row(line: BillLine, total: float) -> Sequence[object]:

@@ -8,7 +8,7 @@ from marless.page import axis_numbers
 from marless.page.chart import marks_along
 from marless.page.document import document
 from marless.page.markup import Html, element, html, join
-from marless.views.action_lanes import ActionBar, action_bars, lanes_of, waiting_spans
+from marless.views.call_lanes import CallBar, call_bars, lanes_of, waiting_spans
 from marless.views.timeline import Bar, bars, coordinator_spans, length_s
 
 # Colours that differ in print and for the colour-blind (Okabe & Ito, "Color Universal Design", 2008).
@@ -86,7 +86,7 @@ class _Canvas:
 
 def _timeline(heading: str, records: Sequence[AttemptRecord], length: float) -> Html:
     """The part of the page about one run. Its picture is `length` seconds wide."""
-    laid_out, actions = bars(records), action_bars(records)
+    laid_out, actions = bars(records), call_bars(records)
     canvas = _Canvas(min(record.asked_at for record in records), length)
     canvas.name("coordinator", -1)
     for start, end in coordinator_spans(records):
@@ -113,7 +113,7 @@ def _draw_functions(canvas: _Canvas, laid_out: Sequence[Bar]) -> None:
             canvas.rectangle(bar.lane, begin, end, _COLOURS["waiting"], waited, share=0.6)
 
 
-def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[ActionBar]]) -> None:
+def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[CallBar]]) -> None:
     """A lane per slot of each resource."""
     left = MOST_LANES
     for name, lanes in lanes_of(actions).items():
@@ -125,7 +125,7 @@ def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[ActionBar]]) -
 
 
 def _legend(
-    records: Sequence[AttemptRecord], laid_out: Sequence[Bar], actions: Mapping[str, Sequence[ActionBar]]
+    records: Sequence[AttemptRecord], laid_out: Sequence[Bar], actions: Mapping[str, Sequence[CallBar]]
 ) -> Html:
     """Colours, and the seconds of all attempts and actions by kind."""
     sums = defaultdict[str, float](float)
@@ -157,7 +157,7 @@ def _text(bar: Bar) -> str:
     return ", ".join([*parts, f"worked {_ms(record.duration_ms / 1000)}", record.outcome])
 
 
-def _action_text(bar: ActionBar) -> str:
+def _action_text(bar: CallBar) -> str:
     asker = f"{bar.resource} for round {bar.record.round + 1} {bar.record.work}"
     return f"{asker}, waited {_ms(bar.begun_at - bar.asked_at)}, worked {_ms(bar.ended_at - bar.begun_at)}"
 

@@ -16,7 +16,7 @@ from marless.functions.encoding import to_json_file
 from marless.functions.function_specs import BILLED, by_function
 from marless.machine import Machine, this_machine
 from marless.reports import statistics
-from marless.reports.action_table import ActionTotals, totals
+from marless.reports.call_table import CallTotals, totals
 from marless.reports.lost_attempts import LostAttempts, lost_attempts
 from marless.reports.plateau import Plateau
 from marless.reports.statistics import FinalReturn, Interval
@@ -121,7 +121,7 @@ class Summary(_Part, frozen=True, kw_only=True):
     final_seconds: float = 0.0
     final_env_metrics: dict[str, float] = {}
     absolute_env_metrics: dict[str, float] = {}
-    actions: dict[str, ActionTotals] = {}
+    actions: dict[str, CallTotals] = {}
     registration: str = ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from marless.coordinator.core.state import Plan
 from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.program import program_name
-from marless.reports.action_table import ActionTotals
+from marless.reports.call_table import CallTotals
 from marless.reports.text import (
     by_side,
     counted,
@@ -87,7 +87,7 @@ def _trained(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "", f"nothing was learned: learning begins in round {lag + 1} (pipeline.lag={lag})"
 
 
-def _actions_text(name: str, actions: ActionTotals) -> str:
+def _actions_text(name: str, actions: CallTotals) -> str:
     hits = f", {counted(actions.hits, 'hit')}" if actions.hits else ""
     billed = f"{seconds(actions.seconds)} billed, {money(actions.dollars)}"
     return f"{name}: {counted(actions.count, 'action')}{hits}, {billed}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.functions.encoding import to_json
-from marless.views.action_lanes import action_bars
+from marless.views.call_lanes import call_bars
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def chrome_trace(records: Sequence[AttemptRecord]) -> bytes:
                 outcome=record.outcome, waited_s=waiting_s,
             )
         )  # fmt: skip
-    for process, (name, each) in enumerate(action_bars(records).items(), start=1):
+    for process, (name, each) in enumerate(call_bars(records).items(), start=1):
         events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}})
         events += [
             event(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.reports.text import seconds
-from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
+from marless.views.call_lanes import call_bars, lanes_of, waiting_spans
 from marless.views.timeline import coordinator_spans
 
 # What each kind does, in the order of a round; other kinds follow by their names.
@@ -49,7 +49,7 @@ def strips(heading: str, records: Sequence[AttemptRecord], length_s: float, widt
 def _asking(records: Sequence[AttemptRecord], since: float, length_s: float, slots: int, width: int) -> list[str]:
     """How many of the slots waited for answers, and when each slot of a resource was at work; of a resource with many
     slots how many of them were."""
-    actions = action_bars(records)
+    actions = call_bars(records)
     if not actions:
         return []
     waits = [(begin - since, end - since) for record in records for begin, end in waiting_spans(record)]

@@ -25,7 +25,7 @@ Actions = Mapping[int, Array]
 """Actions at the steps of a minibatch, by agent ``[T, E, width]``."""
 
 
-def recorded_actions(context: Context[ReplayConfig], agent: int) -> Array:
+def recorded_calls(context: Context[ReplayConfig], agent: int) -> Array:
     """The agent's recorded actions ``[T, E, width]``; zeros once it is dead."""
     batch, kind = context.batch, kind_of(context.spec, agent)
     actions, precision = batch.of(batch.actions, agent), batch.state.dtype
@@ -47,7 +47,7 @@ class CriticInputs:
         agent."""
         batch = self.context.batch
         acting = {actor for agent in self.agents for actor in self._acting(agent)}
-        batch_actions: Actions = {actor: recorded_actions(self.context, actor) for actor in acting}
+        batch_actions: Actions = {actor: recorded_calls(self.context, actor) for actor in acting}
         agent_columns = [
             batch_actions if own_actions is None else {**batch_actions, agent: own_actions[row]}
             for row, agent in enumerate(self.agents)

@@ -8,7 +8,7 @@ from attempts import attempt_of
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
 from marless.functions.messages.order import ResourceRef
-from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.asking import Asking
 from marless.functions.resources.in_process import InProcess
 from marless.functions.resources.port import Action, Host, Outcome
@@ -68,7 +68,7 @@ def asking(
     folder: Path,
     host: Host | None,
     asked_by: str = "run/000000/sample/0",
-    meter: ActionMeter | None = None,
+    meter: CallMeter | None = None,
 ) -> Asking:
     """The resources of a task of a run whose objects are below `folder`; `meter` counts what it asks."""
     refs = {

@@ -12,7 +12,15 @@ from marless.coordinator.core.apply import apply, problem
 from marless.coordinator.core.budget import load_meter
 from marless.coordinator.core.controller import ControllerState
 from marless.coordinator.core.decide import Dispatch, decide
-from marless.coordinator.core.events import Checkpointed, Committed, Dispatched, Ended, Reported, Resumed, decode_answer
+from marless.coordinator.core.events import (
+    AttemptEnded,
+    Checkpointed,
+    Committed,
+    Dispatched,
+    Reported,
+    Resumed,
+    decode_answer,
+)
 from marless.coordinator.core.round_graph import MOST_PUTS
 from marless.coordinator.core.state import Slot, State, WorkItem
 from marless.coordinator.drive import driver as loop
@@ -43,7 +51,7 @@ def waiting_sample(*overrides):
 
 def heard(plan, state, item):
     """The state after a report, its answer decoded."""
-    return apply(plan, state, Reported((Ended(item.id.split("/", 2)[2], *decode_answer(item)),)))
+    return apply(plan, state, Reported((AttemptEnded(item.id.split("/", 2)[2], *decode_answer(item)),)))
 
 
 def evaluations(*means):
@@ -112,7 +120,7 @@ def test_reports_are_the_same_together_and_one_by_one():
         report("actor", requests[3], outcome="throttled"),
         answered("actor", requests[4], duration_ms=80.25),
     ]
-    ended = tuple(Ended(item.id.split("/", 2)[2], *decode_answer(item)) for item in reports)
+    ended = tuple(AttemptEnded(item.id.split("/", 2)[2], *decode_answer(item)) for item in reports)
     one_by_one = state
     for each in ended:
         one_by_one = apply(plan, one_by_one, Reported((each,)))
@@ -171,7 +179,7 @@ def test_the_first_answer_wins_over_a_failure_that_comes_later():
 
 def test_a_report_of_another_round_is_only_metered():
     plan, state, (request,) = waiting_sample()
-    other = apply(plan, state, Reported((Ended("", answered("actor", request), None),)))
+    other = apply(plan, state, Reported((AttemptEnded("", answered("actor", request), None),)))
     assert other.slots == state.slots and other.meter != state.meter
 
 

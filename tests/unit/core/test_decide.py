@@ -5,7 +5,7 @@ from task_fields import make_task
 
 from marless.coordinator.core.apply import apply
 from marless.coordinator.core.decide import Advance, Dispatch, Wait, decide
-from marless.coordinator.core.events import Ended, Finishing, Reported, Resumed, Stopped
+from marless.coordinator.core.events import AttemptEnded, Finishing, Reported, Resumed, Stopped
 from marless.coordinator.core.state import State
 from marless.coordinator.drive import driver as loop
 from marless.functions.messages.actor import SampleTask
@@ -277,7 +277,7 @@ def test_a_late_report_wakes_nothing():
         id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
         environment=plan.config.task, team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=5,
     )  # fmt: skip
-    late = apply(plan, state, Reported((Ended(work, report("actor", request, outcome="crash"), None),)))
+    late = apply(plan, state, Reported((AttemptEnded(work, report("actor", request, outcome="crash"), None),)))
     assert decide(plan, late) == Wait()
 
 

@@ -8,7 +8,7 @@ from simulated import World, make_plan, on_lambda, promising
 from marless.coordinator.config.loading import load
 from marless.coordinator.core import budget
 from marless.coordinator.core.apply import apply
-from marless.coordinator.core.events import Ended, Reported
+from marless.coordinator.core.events import AttemptEnded, Reported
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.state import State
 from marless.coordinator.placement.coordination_cost import LOCAL
@@ -50,7 +50,7 @@ def billed_ms(plan):
 def meter_of_a_report(plan):
     """The logs, and what left the region, of one report."""
     answer = Report(id="answer", attempt=0, function="actor", outcome="answered", body=bytes(70))
-    meter = apply(plan, State(), Reported((Ended("", answer, None),))).meter
+    meter = apply(plan, State(), Reported((AttemptEnded("", answer, None),))).meter
     return meter.log_bytes > 0, meter.bytes_out
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marless.estimation.recorded_actions import Ask, asks_of, blocked_ms
+from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
 from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
 from marless.functions.messages.usage import ActionTime, ActionUse
 

@@ -9,7 +9,7 @@ from seeds import each_seed, slow
 from marless.coordinator.placement.placement_rules import fused, split
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.ddpg.policy_actions import current_actions, next_actions
-from marless.functions.algorithms.off_policy.critic_inputs import recorded_actions
+from marless.functions.algorithms.off_policy.critic_inputs import recorded_calls
 from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
 from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
@@ -253,7 +253,7 @@ def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
         made["alive"][0, 0, :4] = False
         _, context = scene("iddpg", pair(numbers), made)
         context = dataclasses.replace(context, batch=context.replay_buffer.segments_from(np.arange(NUM_ENVS)))
-        done, found = made["action/0"][0, 0], recorded_actions(context, 0)[0]
+        done, found = made["action/0"][0, 0], recorded_calls(context, 0)[0]
         wanted = done if numbers else np.eye(3)[done]
         assert (found[:4] == 0).all()
         assert (found[4:] == wanted[4:]).all()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, report, said
 
 from marless.coordinator.core.apply import apply
-from marless.coordinator.core.events import Ended, Reported, decode_answer
+from marless.coordinator.core.events import AttemptEnded, Reported, decode_answer
 from marless.coordinator.core.state import State
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
@@ -130,7 +130,7 @@ def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask()
 
     seen = []
     World(make_plan(JUDGE[0], "stop.rounds=3", "scaling.rollouts=1"), script).finish(
-        after=lambda state: seen.append(state.most_actions.get("sample"))
+        after=lambda state: seen.append(state.most_calls.get("sample"))
     )
     changes = [most for most, before in zip(seen, [None, *seen[:-1]], strict=True) if most != before]
     # Per rollout: the kept answer counts as a question that may have to be asked.
@@ -156,8 +156,8 @@ def test_an_environment_bills_no_resource_that_the_run_does_not_have():
     usage = Usage(actions={"another": ActionUse(count=5, ms=10**12)})
     item = report("actor", request, msgspec.structs.replace(done, usage=usage))
     work = item.id.split("/", 2)[2]
-    state = apply(world.plan, driver.state, Reported((Ended(work, *decode_answer(item)),)))
-    assert state.meter.actions == {} and state.actions == {}
+    state = apply(world.plan, driver.state, Reported((AttemptEnded(work, *decode_answer(item)),)))
+    assert state.meter.actions == {} and state.resource_calls == {}
 
 
 def test_the_objects_with_actions_go_with_those_of_their_round():
@@ -165,7 +165,7 @@ def test_the_objects_with_actions_go_with_those_of_their_round():
     keys = set()
 
     def look(state):
-        keys.update(state.action_keys)
+        keys.update(state.call_keys)
         assert isinstance(state, State)
 
     world.finish(after=look)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marless.coordinator.pricing.bill import INIT_LIMIT_MS, ActionCharge, Charge, Meter, bill, billed_ms, invocation
+from marless.coordinator.pricing.bill import INIT_LIMIT_MS, CallCharge, Charge, Meter, bill, billed_ms, invocation
 from marless.coordinator.pricing.prices import load_prices, priced_as, regions
 from marless.functions.function_specs import BILLED
 from marless.functions.messages.usage import ActionUse, Usage
@@ -18,7 +18,7 @@ PARTS = (*BILLED, "actions", "storage", "requests", "logs", "transfer")
 
 counts = st.integers(0, 10**12)
 charges = st.builds(Charge, **dict.fromkeys(Charge.__struct_fields__, counts))
-action_charges = st.builds(ActionCharge, **dict.fromkeys(ActionCharge.__struct_fields__, counts))
+action_charges = st.builds(CallCharge, **dict.fromkeys(CallCharge.__struct_fields__, counts))
 meters = st.builds(
     Meter,
     **dict.fromkeys(BILLED, charges),
@@ -101,19 +101,19 @@ def test_a_bill_worked_by_hand():
 
 def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
     asked = ActionUse(count=3, hits=2, ms=1500)
-    meter = Meter().add_actions("judge", asked, 2048, 1769)
-    assert meter.actions == {"judge": ActionCharge(count=3, hits=2, billed_ms=1500, mb_ms=2048 * 1500)}
+    meter = Meter().add_calls("judge", asked, 2048, 1769)
+    assert meter.actions == {"judge": CallCharge(count=3, hits=2, billed_ms=1500, mb_ms=2048 * 1500)}
     receipt = bill(meter, PRICES)
     # 1.5 s at 2 GB = 3 GB-s, as of the actor above, and three requests; hits are free.
     assert (receipt.actions, receipt.requests) == (Decimal("0.0000400002"), Decimal("0.0000006"))
     assert receipt.total == receipt.actions + receipt.requests
     assert [line.name for line in receipt.lines if line.dollars] == ["judge actions", "lambda requests"]
     # A function of half a core works twice as long.
-    assert Meter().add_actions("judge", asked, 1024, 2048).actions["judge"].billed_ms == 3000
+    assert Meter().add_calls("judge", asked, 1024, 2048).actions["judge"].billed_ms == 3000
 
 
 def test_actions_add_up_by_resource_and_those_of_no_resource_leave_no_trace():
-    judge, solver = (Meter().add_actions(name, ActionUse(count=1, ms=10), 1769) for name in ("judge", "solver"))
+    judge, solver = (Meter().add_calls(name, ActionUse(count=1, ms=10), 1769) for name in ("judge", "solver"))
     both = judge + solver + judge
     assert {name: charge.count for name, charge in both.actions.items()} == {"judge": 2, "solver": 1}
     assert both * 3 == sum([both] * 3, Meter())

@@ -7,14 +7,14 @@ import xml.etree.ElementTree as ElementTree
 import msgspec
 import pytest
 
-from marless.coordinator.core.state import RoundActions, RoundLine
+from marless.coordinator.core.state import RoundCalls, RoundLine
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.functions.messages.usage import ActionTime
 from marless.loggers.scalars import points
 from marless.page.timeline_page import MOST_LANES, page
-from marless.reports.action_table import ActionTotals, mean_ms, rows
 from marless.reports.attempts import AttemptLog, read
-from marless.views.action_lanes import action_bars, lanes_of, waiting_spans
+from marless.reports.call_table import CallTotals, mean_ms, rows
+from marless.views.call_lanes import call_bars, lanes_of, waiting_spans
 from marless.views.timeline import chrome_trace
 from marless.views.timeline_strips import strips
 
@@ -35,7 +35,7 @@ RECORDS = [
 
 
 def test_a_lane_is_the_slot_that_served_the_action():
-    bars = action_bars(RECORDS)
+    bars = call_bars(RECORDS)
     assert list(bars) == ["judge", "solver"] and lanes_of(bars) == {"judge": 1, "solver": 2}
     assert [(bar.lane, bar.asked_at, bar.begun_at, bar.ended_at) for bar in bars["judge"]] == [
         (0, 10.0, 10.0, 11.0),
@@ -45,7 +45,7 @@ def test_a_lane_is_the_slot_that_served_the_action():
 
 def test_actions_of_a_platform_that_tells_no_slots_apart_are_on_lanes_of_their_own():
     many = [attempt(f"sample/{n}", 10.0, 12.0, ActionTime("judge", 0, 0, 100 * n, 1000)) for n in range(3)]
-    bars = action_bars([*many, attempt("sample/3", 11.0, 12.0, ActionTime("judge", 0, 0, 0, 500))])
+    bars = call_bars([*many, attempt("sample/3", 11.0, 12.0, ActionTime("judge", 0, 0, 0, 500))])
     assert [bar.lane for bar in bars["judge"]] == [0, 1, 2, 0]
 
 
@@ -121,15 +121,15 @@ def line(number, **actions):
 
 
 LINES = [
-    line(1, judge=RoundActions(count=3, seconds=0.3, timed=3, mean_ms=10.0, p99_ms=12.0)),
-    line(2, judge=RoundActions(count=0, hits=4, seconds=0.0)),
-    line(3, judge=RoundActions(count=1, seconds=0.1, timed=1, mean_ms=30.0, p99_ms=30.0)),
+    line(1, judge=RoundCalls(count=3, seconds=0.3, timed=3, mean_ms=10.0, p99_ms=12.0)),
+    line(2, judge=RoundCalls(count=0, hits=4, seconds=0.0)),
+    line(3, judge=RoundCalls(count=1, seconds=0.1, timed=1, mean_ms=30.0, p99_ms=30.0)),
 ]
 
 
 def test_a_table_weighs_rounds_by_their_actions_and_names_the_longest_of_their_times():
     assert mean_ms("judge", LINES) == pytest.approx(15.0)
-    totals = {"judge": ActionTotals(count=1234, hits=4, seconds=75.0, dollars=0.0021)}
+    totals = {"judge": CallTotals(count=1234, hits=4, seconds=75.0, dollars=0.0021)}
     assert rows(totals, LINES) == [("judge", "1,234", "4", "1:15", "$0.0021", "15.0 ms", "30.0 ms")]
     assert rows(totals, [])[0][-2:] == ("-", "-")
 

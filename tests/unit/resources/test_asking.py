@@ -7,7 +7,7 @@ import pytest
 from resource_hosts import asking, in_process
 
 from marless.functions.errors import CorruptObject
-from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
 from marless.functions.resources.settings import Resource
 
@@ -29,7 +29,7 @@ def counts(meter):
 
 
 def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
-    meters = ActionMeter(), ActionMeter()
+    meters = CallMeter(), CallMeter()
     with in_process(KEPT, tmp_path) as host:
         first = asking(KEPT, tmp_path, host, FIRST, meters[0])
         second = asking(KEPT, tmp_path, host, SECOND, meters[1])
@@ -40,7 +40,7 @@ def test_a_task_pays_each_kept_answer_once_and_later_tasks_do_not(tmp_path):
 
 
 def test_a_repeated_attempt_pays_what_the_attempt_before_it_asked(tmp_path, calls):
-    meter = ActionMeter()
+    meter = CallMeter()
     with in_process(KEPT, tmp_path) as host:
         killed = asking(KEPT, tmp_path, host, FIRST)
         killed.call("judge", [b"a", b"b"])
@@ -52,7 +52,7 @@ def test_a_repeated_attempt_pays_what_the_attempt_before_it_asked(tmp_path, call
 
 
 def test_without_keep_every_answer_is_paid(tmp_path):
-    resources, meter = {"judge": Resource(serve="judges:counted")}, ActionMeter()
+    resources, meter = {"judge": Resource(serve="judges:counted")}, CallMeter()
     with in_process(resources, tmp_path) as host:
         asking(resources, tmp_path, host, meter=meter).call("judge", [b"a", b"a"])
     assert counts(meter) == (2, 0)
@@ -136,7 +136,7 @@ def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
 
 def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_path, calls):
     """Also by an attempt at the task that finds it, as the one that asked was killed."""
-    resources, meter = {"judge": Resource(serve="judges:raises_twice", keep=True)}, ActionMeter()
+    resources, meter = {"judge": Resource(serve="judges:raises_twice", keep=True)}, CallMeter()
     with in_process(resources, tmp_path) as host:
         asking(resources, tmp_path, host, FIRST).call("judge", [b"a"])
         asking(resources, tmp_path, host, FIRST, meter).call("judge", [b"a"])

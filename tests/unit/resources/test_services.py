@@ -13,7 +13,7 @@ from faulty_service import FaultyService, grade
 from loopback import serving
 from resource_hosts import asking, in_a_pool, in_process, in_processes
 
-from marless.functions.resources.action_meter import ActionMeter
+from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.attempts import Batch
 from marless.functions.resources.kinds.http import begin
 from marless.functions.resources.kinds.kind import AskLater, NoAnswer
@@ -231,7 +231,7 @@ def test_the_reason_of_a_service_is_cut_and_kept_in_one_line(tmp_path):
 
 def call(host, service, tmp_path, questions, **settings):
     """The answers of a task, and how many questions it paid."""
-    resources, meter = {"judge": Resource(http=service.address, **settings)}, ActionMeter()
+    resources, meter = {"judge": Resource(http=service.address, **settings)}, CallMeter()
     with HOSTS[host](resources, tmp_path / "objects") as served:
         heard = asking(resources, tmp_path / "objects", served, meter=meter).call("judge", questions)
     return heard, meter.use["judge"].count

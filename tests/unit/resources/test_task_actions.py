@@ -15,7 +15,7 @@ from marless.functions.messages.learner import InitialiseReply, InitialiseTask
 from marless.functions.messages.order import ResourceRef
 from marless.functions.messages.team import Team
 from marless.functions.messages.usage import ActionTime, ActionUse
-from marless.functions.resources.action_meter import MOST_TIMES, ActionMeter
+from marless.functions.resources.action_meter import MOST_TIMES, CallMeter
 from marless.functions.resources.port import RESOURCES, Outcome
 from marless.functions.serving import Output, serve
 
@@ -111,10 +111,10 @@ def test_actions_of_another_task_and_damaged_ones_are_refused():
     blobs = MemoryStorage()
     served(blobs, asking)
     with pytest.raises(ForeignObject, match="was written by task run/000000/initialise, not by run/000001/learn"):
-        codec.actions_header(blobs[ACTIONS], ACTIONS, "run/000001/learn")
+        codec.calls_header(blobs[ACTIONS], ACTIONS, "run/000001/learn")
     blobs[ACTIONS] = blobs[LEARNER]
     with pytest.raises(CorruptObject, match="carries no header"):
-        codec.actions_header(blobs[ACTIONS], ACTIONS, TASK.address.id)
+        codec.calls_header(blobs[ACTIONS], ACTIONS, TASK.address.id)
     failed = served(blobs, asking, attempt=1)
     assert (failed.kind, failed.again) == ("corrupt_object", False)
 
@@ -127,13 +127,13 @@ def test_inlined_answers_store_nothing_and_tell_all():
 
 def test_what_is_asked_side_by_side_ends_for_each_when_it_would_end_alone():
     now = iter([100.0, 100.5])
-    meter = ActionMeter(lambda: next(now))
+    meter = CallMeter(lambda: next(now))
     meter.time("judge", [Outcome(queued_ms=10, run_ms=50), Outcome(queued_ms=60, run_ms=1e9, slot=3)], 0.0)
     assert meter.times == [ActionTime("judge", 0, 0.0, 10.0, 60.0), ActionTime("judge", 3, 0.0, 60.0, 500.0)]
 
 
 def test_times_beyond_a_limit_are_counted_and_not_told():
-    meter = ActionMeter()
+    meter = CallMeter()
     outcomes = [Outcome(run_ms=1.0)] * (MOST_TIMES + 5)
     for outcome in outcomes:
         meter.count("judge", outcome)

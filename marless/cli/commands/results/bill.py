@@ -11,7 +11,7 @@ from marless.coordinator.core import budget
 from marless.coordinator.errors import FINISHED
 from marless.coordinator.pricing.bill import Bill, Line
 from marless.output import note, say, say_json, say_text
-from marless.reports import action_table
+from marless.reports import call_table
 from marless.reports.journal import read as read_lines
 from marless.reports.text import money, table
 from marless.runs.folder import METRICS
@@ -38,16 +38,16 @@ def run(options: Namespace) -> int:
     with look(folder) as stored_run:
         meter = stored_run.state.meter
         bill = budget.bill_of(stored_run.plan, meter)
-    totals = action_table.totals(meter, bill)
+    totals = call_table.totals(meter, bill)
     if options.json:
         say_json({"run": folder.name, "bill": msgspec.to_builtins(bill), "actions": msgspec.to_builtins(totals)})
         return FINISHED
     say_text(table(("line", "quantity", "dollars", "share"), _rows(bill)))
     if totals:
         say("")
-        rows = action_table.rows(totals, read_lines(folder.path / METRICS))
-        say_text(table(action_table.HEADER, [(_shortened(name), *cells) for name, *cells in rows]))
-        note(action_table.NOTE)
+        rows = call_table.rows(totals, read_lines(folder.path / METRICS))
+        say_text(table(call_table.HEADER, [(_shortened(name), *cells) for name, *cells in rows]))
+        note(call_table.NOTE)
     note(bill.note)
     if (results := earlier(folder)) and (busy_text := results.machine.busy_text):
         note(busy_text)

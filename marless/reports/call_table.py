@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from marless.coordinator.core.state import RoundLine
-from marless.coordinator.pricing.bill import Bill, Meter, action_line
+from marless.coordinator.pricing.bill import Bill, Meter, call_line
 from marless.reports.text import money, seconds
 
 HEADER = ("resource", "actions", "hits", "billed", "dollars", "mean", "p99")
@@ -16,7 +16,7 @@ NOTE = (
 )
 
 
-class ActionTotals(msgspec.Struct, frozen=True, kw_only=True):
+class CallTotals(msgspec.Struct, frozen=True, kw_only=True):
     """The actions of one resource in a whole run."""
 
     count: int
@@ -29,18 +29,18 @@ class ActionTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What this costs, without the fee for requests."""
 
 
-def totals(meter: Meter, bill: Bill) -> dict[str, ActionTotals]:
+def totals(meter: Meter, bill: Bill) -> dict[str, CallTotals]:
     """By resource, from a run's meter and its bill."""
     dollars = {line.name: float(line.dollars) for line in bill.lines}
     return {
-        name: ActionTotals(
-            count=charge.count, hits=charge.hits, seconds=charge.billed_ms / 1000, dollars=dollars[action_line(name)]
+        name: CallTotals(
+            count=charge.count, hits=charge.hits, seconds=charge.billed_ms / 1000, dollars=dollars[call_line(name)]
         )
         for name, charge in sorted(meter.actions.items())
     }
 
 
-def rows(by_resource: Mapping[str, ActionTotals], lines: Sequence[RoundLine]) -> list[tuple[str, ...]]:
+def rows(by_resource: Mapping[str, CallTotals], lines: Sequence[RoundLine]) -> list[tuple[str, ...]]:
     """The rows below `HEADER`; `lines` are those of the run's rounds."""
     return [
         (

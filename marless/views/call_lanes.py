@@ -8,7 +8,7 @@ from marless.coordinator.drive.attempt_record import AttemptRecord
 
 
 @dataclass(frozen=True)
-class ActionBar:
+class CallBar:
     """An action on its lane, from 0: in seconds, as its attempt's record counts them."""
 
     resource: str
@@ -20,18 +20,18 @@ class ActionBar:
     """The attempt that asked."""
 
 
-def action_bars(records: Iterable[AttemptRecord]) -> dict[str, list[ActionBar]]:
+def call_bars(records: Iterable[AttemptRecord]) -> dict[str, list[CallBar]]:
     """By resource, in the order of names, its actions in the order in which they began.
 
     A lane is the slot that served the action. Where the platform does not tell slots apart, actions that it served side
     by side are on the first lane that is free.
     """
-    bars: dict[str, list[ActionBar]] = {}
+    bars: dict[str, list[CallBar]] = {}
     for record in records:
         since = record.ended_at - record.duration_ms / 1000
         for each in record.actions:
             asked_at, begun_at, ended_at = (since + ms / 1000 for ms in (each.asked_ms, each.begun_ms, each.ended_ms))
-            bar = ActionBar(each.resource, each.slot, asked_at, begun_at, ended_at, record)
+            bar = CallBar(each.resource, each.slot, asked_at, begun_at, ended_at, record)
             bars.setdefault(each.resource, []).append(bar)
     sorted_bars = {name: sorted(each, key=lambda bar: bar.begun_at) for name, each in sorted(bars.items())}
     return {name: _spread(each) if _overlap(each) else each for name, each in sorted_bars.items()}
@@ -50,7 +50,7 @@ def waiting_spans(record: AttemptRecord) -> list[tuple[float, float]]:
     return spans
 
 
-def lanes_of(bars: Mapping[str, Sequence[ActionBar]]) -> dict[str, int]:
+def lanes_of(bars: Mapping[str, Sequence[CallBar]]) -> dict[str, int]:
     """How many lanes each resource has."""
     return {name: 1 + max(bar.lane for bar in each) for name, each in bars.items()}
 
@@ -59,9 +59,9 @@ def lanes_of(bars: Mapping[str, Sequence[ActionBar]]) -> dict[str, int]:
 _TOLERANCE = 0.2
 
 
-def _overlap(bars: Sequence[ActionBar]) -> bool:
+def _overlap(bars: Sequence[CallBar]) -> bool:
     """Whether more than a share of the time on lanes is taken twice."""
-    by_lane: dict[int, list[ActionBar]] = {}
+    by_lane: dict[int, list[CallBar]] = {}
     for bar in bars:
         by_lane.setdefault(bar.lane, []).append(bar)
     neighbours = [pair for each in by_lane.values() for pair in pairwise(each)]
@@ -69,7 +69,7 @@ def _overlap(bars: Sequence[ActionBar]) -> bool:
     return twice_s > _TOLERANCE * sum(bar.ended_at - bar.begun_at for bar in bars)
 
 
-def _spread(bars: Sequence[ActionBar]) -> list[ActionBar]:
+def _spread(bars: Sequence[CallBar]) -> list[CallBar]:
     """The bars, each on the first lane that is free when it begins."""
     free: list[float] = []
     spread = []
