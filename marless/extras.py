@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from marless.coordinator.errors import UserError
-from marless.functions.environments.pettingzoo.factory import TASK_PACKAGES
 from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
+from marless.functions.environments.task_names import GUESTS
 from marless.program import pip_name
 
 # What each is for, and a module of everything that it brings; one of several does where there is a bar between them.
@@ -31,14 +31,14 @@ EXTRAS = {
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
-    "lbf": ("level-based foraging", ("lbforaging",)),
-    "rware": ("robots in a warehouse", ("rware",)),
-    "overcooked": ("cooks in a kitchen", ("overcooked_ai_py", "gym")),
-    "mamujoco": ("Multi-Agent MuJoCo", ("gymnasium_robotics", "mujoco")),
-    "magent2": ("many agents on a grid", ("magent2",)),
-    "vmas": ("VMAS's robots", ("vmas",)),
-    "hanabi": ("Hanabi", ("pettingzoo", "pyspiel")),
-    "meltingpot": ("Melting Pot's substrates", ("meltingpot", "pettingzoo")),
+    "lbf": ("level-based foraging", ("marless_tasks", "lbforaging")),
+    "rware": ("robots in a warehouse", ("marless_tasks", "rware")),
+    "overcooked": ("cooks in a kitchen", ("marless_tasks", "overcooked_ai_py", "gym")),
+    "mamujoco": ("Multi-Agent MuJoCo", ("marless_tasks", "gymnasium_robotics", "mujoco")),
+    "magent2": ("many agents on a grid", ("marless_tasks", "magent2")),
+    "vmas": ("VMAS's robots", ("marless_tasks", "vmas")),
+    "hanabi": ("Hanabi", ("marless_tasks", "pettingzoo", "pyspiel")),
+    "meltingpot": ("Melting Pot's substrates", ("marless_tasks", "meltingpot", "pettingzoo")),
     "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
     "smac": ("SMAC and SMACv2, beside StarCraft II", ("smac|smacv2",)),
     "docs": ("building these pages as a site", ("mkdocs", "material", "mkdocstrings")),
@@ -48,9 +48,11 @@ EXTRAS = {
     ),
 }
 # What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
-_BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")}
-# Where the extra is not enough: packages that are not on PyPI, and of which one does, or that ask for too much.
-_COMMANDS = {"smac": " or ".join(PACKAGES.values()), "overcooked": f"pip install {TASK_PACKAGES['overcooked_ai_py']}"}
+_BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")} | dict.fromkeys(
+    GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")
+)
+# Where the extra is not enough: packages that are not on PyPI, and of which one does.
+_COMMANDS = {"smac": " or ".join(PACKAGES.values())}
 _TREE = Path(__file__).resolve().parents[1]
 
 

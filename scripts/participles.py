@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("functions", "coordinator", "infra", "marless", "packages/aws-emulator/aws_emulator")
+PACKAGES = (
+    *("functions", "coordinator", "infra", "marless"),
+    *("packages/aws-emulator/aws_emulator", "packages/marless-tasks/marless_tasks"),
+)
 
 
 def _words(text: str) -> frozenset[str]:

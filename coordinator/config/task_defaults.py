@@ -33,33 +33,6 @@ _STARCRAFT: Settings = {
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
-# Rewards are rare: Papoudakis et al. (2021).
-_RARE: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
-# All players are paid the same, and what one may do the others may: published settings share networks.
-_CARDS: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
-# Random agents collect food together once in thousands of steps, so value methods explore for longer and replay it more
-# often; with a longer horizon their values stayed above the possible return. Rounds of 64 episodes have twice the steps
-# of the Multi-Particle tasks' and as many updates per step.
-_FORAGING: Settings = {
-    **_RARE,
-    "algorithm.gamma": 0.95,
-    "algorithm.updates_per_round": 128,
-    "algorithm.epsilon_steps": 200_000,
-    "algorithm.priority": 0.6,
-}
-# Bodies of one kind share networks, and their team is paid over episodes of 100 steps. A step of 64 environments takes
-# 10 to 30 ms: an evaluation of as many episodes as elsewhere would take longer than the training between two.
-_SIMULATED: Settings = {
-    "sharing.rule": "all",
-    "algorithm.gamma": 0.99,
-    "evaluation.episodes": 64,
-    "evaluation.final_episodes": 640,
-    "evaluation.episodes_per_invocation": 64,
-    "functions.actor.timeout_s": 300.0,
-    "functions.evaluator.timeout_s": 300.0,
-}
-# Episodes have 500 steps: 64 of them took 35 of the actor's 60 s.
-_WAREHOUSES: Settings = {**_RARE, "functions.actor.timeout_s": 300.0}
 # Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most. An
 # evaluation of as many episodes as elsewhere would take longer than the training between two evaluations.
 _SLOW: Settings = {
@@ -70,16 +43,6 @@ _SLOW: Settings = {
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
-# Pay comes at the end of some dozen steps, a soup's after 20 of cooking alone, and all published self-play shares a
-# network.
-_KITCHENS: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
-# The published discount. An episode has 1,000 steps: with two of them a round is as long as elsewhere, and policies
-# change as often. Agents move different joints and have networks of their own, as by default.
-_ROBOTS: Settings = {**_SLOW, "actors.num_envs": 2, "algorithm.gamma": 0.99}
-# A side has dozens of equal agents, which share a network in all published settings.
-_CROWDS: Settings = {**_SLOW, "sharing.rule": "all"}
-# A game takes a second to begin, and pictures are large.
-_PICTURES: Settings = {**_SLOW, "sharing.rule": "all", "algorithm.gamma": 0.99}
 # Its reset keeps state of the last episode, so without a rebuild results would depend on the packing of the work.
 _REMADE: Settings = {**_SLOW, "task.options.rebuild": True}
 
@@ -91,24 +54,10 @@ FAMILIES: Mapping[str, Settings] = {
     "smac/": _STARCRAFT,
     "smacv2/": _STARCRAFT,
     "smax/": _BATTLES,
-    "hanabi/": _CARDS,
-    "lbf/": _FORAGING,
-    "meltingpot/": _PICTURES,
-    "rware/": _WAREHOUSES,
-    "overcooked/": _KITCHENS,
-    "mamujoco/": _ROBOTS,
-    "magent2/": _CROWDS,
-    "vmas/": _SIMULATED,
     "pettingzoo:pettingzoo.sisl": _SLOW,
     "pettingzoo:pettingzoo.butterfly.knights_archers_zombies": _REMADE,
     "pettingzoo:pettingzoo.butterfly": _SLOW,
     "": _STEPPED,
-}
-
-# Settings of one algorithm in a family, in addition to the family's. QMIX's default values were tuned on rewards at
-# every step; with them it collected no food. Which of the three changes it needs was not tested.
-FAMILY_AND_ALGORITHM: Mapping[tuple[str, str], Settings] = {
-    ("lbf/", "qmix"): {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
 }
 
 # PPO's step size and entropy bonus, which do better where they begin larger and fall to 0, measured with at most FEW
@@ -133,6 +82,6 @@ def family_defaults(prefix: str, algorithm: str) -> tuple[Settings, Settings]:
     Raises `BadRequest` if the package of the family cannot be loaded.
     """
     if prefix in FAMILIES:
-        return FAMILY_AND_ALGORITHM.get((prefix, algorithm), {}), FAMILIES[prefix]
+        return {}, FAMILIES[prefix]
     other = task_names.FAMILIES[prefix]
     return other.defaults_with.get(algorithm, {}), other.defaults

@@ -66,28 +66,12 @@ class TaskFamily(NamedTuple):
 
 
 _FAMILIES: dict[str, TaskFamily | str] = {
-    "hanabi/": TaskFamily("marless.functions.environments.hanabi", "hanabi/small", "the card game Hanabi"),
-    "lbf/": TaskFamily("marless.functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
-    "magent2/": TaskFamily("marless.functions.environments.magent2", "magent2/battle", "many agents on a grid"),
-    "mamujoco/": TaskFamily(
-        "marless.functions.environments.mamujoco", "mamujoco/HalfCheetah-2x3", "robots with several brains"
-    ),
-    "overcooked/": TaskFamily(
-        "marless.functions.environments.overcooked.kitchen", "overcooked/cramped_room", "cooks in a kitchen"
-    ),
-    "meltingpot/": TaskFamily(
-        "marless.functions.environments.meltingpot", "meltingpot/coins", "Melting Pot's substrates"
-    ),
-    "rware/": TaskFamily("marless.functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
     "smac/": TaskFamily("marless.functions.environments.starcraft.smac", "smac/8m", "StarCraft", vectors=True),
     "smacv2/": TaskFamily(
         "marless.functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True
     ),
     "smax/": TaskFamily(
         "marless.functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
-    ),
-    "vmas/": TaskFamily(
-        "marless.functions.environments.vmas.adapter", "vmas/balance", "VMAS, robots in the plane", vectors=True
     ),
     "pettingzoo:": TaskFamily(
         "marless.functions.environments.pettingzoo.adapter",
@@ -104,7 +88,10 @@ FAMILIES = Registry(
 """Families by the prefix of their tasks' names."""
 
 # Families of other packages, by prefix, and the extra that installs each.
-GUESTS: Mapping[str, str] = {}
+GUESTS: Mapping[str, str] = {
+    f"{extra}/": extra
+    for extra in ("hanabi", "lbf", "magent2", "mamujoco", "meltingpot", "overcooked", "rware", "vmas")
+}
 
 
 class _Environments(Registry[Make]):

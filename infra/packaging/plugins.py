@@ -5,8 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import Distribution, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from marless.infra.packaging.package_sources import PUBLIC
@@ -30,8 +32,8 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
     """Sorts plug-ins by kind, and collects given and built wheels in the folder `wheels`.
 
     A plug-in is a pip requirement (``my-tasks==1.2``) or, if it begins with a dot or holds a slash, a path: of a wheel,
-    of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module (.py). Raises
-    `PackageFault`.
+    of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module (.py). Parts of the
+    program that were installed separately are plug-ins, too. Raises `PackageFault`.
     """
     requirements: list[str] = []
     folders: list[Path] = []
@@ -47,7 +49,7 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
             folders.append(path.resolve())
         else:
             raise PackageFault(f"plug-in {plugin} is neither a wheel, a project, a package's folder nor a module")
-    return PlugIns(tuple(requirements), tuple(folders))
+    return PlugIns(tuple(requirements), (*folders, *_parts(wheels / "parts")))
 
 
 def copy(plugins: PlugIns, target: Path) -> None:
@@ -95,6 +97,29 @@ def pip(arguments: Sequence[str]) -> None:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         error = next((line for line in lines if re.match(r"error: ", line, re.IGNORECASE)), (lines or ["no word"])[-1])
         raise PackageFault(f"pip {arguments[0]} failed: {error}")
+
+
+def _parts(folder: Path) -> Iterator[Path]:
+    """The packages of the separate parts of the program, and their metadata, written to `folder`: functions find tasks
+    by entry points."""
+    offers = entry_points(group="marless.task_families")
+    parts = {offer.module.partition(".")[0]: offer.dist for offer in offers if offer.dist is not None}
+    for package, distribution in sorted(parts.items()):
+        if distribution.name.startswith(f"{PUBLIC}-"):
+            spec = find_spec(package)
+            if spec is None or spec.origin is None:
+                raise PackageFault(f"the installation of {distribution.name} is damaged: install it again")
+            yield Path(spec.origin).parent
+            yield _metadata(distribution, folder)
+
+
+def _metadata(distribution: Distribution, folder: Path) -> Path:
+    """Write the metadata of a distribution below the folder, without the place of its installation."""
+    target = folder / f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
+    target.mkdir(parents=True)
+    for name in ("METADATA", "entry_points.txt"):
+        (target / name).write_text(distribution.read_text(name) or "", encoding="utf-8")
+    return target
 
 
 def _is_path(plugin: str) -> bool:

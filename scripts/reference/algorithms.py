@@ -7,11 +7,12 @@ import msgspec
 
 from marless.coordinator.config.config_keys import description
 from marless.coordinator.config.loading import load
-from marless.coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
+from marless.coordinator.config.task_defaults import FAMILIES, family_defaults
 from marless.functions.algorithms.registry import ALGORITHMS, implementation
 from marless.functions.algorithms.specification import AlgorithmSpec
 from marless.functions.environments import registry
 from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.task_names import GUESTS
 from marless.functions.errors import BadRequest
 from marless.functions.messages.team import Team
 from scripts.reference import markdown
@@ -165,16 +166,15 @@ def _sources(text: Mapping[str, str]) -> str:
 
 
 def _families(text: Mapping[str, str]) -> str:
-    if surplus := text.keys() - FAMILIES.keys():
-        raise KeyError(f"docs/data/algorithms.toml: no family of environments is {', '.join(sorted(surplus))}")
+    if wrong := text.keys() ^ {*FAMILIES, *GUESTS}:
+        raise KeyError(
+            f"docs/data/algorithms.toml: the reason of a family is missing or superfluous: {', '.join(sorted(wrong))}"
+        )
     rows = []
-    for prefix, settings in FAMILIES.items():
-        cells = [_pairs(settings)]
-        cells += [
-            f"{markdown.code(name)}: {_pairs(alone)}"
-            for (family, name), alone in FAMILY_AND_ALGORITHM.items()
-            if family == prefix
-        ]
+    for prefix in text:
+        cells = [_pairs(family_defaults(prefix, "")[1])]
+        alone = {name: family_defaults(prefix, name)[0] for name in ALGORITHMS.built_in}
+        cells += [f"{markdown.code(name)}: {_pairs(settings)}" for name, settings in alone.items() if settings]
         rows.append(
             (markdown.code(f"{prefix}…") if prefix else "all others, yours too", "<br>".join(cells), text[prefix])
         )

@@ -1,7 +1,6 @@
 """docs/reference/environments.md: environments by family, their options, and what to install."""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
 from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
-from scripts.reference import markdown
+from scripts.reference import installing, markdown
 from scripts.reference.algorithms import ACTIONS, actions
 
 ROOT = Path(__file__).parents[2]
@@ -71,9 +70,8 @@ def installed_by(extra: str) -> list[str]:
 
 
 def requirements() -> dict[str, list[str]]:
-    """What each extra with environments requires."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {name: found for name, found in project["optional-dependencies"].items() if name not in OTHER_EXTRAS}
+    """Return the packages that each extra with environments brings."""
+    return {name: brought for name, brought in installing.requirements().items() if name not in OTHER_EXTRAS}
 
 
 def _families(text: Mapping[str, Sequence[Any]]) -> str:

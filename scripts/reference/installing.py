@@ -16,9 +16,21 @@ def page() -> str:
     return f"{before}{_BEGIN}\n\n{_table()}\n\n{_END}{rest.split(_END)[1]}"
 
 
+def requirements() -> dict[str, list[str]]:
+    """Return the packages that each extra brings, also by the same extra of `marless-tasks`."""
+    extras, of_tasks = (
+        tomllib.loads((PAGE.parents[2] / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "optional-dependencies"
+        ]
+        for folder in ("", "packages/marless-tasks")
+    )
+    return {
+        name: ["marless-tasks", *of_tasks[name]] if name in of_tasks else brought for name, brought in extras.items()
+    }
+
+
 def _table() -> str:
-    project = tomllib.loads((PAGE.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    brings = project["optional-dependencies"]
+    brings = requirements()
     rows = [
         (markdown.code(name), what, ", ".join(map(markdown.code, brings[name]))) for name, (what, _) in EXTRAS.items()
     ]

@@ -51,7 +51,15 @@ _.motion_planner  # overcooked_ai_py
 _.min_cost_to_feature
 with_argmin
 
-# Attributes of modules that registries name.
+# Attributes of modules that registries and entry points name.
+HANABI
+FORAGING
+CROWDS
+ROBOTS
+SUBSTRATES
+KITCHENS
+WAREHOUSES
+PLANES
 IPPO
 MAPPO
 HAPPO

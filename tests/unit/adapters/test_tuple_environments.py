@@ -212,7 +212,7 @@ def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, listed):
 
 
 def test_a_name_that_nobody_knows_is_answered_with_the_families():
-    with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and pettingzoo:package.module:factory "):
+    with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and vmas/balance "):
         registry.make(EnvTask(name="xyz"), 1)
 
 

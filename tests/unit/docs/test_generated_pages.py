@@ -8,9 +8,9 @@ import pytest
 from marless.cli.app import COMMANDS
 from marless.coordinator.config.config_keys import RULES, valid_keys
 from marless.coordinator.config.loading import load
-from marless.coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
+from marless.coordinator.config.task_defaults import FAMILIES, family_defaults
 from marless.functions.algorithms.registry import ALGORITHMS
-from marless.functions.environments.task_names import BUILT_IN
+from marless.functions.environments.task_names import BUILT_IN, GUESTS
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
 from scripts.reference.pages import PAGES
 
@@ -51,12 +51,11 @@ def test_every_setting_has_a_source_and_every_citation_is_listed():
     assert surnames and [name for name in surnames if f"{name} et al." not in papers] == []
 
 
-@pytest.mark.parametrize("prefix", FAMILIES)
+@pytest.mark.parametrize("prefix", [*FAMILIES, *GUESTS])
 def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
-    alone = [settings for (family, _), settings in FAMILY_AND_ALGORITHM.items() if family == prefix]
-    for settings in (FAMILIES[prefix], *alone):
+    alone, general = family_defaults(prefix, "qmix")
+    for name, settings in (("iql", general), ("qmix", alone)):
         for key, value in settings.items():
-            name = "qmix" if settings in alone else "iql"
             config = msgspec.to_builtins(
                 load(None, [f"algorithm.name={name}", f"{key}={markdown.value(value).strip('`')}"])
             )

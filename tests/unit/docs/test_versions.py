@@ -18,10 +18,11 @@ def test_every_file_that_names_the_version_names_the_same():
     number, day = re.search(r"^## \[(\d+\.\d+\.\d+)\] - (\S+)$", text("CHANGELOG.md"), re.MULTILINE).groups()
     packages = list(ROOT.glob("packages/*/pyproject.toml"))
     assert len(packages) > 1
-    assert {
-        *(tomllib.loads(text(path))["project"]["version"] for path in ("pyproject.toml", *packages)),
-        citation["version"],
-    } == {number}
+    projects = [text(path) for path in ("pyproject.toml", *packages)]
+    pins = re.findall(r'"marless[\w-]*(?:\[\w+\])?==([^"]+)"', "".join(projects))
+    assert len(pins) > 8
+    versions = {tomllib.loads(project)["project"]["version"] for project in projects}
+    assert {*versions, *pins, citation["version"]} == {number}
     assert citation["date-released"].isoformat() == day
 
 

@@ -53,7 +53,7 @@ def meadows(tmp_path, shell):
     (tmp_path / "meadow_families.py").write_text(FAMILIES)
     (tmp_path / "meadow_tasks.py").write_text(TASKS)
     (tmp_path / "marsh_families.py").write_text(MARSHES)
-    offers = ("meadow/ = meadow_families:MEADOWS", "moor/ = meadow_tasks:make", "lbf/ = meadow_families:MEADOWS")
+    offers = ("meadow/ = meadow_families:MEADOWS", "moor/ = meadow_tasks:make", "smax/ = meadow_families:MEADOWS")
     distribution(tmp_path, "meadows", f"marless=={version('marless')}", *offers)
     distribution(tmp_path, "marshes", "marless[aws] ==7.0; python_version > '3'", "marsh/ = marsh_families:MARSHES")
     shell.import_from(tmp_path)
@@ -73,7 +73,7 @@ def test_the_family_sets_defaults_of_runs(meadows):
 
 
 def test_a_family_of_the_house_stays_its_own(meadows):
-    assert load_with_origins(None, ["task.name=lbf/8x8-2p-3f"])[0].algorithm.gamma == 0.95
+    assert load_with_origins(None, ["task.name=smax/8m"])[0].algorithm.gamma == 0.99
 
 
 def test_runs_name_the_code_of_the_family(meadows):

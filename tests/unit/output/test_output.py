@@ -16,9 +16,9 @@ from marless import output
 from marless.functions.text.terminal_text import visible
 
 ROOT = Path(__file__).resolve().parents[3]
-EMULATOR = "packages/aws-emulator/aws_emulator"
+PACKAGES = ("packages/aws-emulator/aws_emulator", "packages/marless-tasks/marless_tasks")
 SOURCES = [
-    path for folder in ("functions", "coordinator", "infra", EMULATOR, "marless", "scripts", "examples")
+    path for folder in ("functions", "coordinator", "infra", *PACKAGES, "marless", "scripts", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]  # fmt: skip
 

@@ -108,7 +108,7 @@ def _nothing(environment: Any) -> None:
 
 
 def _forget_positions(environment: Any) -> None:
-    """So that an episode depends on its seed alone, as in `marless.functions.environments.lbf`."""
+    """So that an episode depends on its seed alone, as in `marless_tasks.lbf`."""
     for player in environment.players:
         player.position = None
 

@@ -7,9 +7,9 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.overcooked.distances import Distances
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
+from marless_tasks.overcooked.distances import Distances
 
 UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)
 # In cramped_room the pot is above the middle, onions are at both sides; the first cook stands beside the dishes.

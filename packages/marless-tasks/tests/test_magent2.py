@@ -8,9 +8,9 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.magent2 import GAMES, Grid
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
+from marless_tasks.magent2 import GAMES, Grid
 from scripts.reference import markdown
 
 SMALLEST = {"adversarial_pursuit": 12, "battle": 12, "battlefield": 46, "combined_arms": 16, "tiger_deer": 12}

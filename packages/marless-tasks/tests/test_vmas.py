@@ -61,7 +61,7 @@ def test_a_team_of_nobody_is_refused():
 def test_naming_a_task_loads_neither_vmas_nor_torch():
     code = (
         "import sys; from marless.functions.environments import task_names\n"
-        "from marless.functions.environments.vmas import adapter; task_names.is_known('vmas/balance')\n"
+        "from marless_tasks.vmas import adapter; task_names.is_known('vmas/balance')\n"
         "print([m for m in ('vmas', 'torch', 'gym') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -11,9 +11,9 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.meltingpot import average
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing import environments as conformance
+from marless_tasks.meltingpot import average
 
 MODULES = ("meltingpot", "meltingpot.substrate", "meltingpot.scenario")
 
@@ -98,7 +98,7 @@ def test_without_melting_pot_one_line_says_how_to_get_it(shell):
 def test_naming_a_task_loads_nothing_of_it():
     code = (
         "import sys; from marless.functions.environments import task_names\n"
-        "from marless.functions.environments import meltingpot; task_names.is_known('meltingpot/coins')\n"
+        "from marless_tasks import meltingpot; task_names.is_known('meltingpot/coins')\n"
         "print([m for m in ('meltingpot', 'tensorflow', 'dmlab2d') if m in sys.modules])"
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -8,9 +8,9 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.mamujoco import PARTITIONS
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
+from marless_tasks.mamujoco import PARTITIONS
 
 
 def robots(name="HalfCheetah-2x3", num_envs=1, **options):

@@ -29,8 +29,8 @@ from marless.functions.environments.base import (
     VectorEnvironment,
 )
 from marless.functions.environments.scene import Scene
-from marless.functions.environments.vmas.scenario_shapes import draw
-from marless.functions.environments.vmas.simulation import Agent, Simulation, simulate
+from marless_tasks.vmas.scenario_shapes import draw
+from marless_tasks.vmas.simulation import Agent, Simulation, simulate
 
 PREFIX = "vmas/"
 _SEEDS = 2**31

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.environments.base import EnvTask, VectorEnvironment
-from marless.functions.environments.overcooked.distances import Distances
-from marless.functions.environments.overcooked.kitchen_shapes import draw
 from marless.functions.environments.pettingzoo.adapter import assemble
 from marless.functions.environments.pettingzoo.factory import build, quiet_module_of
 from marless.functions.environments.scene import Scene
+from marless_tasks.overcooked.distances import Distances
+from marless_tasks.overcooked.kitchen_shapes import draw
 
 _HORIZON = 400
 _FORM = "overcooked/<layout>, such as overcooked/cramped_room"

@@ -1,0 +1,90 @@
+"""The families of tasks, with the default settings of runs; docs/data/algorithms.toml of MARLess has the reasons."""
+
+from marless.functions.environments.task_names import Settings, TaskFamily
+
+# Environments are stepped one after another: 3,200 episodes of level-based foraging took longer than the evaluator's
+# 60 s, and a run must not fail at its end.
+_STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
+# Published settings share networks among equal agents, with this discount.
+_SHARED: Settings = {"sharing.rule": "all", "algorithm.gamma": 0.99}
+# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most. An
+# evaluation of as many episodes as elsewhere would take longer than the training between two evaluations.
+_SLOW: Settings = {
+    **_STEPPED,
+    "actors.num_envs": 8,
+    "evaluation.episodes": 16,
+    "evaluation.final_episodes": 160,
+    "evaluation.episodes_per_invocation": 8,
+    "functions.actor.timeout_s": 300.0,
+}
+
+# All players are paid the same, and have the same moves.
+HANABI = TaskFamily("marless_tasks.hanabi", "hanabi/small", "the card game Hanabi", defaults={**_STEPPED, **_SHARED})
+# Random agents collect food together once in thousands of steps, so value methods explore for longer and replay it more
+# often. With a longer horizon their values stayed above the possible return. Rounds of 64 episodes have twice the steps
+# of the Multi-Particle tasks' and as many updates per step. Rewards are rare: Papoudakis et al. (2021).
+# QMIX's default values were tuned on rewards at every step. With them it collected no food. Which of the three changes
+# it needs was not tested.
+FORAGING = TaskFamily(
+    "marless_tasks.lbf",
+    "lbf/8x8-2p-3f",
+    "level-based foraging",
+    defaults={
+        **_STEPPED,
+        **_SHARED,
+        "algorithm.gamma": 0.95,
+        "algorithm.updates_per_round": 128,
+        "algorithm.epsilon_steps": 200_000,
+        "algorithm.priority": 0.6,
+    },
+    defaults_with={
+        "qmix": {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
+    },
+)
+# A side has dozens of equal agents, which share a network in all published settings.
+CROWDS = TaskFamily(
+    "marless_tasks.magent2", "magent2/battle", "many agents on a grid", defaults={**_SLOW, "sharing.rule": "all"}
+)
+# The published discount. An episode has 1,000 steps: with two of them a round is as long as elsewhere, and policies
+# change as often. Agents move different joints and have networks of their own, as by default.
+ROBOTS = TaskFamily(
+    "marless_tasks.mamujoco",
+    "mamujoco/HalfCheetah-2x3",
+    "robots with several brains",
+    defaults={**_SLOW, "actors.num_envs": 2, "algorithm.gamma": 0.99},
+)
+# A game takes a second to begin, and pictures are large.
+SUBSTRATES = TaskFamily(
+    "marless_tasks.meltingpot", "meltingpot/coins", "Melting Pot's substrates", defaults={**_SLOW, **_SHARED}
+)
+# Pay comes at the end of some dozen steps, a soup's after 20 of cooking alone, and all published self-play shares a
+# network.
+KITCHENS = TaskFamily(
+    "marless_tasks.overcooked.kitchen",
+    "overcooked/cramped_room",
+    "cooks in a kitchen",
+    defaults={**_SLOW, **_SHARED},
+)
+# Rewards are rare. Episodes have 500 steps: 64 of them took 35 of the actor's 60 s.
+WAREHOUSES = TaskFamily(
+    "marless_tasks.rware",
+    "rware/tiny-2ag",
+    "robots in a warehouse",
+    defaults={**_STEPPED, **_SHARED, "functions.actor.timeout_s": 300.0},
+)
+# Bodies of one kind share networks, and their team is paid over episodes of 100 steps. A step of 64 environments takes
+# 10 to 30 ms: an evaluation of as many episodes as elsewhere would take longer than the training between two.
+PLANES = TaskFamily(
+    "marless_tasks.vmas.adapter",
+    "vmas/balance",
+    "VMAS, robots in the plane",
+    vectors=True,
+    defaults={
+        **_SHARED,
+        "evaluation.episodes": 64,
+        "evaluation.final_episodes": 640,
+        "evaluation.episodes_per_invocation": 64,
+        "functions.actor.timeout_s": 300.0,
+        "functions.evaluator.timeout_s": 300.0,
+    },
+)
