@@ -24,7 +24,8 @@ from marless.coordinator.core.events import (
     Stopped,
 )
 from marless.coordinator.core.planning import next_placement
-from marless.coordinator.core.round_graph import PHASES, most_puts, served_after
+from marless.coordinator.core.round_graph import PHASES, served_after
+from marless.coordinator.core.round_nodes import most_puts
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.core.warm_functions import NOTHING, billed, keeps
 from marless.coordinator.placement.placement_rules import PLACEMENTS, Packs

@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
-from marless.coordinator.core.round_graph import LOOKS, Node, ending, most_puts
+from marless.coordinator.core.round_graph import LOOKS, ending
+from marless.coordinator.core.round_nodes import Node, most_puts
 from marless.coordinator.core.rounds import fragments, micro_batches
 from marless.coordinator.core.state import Plan, State, WorkItem
 from marless.coordinator.core.state_location import learner_schedule

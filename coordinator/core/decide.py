@@ -14,13 +14,13 @@ from marless.coordinator.core.events import Abandoned, Finishing, Stopped
 from marless.coordinator.core.planning.next_placement import round_price
 from marless.coordinator.core.round_graph import (
     PHASES,
-    Node,
     OpenGate,
     WorkAttempt,
     coming_learners,
     open_gates,
     task_name,
 )
+from marless.coordinator.core.round_nodes import Node
 from marless.coordinator.core.state import Plan, Slot, State
 
 

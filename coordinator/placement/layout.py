@@ -1,4 +1,4 @@
-"""The tasks of a workload in every placement, in gates, with their messages and their use of storage and ledger.
+"""A round's workload, and its tasks in every placement, with their messages and their use of storage and ledger.
 
 The round graph makes the tasks. `marless.coordinator.core.planning.played_round` plays it once for each rule. This
 module spreads rollouts and rounds over invocations, and measures messages. Prices are not considered.
@@ -7,16 +7,57 @@ module spreads rollouts and rounds over invocations, and measures messages. Pric
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from marless.coordinator.placement import message_size
 from marless.coordinator.placement.placement_rules import PLACEMENTS, WHOLE, Packs, RoundPlacement
-from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.bill import Charge, Meter
+from marless.functions.algorithms.specification import StageSpec
 from marless.functions.function_specs import PLACED
 
 # The beginning of an object's key if no task of the round has made the object.
 BEFORE = "before"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The work of a round, independent of its placement.
+
+    `members[group]` of the `agents` learn in a group. A rollout has `rollout_steps` environment steps and ends
+    `rollout_episodes` episodes. For `most_rounds` rounds no rule reads their results and no evaluation is due. Bytes:
+    `rollout_bytes` of a rollout's trajectory, `policy_bytes` of all groups' policies, `learner_bytes` of the rest of
+    their state, `tensor_bytes` of all tensors that stages pass on within a round, `sums_bytes` of all groups' sums over
+    a micro-batch (None if no task sums), `ledger_bytes` of the run's item, `table_bytes` of all tables that learners
+    report in a round. `width` functions run at once. `regroups`: the round may end with another team. `replays`:
+    trajectories are stored for later rounds; learners count as warm, so that they read only new ones. `packs`: the
+    groups as `balanced` packs them. `unfinished_bytes` of a rollout's episodes continue in the next round; 0 if all
+    end. `opponent_reads`: the most objects with policies of one checkpoint of a league, whose rollouts are played by
+    actors, each alone; None without a league. `lag`: how many rounds before it a round learns from; with 1 or more
+    learners begin beside the actors.
+    """
+
+    agents: int
+    members: Mapping[int, int]
+    stages: Sequence[StageSpec]
+    rollouts: int
+    rollout_steps: int
+    most_rounds: int
+    rollout_bytes: float
+    policy_bytes: float
+    learner_bytes: float
+    ledger_bytes: int
+    width: int
+    tensor_bytes: float = 0.0
+    sums_bytes: float | None = None
+    table_bytes: float = 0.0
+    rollout_episodes: int = 0
+    regroups: bool = False
+    replays: bool = False
+    packs: Packs = ()
+    unfinished_bytes: float = 0.0
+    opponent_reads: int | None = None
+    lag: int = 0
 
 
 class Task(NamedTuple):

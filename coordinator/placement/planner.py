@@ -16,10 +16,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from marless.coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
-from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.layout import Layout, Workload
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
 from marless.coordinator.placement.timings import Fit, is_measured, milliseconds, span
-from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.bill import Meter
 from marless.coordinator.pricing.planning_prices import Parts
 from marless.functions.function_specs import PLACED

@@ -8,8 +8,8 @@ results.
 import heapq
 from collections.abc import Mapping, Sequence
 
+from marless.coordinator.placement.layout import Workload
 from marless.coordinator.placement.placement_rules import SUMS
-from marless.coordinator.placement.workload import Workload
 from marless.functions.messages.message import Message
 
 FORGETTING = 0.9

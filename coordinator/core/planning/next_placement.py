@@ -16,7 +16,7 @@ from marless.coordinator.core.state_location import spec_of
 from marless.coordinator.placement import coordination_cost, planner
 from marless.coordinator.placement.candidates import Terms, reduce_to_limits
 from marless.coordinator.placement.coordination_cost import CoordinationCost
-from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.layout import Layout, Workload
 from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, list_price
 from marless.coordinator.placement.placement_rules import (
     PLACEMENTS,
@@ -27,7 +27,6 @@ from marless.coordinator.placement.placement_rules import (
     halves_of,
     list_overhead,
 )
-from marless.coordinator.placement.workload import Workload
 from marless.coordinator.pricing.aws_latency import LATENCIES
 from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.rules import similarity

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from marless.coordinator.core import rounds
-from marless.coordinator.core.round_graph import Gate, Node, round_gates
+from marless.coordinator.core.round_graph import Gate, round_gates
+from marless.coordinator.core.round_nodes import Node
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.core.state_location import (
     WHOLE,
@@ -21,9 +22,16 @@ from marless.coordinator.core.state_location import (
     locations_after_learning,
     sum_works,
 )
-from marless.coordinator.placement.layout import BEFORE, PlannedGate, PlayedRound, Task, report_bytes, sampling_bytes
+from marless.coordinator.placement.layout import (
+    BEFORE,
+    PlannedGate,
+    PlayedRound,
+    Task,
+    Workload,
+    report_bytes,
+    sampling_bytes,
+)
 from marless.coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement, Work, object_kind
-from marless.coordinator.placement.workload import Workload
 from marless.functions import keys
 from marless.functions.messages.actor import SampleTask, Unfinished
 from marless.functions.messages.exchange import Done

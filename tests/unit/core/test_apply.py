@@ -21,7 +21,7 @@ from marless.coordinator.core.events import (
     Resumed,
     decode_answer,
 )
-from marless.coordinator.core.round_graph import MOST_PUTS
+from marless.coordinator.core.round_nodes import MOST_PUTS
 from marless.coordinator.core.state import Slot, State, WorkItem
 from marless.coordinator.drive import driver as loop
 from marless.coordinator.drive.attempt_record import AttemptRecord

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, promising, report
 
 from marless.coordinator.core import budget
-from marless.coordinator.core.round_graph import EXTRA_GETS, MOST_PUTS, in_flight
+from marless.coordinator.core.round_graph import in_flight
+from marless.coordinator.core.round_nodes import EXTRA_GETS, MOST_PUTS
 from marless.coordinator.core.state import Slot, State, WorkItem
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.messages.actor import SampleTask

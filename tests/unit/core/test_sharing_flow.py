@@ -8,7 +8,7 @@ import pytest
 from simulated import World, answered, failed, make_plan, said
 
 from marless.coordinator.core.controller import ControllerState, Proposal, accept_proposal
-from marless.coordinator.core.round_graph import learns
+from marless.coordinator.core.round_nodes import learns
 from marless.coordinator.core.rounds import agents_learned_from
 from marless.coordinator.placement.placement_rules import list_overhead
 from marless.functions.algorithms.ppo.specs import PPO_STAGES

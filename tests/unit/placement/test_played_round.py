@@ -11,7 +11,8 @@ from simulated import World, make_plan
 
 from marless.coordinator.core.league_matches import Checkpoint, LeagueState
 from marless.coordinator.core.planning import next_placement
-from marless.coordinator.core.round_graph import EXTRA_GETS, in_flight
+from marless.coordinator.core.round_graph import in_flight
+from marless.coordinator.core.round_nodes import EXTRA_GETS
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS
 from marless.functions.messages.actor import Unfinished

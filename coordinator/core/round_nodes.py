@@ -1,0 +1,258 @@
+"""The nodes of the round graph: each task with the function that serves it, and with the maker of its request."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from marless.coordinator.core import controller, requests, rounds
+from marless.coordinator.core.league_matches import matches
+from marless.coordinator.core.opponents import evaluated_side
+from marless.coordinator.core.state import Plan, State, WorkItem
+from marless.coordinator.core.state_location import (
+    WHOLE,
+    learner_schedule,
+    locations_after_learning,
+    serving,
+    spec_of,
+    sum_works,
+)
+from marless.coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
+from marless.coordinator.placement.placement_rules import SUMS, Work
+from marless.functions import keys
+from marless.functions.algorithms.specification import StageSpec
+from marless.functions.environments.base import EnvTask
+from marless.functions.messages.actor import SampleTask
+from marless.functions.messages.evaluator import EvaluateTask
+from marless.functions.messages.exchange import Request
+from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.message import Ref
+from marless.functions.messages.team import Team
+from marless.functions.messages.usage import Usage
+
+# The most objects of results that one attempt stores: what a lost attempt may have cost.
+MOST_PUTS = 4
+# An attempt reads an earlier answer, and objects under keys that are taken.
+EXTRA_GETS = 1 + MOST_PUTS
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """A task by name, with what serves it. `maker` makes its request from the name and the `part` of the work that it
+    is: only tasks that are dispatched need one."""
+
+    name: str
+    item: WorkItem
+    maker: Callable[[str, Any], Request]
+    part: Any = None
+
+    def request(self) -> Request:
+        """The request of the first attempt, without a time limit."""
+        return self.maker(self.name, self.part)
+
+
+def samples(plan: Plan, state: State, packs: Mapping[str, tuple[int, ...]], first: int = 0) -> list[Node]:
+    """The tasks that play these packs of rollouts of the round, of which `first` others come before."""
+    like = requests.sample(plan, state)
+    match_of = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
+
+    def make(name: str, pack: tuple[int, ...]) -> SampleTask:
+        sampling = replace(like.sampling, rollouts=pack, unfinished=rounds.begun_episodes(state, pack))
+        request = replace(like, address=requests.address(plan, state, name), sampling=sampling)
+        match = match_of.get(pack[0])
+        return replace(request, match=requests.match(state, like, *match)) if match else request
+
+    gets = gets_of(_largest(state, like, packs.values()))
+    items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets, first)
+    return [Node(name, item, make, pack) for (name, pack), item in zip(packs.items(), items, strict=True)]
+
+
+def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
+    """A sampling task that reads as much as any of the round may."""
+    opponents = max((one.policies for one in state.league.checkpoints), key=len) if state.league else ()
+    most_begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
+    return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=most_begun))
+
+
+def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
+    """The work items of tasks with so many rollouts, equal ones once."""
+    memory_mb = function_memory(plan, state, serving(plan, "actor"))
+    by_size, items = dict[tuple[int, int], WorkItem](), []
+    peers = len(rounds.rollout_packs(plan, state))
+    for number, size in enumerate(sizes, first):
+        hits = kept_dataset(plan, state, "actor", number, memory_mb)
+        if (size, hits.hits) not in by_size:
+            by_size[size, hits.hits] = item_of(
+                plan, state, "actor", "sample", gets, size=size, peers=peers, expected_hits=hits
+            )
+        items.append(by_size[size, hits.hits])
+    return items
+
+
+def whole(plan: Plan, state: State) -> list[Node]:
+    """The task that plays and learns the rounds in flight."""
+    request = requests.whole(plan, state)
+    memory_mb = function_memory(plan, state, serving(plan, "learner"))
+    item = item_of(
+        plan,
+        state,
+        "learner",
+        "whole",
+        gets_of(request),
+        weight=request.rounds,
+        size=state.controller.rollouts * request.rounds,
+        expected_hits=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
+    )
+    return [Node(WHOLE, item, lambda name, part: request)]
+
+
+def learns(plan: Plan, state: State, wave: int) -> list[Node]:
+    """The tasks of one wave of the round's learning; earlier waves must be answered."""
+    waves = learner_schedule(plan, state)
+    before = [work for works in waves[:wave] for work in works]
+    publishers = [work for work in before if work.publish and work.first == waves[wave][0].first]
+    summing = works_of_sums(plan, state)
+    learned = rounds.learned_round(plan, state)
+    if wave:
+        objects, parts = locations_after_learning(plan, state, wave)
+        served_before = served_by(state, "learner", max(map(len, waves[:wave])), learned.round)
+        state = replace(state, objects=objects, parts=parts, served=served_before)
+    like = requests.learn(plan, state, learned, () if summing else _published(state, publishers))
+    spec, peers, nodes = spec_of(plan), sum(map(len, waves)), []
+    for number, work in enumerate(waves[wave]):
+        of_groups = [one for one in summing if not {*one.groups}.isdisjoint(work.groups)]
+        reading = replace(like, tensors=like.tensors + _published(state, of_groups))
+        kind, hits = work.kind(spec.stages), kept_past(state, number, like.learning.past)
+        nodes.append(_learn(plan, state, work, spec.stages, kind, peers, reading, learned.rollouts, hits))
+    return nodes
+
+
+def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
+    """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
+    parts = rounds.micro_batches(plan, state)
+    packs, works = parts[micro_batch], sum_works(plan, state, len(parts))[micro_batch]
+    peers = len(parts) * len(works)
+    sampled = rounds.sampled_round(state, rounds.trajectories(state, packs))
+    like = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
+    rollouts, stages = sum(map(len, packs.values())), (spec_of(plan).sums,)
+    return [_learn(plan, state, work, stages, SUMS, peers, like, rollouts) for work in works]
+
+
+def works_of_sums(plan: Plan, state: State) -> list[Work]:
+    """The invocations that sum over micro-batches of the round, of all of them."""
+    return [work for works in sum_works(plan, state, len(rounds.micro_batches(plan, state))) for work in works]
+
+
+def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+    """The tensors that these works have stored for later ones of the round."""
+    return tuple(done.objects["tensors"] for work in works if (done := state.slots[work.name].done))
+
+
+def _learn(
+    plan: Plan,
+    state: State,
+    work: Work,
+    stages: Sequence[StageSpec],
+    kind: str,
+    peers: int,
+    like: LearnTask,
+    rollouts: int,
+    expected_hits: Usage = NOTHING,
+) -> Node:
+    """A task of so many rollouts, of an algorithm of these stages."""
+    refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(stages)})
+    trains = work.trains(stages)
+    size = work.size(partial(rounds.agents_learned_from, plan, state)) * rollouts * rounds.rollout_steps(plan, state)
+    gets = gets_of(replace(like, state=refs))
+    item = item_of(plan, state, "learner", kind, gets, size=size, peers=peers, expected_hits=expected_hits)
+
+    def make(name: str, part: None) -> LearnTask:
+        """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
+        summaries = controller.summaries(plan.config, state.controller) if trains else ()
+        return replace(
+            like,
+            address=requests.address(plan, state, name),
+            learning=replace(like.learning, summaries=summaries, updates=work.updates),
+            stages=work.stages,
+            groups=work.groups,
+            omissions=work.omissions,
+            state=refs,
+            publish_tensors=work.publish and not like.learning.micro_batch,
+            first_update=work.first,
+        )
+
+    return Node(work.name, item, make)
+
+
+def evaluations(
+    plan: Plan,
+    state: State,
+    stream: str,
+    episodes: int,
+    policies: tuple[Ref, ...],
+    team: Team | None = None,
+    prefix: str = "",
+    everybody: bool = False,
+    environment: EnvTask | None = None,
+) -> list[Node]:
+    """`episodes` greedy episodes on the start states of `stream`, in parts of `evaluation.episodes_per_invocation`.
+
+    `policies` belong to `team`, by default the present one. `prefix` is that of the tasks' names, by default the
+    stream. Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
+    `environment` is by default that of evaluations.
+    """
+    side = None if everybody else evaluated_side(plan.config, state.env_spec)
+    size = plan.config.evaluation.episodes_per_invocation
+    like = requests.evaluate(plan, state, environment or plan.config.evaluated_task, stream, policies, team, side)
+
+    def make(name: str, share: tuple[int, int]) -> EvaluateTask:
+        return replace(like, address=requests.address(plan, state, name), part=share[0], episodes=share[1])
+
+    gets, nodes = gets_of(like), []
+    for part, start in enumerate(starts := range(0, episodes, size)):
+        count = min(size, episodes - start)
+        item = item_of(plan, state, "evaluator", "evaluate", gets, weight=count, peers=len(starts))
+        nodes.append(Node(f"{prefix or stream}/{part:03d}", item, make, (part, count)))
+    return nodes
+
+
+def most_puts(plan: Plan) -> int:
+    """The most objects that one attempt stores: with resources also what it asked."""
+    return MOST_PUTS + bool(plan.config.resources)
+
+
+def gets_of(request: Request) -> int:
+    """The most objects that an attempt reads, kept answers left out: their number is the environment's."""
+    return EXTRA_GETS + bool(request.resources) + len(request.reads())
+
+
+def item_of(
+    plan: Plan,
+    state: State,
+    function: str,
+    kind: str,
+    gets: int = EXTRA_GETS,
+    weight: int = 1,
+    size: float = 0.0,
+    peers: int = 1,
+    expected_hits: Usage = NOTHING,
+) -> WorkItem:
+    """`function` is the one that would do this work for most algorithms."""
+    server = serving(plan, function)
+    return WorkItem(
+        function=server,
+        memory_mb=function_memory(plan, state, server),
+        kind=kind,
+        weight=weight,
+        size=size,
+        peers=peers,
+        gets=gets,
+        expected_hits=expected_hits,
+    )
+
+
+def function_memory(plan: Plan, state: State, function: str) -> int:
+    """Megabytes of a function: as the placement chose, else as the user set."""
+    usual = plan.size_of(function).memory_mb
+    return state.round_placement.memory_mb.get(function, usual) if state.round_placement else usual
