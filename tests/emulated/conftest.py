@@ -111,7 +111,7 @@ def marless(place, capfd, shell):
 def finished(place, marless):
     """Waits for detached runs to end; `sweeping` sweeps every few seconds instead of every minute."""
 
-    def wait(*names, sweeping=False, limit_s=120.0):
+    def wait(*names, sweeping=False, limit_s=400.0):
         until, waiting = time.monotonic() + limit_s, set(names)
         while waiting:
             if sweeping:

@@ -156,7 +156,7 @@ def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finis
         )
     for name in names:
         detach(marless, name, *QUICK)
-    for found in finished(*names, sweeping=True, limit_s=300):
+    for found in finished(*names, sweeping=True):
         same(found, expected(marless, *QUICK))
     assert len(place.struck()) == len(names)
 

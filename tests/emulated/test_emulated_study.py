@@ -44,7 +44,7 @@ class Studies:
         assert said.code == 0, said.err
         return said
 
-    def wait(self, *names, sweeping=False, limit_s=200.0):
+    def wait(self, *names, sweeping=False, limit_s=400.0):
         """Returns the most runs of these studies that were live at once."""
         until, most = time.monotonic() + limit_s, 0
         while (live := self.place.live()) & {f"study:{name}" for name in names}:
