@@ -5,11 +5,12 @@ import random
 import threading
 from pathlib import Path
 
+DATA = "edited_package/level.txt"
 FILES = {
     "edited_module.py": "from edited_helper import VALUE as HELPER\nVALUE = {}\n",
     "edited_helper.py": "VALUE = {}\n",
     "edited_package/__init__.py": "VALUE = {}\n",
-    "edited_package/level.txt": "{}",
+    DATA: "{}",
     "edited_program.py": "from edited_rubric import VALUE\nprint({}, VALUE)\n",
     "edited_rubric.py": "VALUE = {}\n",
 }
@@ -21,10 +22,12 @@ def handle(body, blobs):
     time.sleep(deed["sleeps"])
     import edited_module, edited_package
     level = (Path(edited_package.__file__).parent / "level.txt").read_text()
-    printed = subprocess.run([sys.executable, "edited_program.py"], check=True, capture_output=True).stdout.split()
+    values = [edited_module.VALUE, edited_module.HELPER, edited_package.VALUE, int(level)]
+    if deed["program"]:
+        program = subprocess.run([sys.executable, "edited_program.py"], check=True, capture_output=True)
+        values += map(int, program.stdout.split())
     if deed["dies"]:
         os._exit(1)
-    values = [edited_module.VALUE, edited_module.HELPER, edited_package.VALUE, int(level), *map(int, printed)]
     return json.dumps(values).encode()
 """
 
@@ -56,9 +59,10 @@ def begin():
 class Editor(threading.Thread):
     """Edits random files at random moments until the block ends; `edits` has each as name and value."""
 
-    def __init__(self, seed, most_s):
+    def __init__(self, seed, most_s, names):
         super().__init__()
         self._random, self._most_s, self._over = random.Random(seed), most_s, threading.Event()
+        self._names = names
         self.edits = []
 
     def __enter__(self):
@@ -71,6 +75,6 @@ class Editor(threading.Thread):
 
     def run(self):
         while not self._over.wait(self._random.uniform(0, self._most_s)):
-            edit = self._random.choice([*FILES]), self._random.randint(1, 3)
+            edit = self._random.choice(self._names), self._random.randint(1, 3)
             write(*edit)
             self.edits.append(edit)
