@@ -3,24 +3,12 @@
 import time
 from collections.abc import Iterable
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
-from marless.infra.local.processes.processor_use import ProcessorUse
+from marless.infra.local.worker_handle import WorkerProcess
 
 # How often it is looked at what tasks keep busy, while others wait for cores.
 _LOOK_S = 0.05
-
-
-class AtWork(Protocol):
-    """A worker as the account sees it."""
-
-    @property
-    def computes(self) -> bool:
-        """Whether it has a task that does not wait for an answer."""
-        ...
-
-    @property
-    def processor(self) -> ProcessorUse: ...
 
 
 class Sharer(Protocol):
@@ -32,19 +20,18 @@ class Sharer(Protocol):
         ...
 
     @property
-    def workers(self) -> Iterable[AtWork]: ...
+    def workers(self) -> Iterable[WorkerProcess[Any]]: ...
 
     def start_waiting(self, held_cores: float) -> float:
-        """Starts what waits, as long as there is room beside `held_cores`; the cores that the next task lacks."""
+        """Starts waiting tasks while there is room next to `held_cores`. Returns how many cores the next task lacks."""
         ...
 
     def urgency(self) -> float:
-        """Pools with less of it start what waits first."""
+        """The pool with the least starts its waiting tasks first."""
         ...
 
-    def looks_at(self) -> float:
-        """When it is to be asked again to start what waits, by the monotonic clock, although nothing ends; `inf`:
-        never."""
+    def next_check_at(self) -> float:
+        """When to call `start_waiting` again, by the monotonic clock, although nothing ends; `inf`: never."""
         ...
 
 
@@ -95,10 +82,10 @@ class CoreAccount:
     def dispatch_waiting(self) -> float:
         """As `dispatch`, if a pool is to be asked although no task has ended; when it is due again, by the monotonic
         clock, `inf`: it is not."""
-        looks_at = min((pool.looks_at() for pool in self._pools), default=inf)
-        if looks_at < inf:
+        next_check_at = min((pool.next_check_at() for pool in self._pools), default=inf)
+        if next_check_at < inf:
             self.dispatch()
-        return looks_at
+        return next_check_at
 
 
 def soon() -> float:

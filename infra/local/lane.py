@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
@@ -17,6 +17,7 @@ from marless.functions.messages.exchange import Failed
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt, Order
 from marless.functions.messages.report import Report
+from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.worker_handle import WorkerProcess
@@ -31,7 +32,7 @@ _LATE = 4.0
 # A task that sleeps keeps a little of a core busy.
 _LEAST_CORES = 0.01
 # Unfinished episodes count as so many bytes: a process that has not written them may have to play them again.
-_PLAYED_AGAIN_BYTES = 1 << 20
+REPLAY_COST_BYTES = 1 << 20
 # Who has at hand what loads faster than this does not matter.
 _NEGLIGIBLE_S = 1e-3
 # The weight of the newest measurement in a mean of a lane's measurements.
@@ -116,30 +117,58 @@ Refusal = Callable[[Mapping[str, str], str], str]
 
 
 class SharedPool(Protocol):
-    """What a lane asks of its pool, `marless.infra.local.pool.Pool`."""
+    """A `marless.infra.local.task_pool.TaskPool` as lanes and the sources of their tasks know it."""
 
     modules: Mapping[str, str]
     logs: Path
-    capacity: Capacity
+    cores: CoreAccount
     usual_cores: dict[str, float]
     presumed_cores: float
     any_processor: bool
 
-    def serve(self, lane: "Lane") -> None: ...
+    @property
+    def capacity(self) -> Capacity: ...
+    @property
+    def lanes(self) -> "Iterable[Lane]": ...
+    @property
+    def workers(self) -> Iterable[WorkerProcess[Pending]]: ...
 
-    def prewarm(self, function: str) -> None: ...
+    def open(self, lane: "Lane") -> None:
+        """Lets a lane take part."""
 
-    def waits(self, lane: "Lane") -> None: ...
+    def weigh(self, lane: "Lane", weight: float) -> None:
+        """Changes a lane's share."""
 
-    def dispatch(self) -> None: ...
+    def serve(self, lane: "Lane") -> None:
+        """Lets the lane's tasks ask its resources."""
 
-    def wait(self, timeout_s: float, lane: "Lane") -> object: ...
+    def waits(self, lane: "Lane") -> None:
+        """A task comes to the lane's empty queue."""
 
-    def drop(self, lane: "Lane") -> None: ...
+    def drop(self, lane: "Lane") -> None:
+        """Ends a lane."""
+
+    def prewarm(self, function: str) -> None:
+        """Imports the function's module."""
+
+    def dispatch(self) -> None:
+        """Starts waiting tasks."""
+
+    def hear(self) -> None:
+        """Handles messages of workers."""
+
+    def close(self) -> None:
+        """Ends all lanes and workers."""
+
+    def wait(self, timeout_s: float, lane: "Lane") -> object:
+        """Waits for reports of the lane."""
+
+    def due_at(self) -> float: ...
+    def fileno(self) -> int: ...
 
 
 class Lane:
-    """Runs one run's functions in a pool; made by `Pool.lane`. `weight` is its share among all lanes.
+    """Runs one run's functions in a pool; made by `TaskPool.lane`. `weight` is its share among all lanes.
 
     Closing it ends its tasks; the pool and its other lanes go on.
     """
@@ -156,8 +185,8 @@ class Lane:
         """Whether the run is to stop: none of its tasks begins, or waits for a resource that asks to be left alone."""
         self.running: set[WorkerProcess[Pending]] = set()
         self.refusal: Refusal = lambda code, place: ""
-        self.foreign: set[str] = set()
-        """The groups of its tasks that import code which is not ours."""
+        self.third_party_groups: set[str] = set()
+        """The groups of its tasks that import third-party code."""
         self.waiting = Waiting(pool.capacity)
         self._numbers = count()
         self._pending: dict[int, Pending] = {}
@@ -281,7 +310,9 @@ class Lane:
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
         need = _need(cores, float(request.gpus() if GPUS in self._pool.capacity.others else 0))
-        return Task(next(self._numbers), module, max(seconds, 1e-4), need, reads, group, group in self.foreign)
+        return Task(
+            next(self._numbers), module, max(seconds, 1e-4), need, reads, group, group in self.third_party_groups
+        )
 
 
 @lru_cache(maxsize=64)
@@ -307,7 +338,7 @@ def _mean(before: float | None, newest: float) -> float:
 def _inputs(request: Order) -> Mapping[str, int]:
     """The bytes of each object that a request reads from storage, by hash."""
     sizes = {ref.sha256: ref.size for ref in request.reads_from_storage()}
-    return sizes | {ref.sha256: max(ref.size, _PLAYED_AGAIN_BYTES) for ref in request.continued_episodes()}
+    return sizes | {ref.sha256: max(ref.size, REPLAY_COST_BYTES) for ref in request.continued_episodes()}
 
 
 def outputs(body: bytes) -> Mapping[str, int]:

@@ -79,8 +79,8 @@ class Loaded(_Message, frozen=True, tag="loaded"):
 class Ended(_Message, frozen=True, tag="ended"):
     """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
 
-    `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present. `foreign`: the
-    process has imported code that is not ours. `spoilt`: it is not as it was at its start.
+    `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present.
+    `third_party_code`: the process has imported such code. `process_is_modified`: it is not as it was at its start.
     """
 
     duration_ms: Milliseconds
@@ -88,8 +88,8 @@ class Ended(_Message, frozen=True, tag="ended"):
     peak_mb: Megabytes
     resident_mb: Megabytes
     error: str = ""
-    foreign: bool = False
-    spoilt: bool = False
+    third_party_code: bool = False
+    process_is_modified: bool = False
     token: int = 0
 
 

@@ -1,7 +1,7 @@
 """A pool of one process for every run, for runs whose seconds and dollars are compared."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from multiprocessing import connection
 from pathlib import Path
@@ -11,24 +11,39 @@ from marless.infra.local.available_cores import cores
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane
-from marless.infra.local.pool import Pool
 from marless.infra.local.single_run_pool import OwnPool, logs_beside
+from marless.infra.local.task_pool import TaskPool
 
 if TYPE_CHECKING:
-    from marless.functions.resources.settings import Resource
     from marless.infra.local.resources.resource_pools import ResourcePools
 
 
+MakePool = Callable[[Mapping[str, str], Path, "Callable[[], ResourcePools]"], TaskPool]
+"""Makes the pool of a run from its `modules`, `logs` and `resources`, see `TaskPool`."""
+
+
+def one_process(modules: Mapping[str, str], logs: Path, resources: "Callable[[], ResourcePools]") -> TaskPool:
+    """A pool of one process of this machine."""
+    return TaskPool(Capacity(1, 1), modules, logs, resources=resources)
+
+
 class SeparatePools:
-    """In place of a `Pool`: each lane has one process of its own, as if its run were alone on this machine.
+    """Gives each lane one process of its own, as if its run were alone on this machine.
 
     So no run waits for a process that serves another one, and none finds imports or objects that another one paid for.
     Resources alone are shared: their slots and rates are those of all runs together. `modules` and where workers print
-    are as in `WorkerPool`; resources print below the folder `logs`.
+    are as in `WorkerPool`; resources print below the folder `logs`. `make_pool` makes a run's pool, for as many runs as
+    there are `slots`.
     """
 
-    def __init__(self, modules: Mapping[str, str], logs: Path) -> None:
-        self._modules, self._logs = modules, logs
+    def __init__(
+        self,
+        modules: Mapping[str, str],
+        logs: Path,
+        make_pool: MakePool = one_process,
+        slots: Callable[[], float] = lambda: inf,
+    ) -> None:
+        self._modules, self._logs, self._make_pool, self._slots = modules, logs, make_pool, slots
         self._open: list[OwnPool] = []
         self._resources: ResourcePools | None = None
         self._resource_cores = CoreAccount(cores())
@@ -37,7 +52,7 @@ class SeparatePools:
 
     def lane(self, name: str, blobs_root: Path) -> Lane:
         """The invoker of a run whose objects are below `blobs_root`; its process ends when it is closed."""
-        lane = _Alone(self, self._pool(blobs_root), blobs_root)
+        lane = OwnPool(self._make_pool(self._modules, logs_beside(blobs_root), self.resources), blobs_root)
         self._open.append(lane)
         return lane
 
@@ -46,7 +61,7 @@ class SeparatePools:
         if self._resources is None:
             from marless.infra.local.resources.resource_pools import ResourcePools
 
-            self._resources = ResourcePools(self._logs, self._resource_cores)
+            self._resources = ResourcePools(self._logs, self._resource_cores, TaskPool)
         return self._resources
 
     def __enter__(self) -> Self:
@@ -66,16 +81,12 @@ class SeparatePools:
         return 1
 
     def has_room(self) -> bool:
-        """See `Pool`."""
-        return True
+        """Whether there is a slot for another run; the first may wait for one."""
+        return sum(not lane.own.closed for lane in self._open) < max(1, self._slots())
 
     def news(self) -> list[str]:
-        """See `Pool`; what several of them say is said once."""
+        """See `TaskPool`; what several of them say is said once."""
         return list(dict.fromkeys(line for lane in self._open for line in lane.own.news()))
-
-    def _pool(self, blobs_root: Path) -> Pool:
-        """That of the run with its objects there."""
-        return Pool(Capacity(1, 1), self._modules, logs_beside(blobs_root))
 
     def wait(self, timeout_s: float) -> None:
         """Waits until a process says something, for at most `timeout_s`, and takes in what all of them said."""
@@ -85,18 +96,3 @@ class SeparatePools:
         connection.wait([lane.own.fileno() for lane in self._open], min(timeout_s, max(0.0, due_at - time.monotonic())))
         for lane in self._open:
             lane.own.wait(0.0)
-
-
-class _Alone(OwnPool):
-    """One process for one run, whose tasks ask what those of all runs ask."""
-
-    def __init__(self, pools: SeparatePools, pool: Pool, blobs_root: Path) -> None:
-        super().__init__(pool, blobs_root)
-        self._pools = pools
-
-    def serve(self, resources: Mapping[str, "Resource"]) -> None:
-        """Lets its tasks ask these resources."""
-        if resources and self.own.resources is None:
-            self.own.share_resources(self._pools.resources())
-            self.own.limit_cores()
-        super().serve(resources)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.workers import local_workers
 
 if TYPE_CHECKING:
     from marless.functions.resources.settings import Resource
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
 class OwnPool(Lane):
     """The one lane of a pool, which ends with it."""
 
-    def __init__(self, pool: Pool, blobs_root: Path) -> None:
+    def __init__(self, pool: TaskPool, blobs_root: Path) -> None:
         self.own = pool
         super().__init__(pool, "", blobs_root, 1.0)
         pool.open(self)
+
+    def serve(self, resources: Mapping[str, "Resource"]) -> None:
+        """Lets its tasks ask these resources. Those that compute then share the machine's cores with the tasks."""
+        if resources:
+            self.own.scheduler.limit_cores()
+        super().serve(resources)
 
     def close(self) -> None:
         """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
@@ -32,20 +39,14 @@ def logs_beside(blobs_root: Path) -> Path:
 
 
 class WorkerPool(OwnPool):
-    """A pool of one lane: at most `workers` processes for one run.
+    """A pool of one lane: at most `workers` processes for one run, each with `threads` for numerical libraries.
 
-    `modules`, `threads` and `logs` are as in `Pool`; the default for `logs` is a folder beside that of the objects.
+    `modules` and `logs` are as in `TaskPool`; the default for `logs` is a folder beside that of the objects.
     """
 
     def __init__(
         self, workers: int, blobs_root: Path, modules: Mapping[str, str], threads: int = 1, logs: Path | None = None
     ) -> None:
-        super().__init__(
-            Pool(Capacity(workers, workers), modules, logs or logs_beside(blobs_root), threads), blobs_root
-        )
-
-    def serve(self, resources: Mapping[str, "Resource"]) -> None:
-        """Lets its tasks ask these resources. Those that compute then share the machine's cores with the tasks."""
-        if resources:
-            self.own.limit_cores()
-        super().serve(resources)
+        logs = logs or logs_beside(blobs_root)
+        processes = local_workers(workers, modules.values(), logs, threads=threads)
+        super().__init__(TaskPool(Capacity(workers, workers), modules, logs, processes), blobs_root)

@@ -50,14 +50,14 @@ def main() -> None:
 
 
 def serve(
-    requests: int, replies: int, lifeline: int, started_at: float, memory_mb: int, outlives_s: float = 0.0
+    requests: int, replies: int, lifeline: int, started_at: float, memory_mb: int, shutdown_grace_s: float = 0.0
 ) -> None:
     """Serves the pool's calls until it has closed its ends. `started_at`: the monotonic clock at the process's
     start."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the coordinator decides on them
         signal.signal(number, signal.SIG_IGN)
     ARITHMETIC.write(ARITHMETIC.standard)
-    end_with(lifeline, outlives_s)
+    end_with(lifeline, shutdown_grace_s)
     adopt_orphans()
     expendable()
     share_freed_memory()
@@ -157,8 +157,8 @@ class Worker:
             resident_mb=resident_mb(),
             token=call.token,
             error=error,
-            foreign=IMPORTS.look(),
-            spoilt=IMPORTS.foreign and (process_is_modified() or state_of_process() != self._state),
+            third_party_code=IMPORTS.look(),
+            process_is_modified=IMPORTS.foreign and (process_is_modified() or state_of_process() != self._state),
         )
         self._send(frame(end, answer))
 

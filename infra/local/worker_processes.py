@@ -2,7 +2,7 @@
 
 import selectors
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -16,12 +16,12 @@ from marless.infra.local.worker_handle import WorkerProcess
 Worker = WorkerProcess[Pending]
 
 
-class Workers:
-    """They are started by `starter`, and each may allocate `memory_mb` (0: without limit); what they print goes to
-    ``<logs>/<n>.log``."""
+class WorkerProcesses:
+    """They are started by `starter`, and each may allocate `memory_mb` (0: without limit). They print into
+    ``<logs>/<n>.log``. With `finish_tasks` a task that has begun ends without its lane and its pool."""
 
-    def __init__(self, starter: Starter, logs: Path, memory_mb: float) -> None:
-        self._starter, self._logs, self._memory_mb = starter, logs, memory_mb
+    def __init__(self, starter: Starter, logs: Path, memory_mb: float = 0.0, finish_tasks: bool = False) -> None:
+        self._starter, self._logs, self.memory_mb, self.finish_tasks = starter, logs, memory_mb, finish_tasks
         self._workers: list[Worker] = []
         self._started = count(1)
         self._selector = selectors.DefaultSelector()
@@ -44,9 +44,10 @@ class Workers:
         """Readable when one of them has something to say."""
         return self._selector.fileno()
 
-    def slots(self, load_s_per_byte: float) -> list[Slot]:
-        """As the dispatcher sees them; `load_s_per_byte` as in `Capacity`."""
-        return [_slot(worker, load_s_per_byte) for worker in self._workers]
+    def slots(self, load_s_per_byte: float, agents: Collection[str]) -> list[Slot]:
+        """As the dispatcher sees them, without idle processes of other agents. For `load_s_per_byte` see `Capacity`."""
+        workers = (worker for worker in self._workers if worker.task is not None or worker.agent in agents)
+        return [_slot(worker, load_s_per_byte) for worker in workers]
 
     def start(self, most: int) -> Worker:
         """Where there are `most`, the one that is idle longest ends; rather not the last that serves a group of tasks.
@@ -60,7 +61,7 @@ class Workers:
         number = next(self._started)
         # Others on this machine need not read what environments print.
         self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        worker = Worker(number, self._starter, self._logs / f"{number}.log", self._memory_mb)
+        worker = Worker(number, self._starter, self._logs / f"{number}.log", self.memory_mb)
         self._selector.register(worker.replies, selectors.EVENT_READ, worker)
         self._selector.register(worker.log.descriptor, selectors.EVENT_READ, worker)
         self._workers.append(worker)
@@ -115,10 +116,10 @@ class Workers:
             self._selector.unregister(worker.requests)
         return worker.kill()
 
-    def close(self, outlived: bool = False) -> None:
-        """Kills and reaps all, but leaves those alone that are at work if they outlive the pool. Idempotent."""
+    def close(self) -> None:
+        """Kills and reaps all, but those that `finish_tasks`. Idempotent."""
         for worker in self:
-            if outlived and worker.task is not None:
+            if self.finish_tasks and worker.task is not None:
                 self._workers.remove(worker)
                 worker.leave()
             else:

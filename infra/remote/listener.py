@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -262,20 +262,6 @@ class Agent:
     def is_in_doubt(self) -> bool:
         """Whether it is late with a beat."""
         return any(pulse.is_in_doubt for pulse in self.pulses)
-
-
-class DialInStarter:
-    """Starts no process: takes a worker that has dialled in, of the first of the `agents` that has one to spare."""
-
-    def __init__(self, listener: Listener, agents: Callable[[], Iterable[str]]) -> None:
-        self._listener, self._agents = listener, agents
-
-    def start(self, pipes: Pipes, log: int, memory_mb: int) -> RemoteChild:
-        """Raises `OSError` when no worker is connected. How much memory it may allocate is up to its machine."""
-        return self._listener.take(self._agents(), pipes, log)
-
-    def close(self) -> None:
-        """The listener goes on: other pools may use it."""
 
 
 def _without_blocking(descriptor: int) -> int:

@@ -69,11 +69,11 @@ class ListeningBackend(LocalBackend):
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        from marless.infra.remote.dial_in_pool import DialInRun
+        from marless.infra.remote.dial_in_workers import dial_in_run
 
-        run = DialInRun(self._listener, folder / OBJECTS, FUNCTION_MODULES)
-        connection = _connection(folder, run, max(1, run.connected), read_only)
-        return replace(connection, width=lambda: max(1, run.connected))
+        run = dial_in_run(self._listener, folder / OBJECTS, FUNCTION_MODULES)
+        connection = _connection(folder, run, max(1, run.own.connected), read_only)
+        return replace(connection, width=lambda: max(1, run.own.connected))
 
 
 def _connection(folder: Path, invoker: Invoker, concurrency: int, read_only: bool = False) -> Connection:

@@ -4,19 +4,24 @@ How long a task waits depends on those that run beside it, so a wave is played e
 invoked.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from itertools import count, takewhile
+from math import ceil
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
+from marless.estimation.recorded_calls import Ask
+from marless.estimation.service_times import ResourceTimes
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
-from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
 from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
 from marless.functions.messages.usage import ActionUse, Usage
+from marless.infra.aws import backoff
 
 # The end of an attempt that holds its environment.
 _RUNNING = float("inf")
@@ -49,21 +54,21 @@ class AskingFunctions(VirtualFunctions):
 
     def _play(self) -> None:
         """Plays all that was invoked since the last call, to its end."""
-        clock, queue = VirtualClockwork(1000 * self._clock.now), deque(self._unplayed)
-        self._unplayed.clear()
+        queue, self._unplayed = deque(self._unplayed), []
+        self._resources.now_ms = 1000 * self._clock.now
 
         def next_task() -> None:
             """Begins the task that has waited longest, on the slot that is free first."""
             if queue:
                 free_ms = 1000 * heappop(self._free)
-                clock.at(free_ms, partial(self._begin, clock, queue.popleft(), next_task))
+                self._resources.at(free_ms, partial(self._begin, queue.popleft(), next_task))
 
         for _ in range(len(self._free)):
             next_task()
-        clock.run()
+        self._resources.run()
 
-    def _begin(self, clock: VirtualClockwork, invocation: Invocation, next_task: Callable[[], None]) -> None:
-        start_ms, environments = clock.now_ms, self._held[invocation.attempt.function]
+    def _begin(self, invocation: Invocation, next_task: Callable[[], None]) -> None:
+        start_ms, environments = self._resources.now_ms, self._held[invocation.attempt.function]
         service = self._service(invocation.attempt, start_ms / 1000)
         if service is None:
             self._reject(invocation, start_ms / 1000)
@@ -74,11 +79,11 @@ class AskingFunctions(VirtualFunctions):
 
         def finish(uses: dict[str, ActionUse]) -> None:
             environments.remove(_RUNNING)
-            duration_ms = clock.now_ms - start_ms - before_ms
+            duration_ms = self._resources.now_ms - start_ms - before_ms
             whole_service = service._replace(duration_ms=duration_ms, usage=_with_actions(service.usage, uses))
             self._release(self._end(invocation, start_ms / 1000, whole_service), next_task)
 
-        play(clock, self._resources, Course(before_ms, service.asks, service.duration_ms), finish)
+        self._resources.play(before_ms, service.asks, service.duration_ms, finish)
 
     def _release(self, free: float, next_task: Callable[[], None]) -> None:
         heappush(self._free, free)
@@ -91,3 +96,100 @@ def _with_actions(usage: Usage, uses: Mapping[str, ActionUse]) -> Usage:
         name: replace(usage.actions.get(name, ActionUse()), count=use.count, ms=use.ms) for name, use in uses.items()
     }
     return replace(usage, actions={**usage.actions, **actions})
+
+
+class VirtualResources:
+    """Resources whose slots all tasks share and which stay warm from wave to wave, and what happens when."""
+
+    def __init__(self, times: Mapping[str, ResourceTimes], rng: np.random.Generator) -> None:
+        self._times, self._rng = times, rng
+        self._busy: dict[str, int] = defaultdict(int)
+        self._warm: dict[str, int] = defaultdict(int)
+        self._queues: dict[str, deque[Callable[[], None]]] = defaultdict(deque)
+        self.now_ms, self._events = 0.0, list[tuple[float, int, Callable[[], None]]]()
+        self._numbers = count()
+
+    def at(self, ms: float, happen: Callable[[], None]) -> None:
+        """Calls `happen` at that time, or now if it is past."""
+        heappush(self._events, (max(ms, self.now_ms), next(self._numbers), happen))
+
+    def run(self) -> None:
+        """Until nothing is left to happen."""
+        while self._events:
+            self.now_ms, _, happen = heappop(self._events)
+            happen()
+
+    def play(
+        self, before_ms: float, asks: Sequence[Ask], work_ms: float, finish: Callable[[dict[str, ActionUse]], None]
+    ) -> None:
+        """Begins a task now, which works for `work_ms` after `before_ms`, and waits for its answers. `finish` gets its
+        use of resources."""
+        uses, left, rest_ms = dict[str, ActionUse](), deque(asks), work_ms - sum(ask.compute_ms for ask in asks)
+
+        def step() -> None:
+            if left:
+                ask = left.popleft()
+                self.at(self.now_ms + ask.compute_ms, lambda: self._ask(ask, partial(answered, ask.resource)))
+            else:
+                self.at(self.now_ms + max(0.0, rest_ms), lambda: finish(uses))
+
+        def answered(resource: str, use: ActionUse) -> None:
+            uses[resource] = uses.get(resource, ActionUse()) + use
+            step()
+
+        self.at(self.now_ms + before_ms, step)
+
+    def _ask(self, ask: Ask, answered: Callable[[ActionUse], None]) -> None:
+        """Has all questions of `ask` answered, as many side by side as there are slots, then calls `answered`."""
+        left, uses = deque(ask.work_ms), list[ActionUse]()
+
+        def one_more() -> None:
+            """The next question of a thread, or its end."""
+            if left:
+                self._serve(ask.resource, left.popleft(), one_answer)
+
+        def one_answer(use: ActionUse) -> None:
+            uses.append(use)
+            one_more()
+            if len(uses) == len(ask.work_ms):
+                answered(sum(uses, ActionUse()))
+
+        for _ in range(min(self._times[ask.resource].slots, len(left))):
+            one_more()
+
+    def _serve(self, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
+        times = self._times[name]
+        growing = takewhile(lambda each: each < backoff.SLOT_PAUSE_S, backoff.ceilings(backoff.SLOT_PAUSE_S))
+        pauses = growing if times.polls else iter(())
+
+        def attempt() -> None:
+            if self._busy[name] < times.slots:
+                self._take_slot(name, work_ms, answered)
+            elif (pause_s := next(pauses, None)) is not None:
+                self.at(self.now_ms + 1000 * self._rng.uniform(0.0, pause_s), attempt)
+            else:
+                self._queues[name].append(attempt)
+
+        attempt()
+
+    def _take_slot(self, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
+        times = self._times[name]
+        self._busy[name] += 1
+        is_cold = self._busy[name] > self._warm[name]
+        self._warm[name] += is_cold
+        billed_ms = work_ms + (times.init_ms if is_cold else 0.0)
+
+        def end() -> None:
+            self._busy[name] -= 1
+            self._wake(name)
+            answered(ActionUse(count=1, ms=ceil(billed_ms)))
+
+        self.at(self.now_ms + billed_ms + times.hand_over_ms, end)
+
+    def _wake(self, name: str) -> None:
+        """Has somebody take a slot that became free: at once, or, of those whose pauses do not grow any more, the first
+        who tries again."""
+        queue = self._queues[name]
+        if queue:
+            first = 1 - self._rng.random() ** (1 / len(queue)) if self._times[name].polls else 0.0
+            self.at(self.now_ms + 1000 * backoff.SLOT_PAUSE_S * first, queue.popleft())

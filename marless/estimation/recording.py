@@ -27,8 +27,7 @@ from marless.coordinator.errors import UserError
 from marless.coordinator.pricing.prices import load_prices
 from marless.coordinator.rules.sharing import SHARING_MODES
 from marless.estimation.recorded_calls import blocked_ms
-from marless.estimation.service_times import ServiceTimes, fit, slots_of
-from marless.estimation.virtual_resources import ResourceTimes
+from marless.estimation.service_times import ResourceTimes, ServiceTimes, fit, slots_of
 from marless.functions.algorithms.registry import algorithm
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder

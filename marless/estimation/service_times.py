@@ -19,13 +19,23 @@ from marless.coordinator.errors import UserError
 from marless.coordinator.placement.timings import Fit, line
 from marless.coordinator.pricing.aws_latency import Latency
 from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
-from marless.estimation.virtual_resources import ResourceTimes
 from marless.functions.messages.usage import Usage
 
 # Times that differ by less are equal: reports are read one after the other.
 _INSTANT_S = 1e-4
 # Of so many rounds or fewer, the first start processes.
 _FEW_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class ResourceTimes:
+    """A resource: its slots, what a call takes beside the work, and the start-up of each slot. With `polls` whoever
+    finds no free slot tries again after a pause, as on Lambda; else waits in a queue."""
+
+    slots: int
+    hand_over_ms: float = 0.0
+    init_ms: float = 0.0
+    polls: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from marless.backends.base import FUNCTION_MODULES
 from marless.backends.local import LocalBackend
 from marless.coordinator.governor.shared_budget import Purse, least
-from marless.infra.local.pool import Pool
 from marless.infra.local.separate_pools import SeparatePools
+from marless.infra.local.task_pool import TaskPool
 from marless.runs import run_log
 from marless.runs.session import Stopping
 from marless.studies.campaign import Campaign, CampaignView
@@ -31,7 +31,7 @@ class SideBySide:
     def __init__(
         self,
         campaign: Campaign,
-        pool: Pool | SeparatePools,
+        pool: TaskPool | SeparatePools,
         stopping: Stopping,
         at_once: int,
         view: CampaignView,
@@ -185,6 +185,6 @@ def drive_separately(
 def _separate_pools(logs: Path, listener: "Listener | None") -> SeparatePools:
     if listener is None:
         return SeparatePools(FUNCTION_MODULES, logs)
-    from marless.infra.remote.dial_in_pool import SeparateDialInPools
+    from marless.infra.remote.dial_in_workers import separate_dial_in_pools
 
-    return SeparateDialInPools(listener, FUNCTION_MODULES, logs)
+    return separate_dial_in_pools(listener, FUNCTION_MODULES, logs)

@@ -14,8 +14,8 @@ from marless.coordinator.file_reading import read_json
 from marless.functions.algorithms.engine import MODULES
 from marless.infra.local.available_cores import cores
 from marless.infra.local.dispatch import GPUS, Capacity
-from marless.infra.local.pool import Pool
-from marless.infra.local.processes.process_starters import local_starter, worker_environment
+from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.workers import local_workers
 from marless.reports import gpus
 from marless.reports.digits import figure
 from marless.reports.notebook.shown_result import ShownResult
@@ -134,26 +134,26 @@ def _capacity(study: Study) -> Capacity:
     return Capacity(size.slots or cores(), size.cores or cores(), others=others)
 
 
-def _pool(study: Study) -> Pool:
+def _pool(study: Study) -> TaskPool:
     """Processes of this machine, which share what computes the runs' networks: it is imported before they fork."""
     size, capacity = study.file.pool, _capacity(study)
     # Processes of resources are workers, too: each gets its part of the memory.
     resources = {(name, resource) for run in study.runs for name, resource in run.config.resources.items()}
     all_slots = capacity.slots + sum(resource.slots for _, resource in resources)
-    memory_mb = (size.memory_mb or 0.0) * capacity.slots / all_slots
+    memory_mb = (size.memory_mb or 0.0) / all_slots
     logs, engines = study.folder / "workers", {MODULES[run.config.algorithm.engine] for run in study.runs}
-    starter = local_starter(worker_environment(1), [*FUNCTION_MODULES.values(), *engines], logs / "zygote.log")
-    return Pool(capacity, FUNCTION_MODULES, logs, memory_mb=memory_mb, starter=starter)
+    workers = local_workers(capacity.slots, [*FUNCTION_MODULES.values(), *engines], logs, memory_mb)
+    return TaskPool(capacity, FUNCTION_MODULES, logs, workers)
 
 
-def _dial_in_pool(study: Study, listener: "Listener") -> Pool:
+def _dial_in_pool(study: Study, listener: "Listener") -> TaskPool:
     """Processes of other machines, which have their own cores and memory; raises `UserError` where the study is for
     this one."""
-    from marless.infra.remote.dial_in_pool import DialInPool
+    from marless.infra.remote.dial_in_workers import dial_in_pool
 
     for run in study.runs:
         refuse_gpu_elsewhere(run.config.algorithm.device)
-    return DialInPool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
+    return dial_in_pool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
 
 
 def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: CampaignView, listen: Listen) -> StudyResult:
@@ -187,7 +187,7 @@ def _train(study: Study, stopping: Stopping, view: CampaignView, listener: "List
         folder=study.folder,
         runs=runs,
         dollars=sum(run.dollars for run in runs),
-        busy=pool.busy_share(),
+        busy=pool.scheduler.busy_share(),
         fairness=jain(shares_by_owner.values()),
         owners=len(shares_by_owner),
         registration=study.registration,

@@ -23,11 +23,11 @@ from marless.infra.aws.s3 import S3Storage
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Lane
-from marless.infra.local.pool import Pool
 from marless.infra.local.single_run_pool import WorkerPool
 from marless.infra.local.sqlite_ledger import SqliteLedger
+from marless.infra.local.task_pool import TaskPool
 from marless.infra.remote.addresses import Address
-from marless.infra.remote.dial_in_pool import DialInRun
+from marless.infra.remote.dial_in_workers import dial_in_run
 from marless.infra.remote.handshake import Badge
 from marless.infra.remote.listener import Listener
 
@@ -132,7 +132,7 @@ class BusyLane(Lane):
     """A lane beside 7 others, each with a hundred tasks."""
 
     def __init__(self, root: Path, modules: dict[str, str]) -> None:
-        pool = Pool(Capacity(4, 4), modules, root.parent / "workers")
+        pool = TaskPool(Capacity(4, 4), modules, root.parent / "workers")
         for number in range(7):
             neighbour = pool.lane(f"{number}", root.parent / f"{number}")
             for task_ in range(100):
@@ -176,7 +176,7 @@ def listener() -> Iterator[Listener]:
 def remote_invokers(listener: Listener, tmp_path: Path) -> Backend:
     """Two workers that have dialled in; functions as in `local_invokers`."""
     modules = {"actor": "echo", "learner": "no_such_module"}
-    return Backend(lambda: DialInRun(listener, tmp_path / "blobs", modules), "")
+    return Backend(lambda: dial_in_run(listener, tmp_path / "blobs", modules), "")
 
 
 @pytest.fixture

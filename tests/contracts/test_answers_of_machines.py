@@ -24,7 +24,7 @@ from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.pipe_messages import Ended, Put, Ready, frame
-from marless.infra.remote.dial_in_pool import DialInRun, SeparateDialInPools
+from marless.infra.remote.dial_in_workers import dial_in_run, separate_dial_in_pools
 
 TASK = make_task(
     InitialiseTask,
@@ -83,7 +83,7 @@ def pool(tmp_path):
 
     def open_run(*scripts):
         agents = StandIns(*scripts)
-        opened.append(DialInRun(agents, tmp_path / "run" / "objects", MODULES))
+        opened.append(dial_in_run(agents, tmp_path / "run" / "objects", MODULES))
         return opened[-1], agents
 
     yield open_run
@@ -223,7 +223,7 @@ def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(
 
 def test_a_run_with_one_slot_takes_that_of_another_machine_after_a_wrong_answer(tmp_path):
     agents = StandIns(liar(objects={}), honest)
-    with SeparateDialInPools(agents, MODULES, tmp_path / "logs") as pools:
+    with separate_dial_in_pools(agents, MODULES, tmp_path / "logs") as pools:
         lane = pools.lane("one", tmp_path / "run" / "objects")
         assert attempt(lane).outcome == "answered"
     assert agents.calls == {"agent0": 1, "agent1": 1}

@@ -21,8 +21,8 @@ from marless.functions.resources.kept_answers import kept_answer
 from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.pool import Pool
 from marless.infra.local.separate_pools import SeparatePools
+from marless.infra.local.task_pool import TaskPool
 
 MODULES = {"actor": "questioning"}
 KEY = "0" * 64
@@ -37,7 +37,7 @@ def _where_calls_are_noted(tmp_path, shell):
 
 @pytest.fixture
 def pool(tmp_path):
-    with Pool(Capacity(4, 4), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(4, 4), MODULES, tmp_path / "workers") as pool:
         yield pool
 
 
@@ -141,7 +141,7 @@ def test_the_clock_of_a_task_stands_still_while_it_waits(lane):
 
 
 def test_a_task_that_waits_keeps_its_slot_and_frees_its_core(tmp_path):
-    with Pool(Capacity(2, 1.0), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(2, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"judge": wait_judge(slots=2)})
         begin(run, "asks", ["ask", "judge", ["held"]])
@@ -280,12 +280,12 @@ import sys
 from pathlib import Path
 from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
 from attempts import attempt_of
 from questioning import steps
 root = Path(sys.argv[1])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
-with Pool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
+with TaskPool(Capacity(1, 1), {"actor": "questioning"}, root / "driver") as pool:
     run = pool.lane("run", root / "run")
     run.serve({"judge": Resource(serve="pacing:wait", keep=True, timeout_s=float(sys.argv[3]))})
     run.invoke(attempt_of("actor", "task", 0, steps(["ask", "judge", [sys.argv[2]], ["0" * 64]]), 60.0))
@@ -415,7 +415,7 @@ def test_processes_of_their_own_for_each_run_begin_what_waits_for_the_rate(tmp_p
 
 
 def test_a_batch_that_sleeps_has_all_slots_on_one_core_once_an_action_has_ended(tmp_path):
-    with Pool(Capacity(1, 1.0), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(1, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"judge": meet_judge(slots=4)})
         asked(run, ["ask", "judge", ["0.2 1", *["0.2 4"] * 8]])
@@ -435,7 +435,7 @@ def test_a_program_that_a_resource_has_started_counts_as_what_keeps_its_core_bus
     """Else a busy engine behind an idle process would take no core."""
     code = "import sys,time\nfor line in sys.stdin:\n t=time.monotonic()+1\n while time.monotonic()<t: pass\n print(1)"
     engine = Resource(command=f'{sys.executable} -u -c "{code}"', slots=2)
-    with Pool(Capacity(3, 1.0), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(3, 1.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"engine": engine})
         began = time.monotonic()
@@ -467,7 +467,7 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
 
 def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_where_many_wait(tmp_path):
     solver = Resource(serve="pacing:divide", slots=4, cores=(1, 4))
-    with Pool(Capacity(1, 4.0), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(1, 4.0), MODULES, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"solver": solver})
         alone = [int(asked(run, ["ask", "solver", ["0.2"]])[0]["told"][0][0]) for _ in range(6)]
@@ -480,7 +480,7 @@ def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_
 def test_an_action_that_needs_many_cores_is_not_overtaken_for_ever(tmp_path):
     """Small tasks would keep one of two cores busy all the time."""
     solver = Resource(serve="pacing:compute", cores=(2, 2))
-    with Pool(Capacity(4, 2.0), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(4, 2.0), MODULES, tmp_path / "workers") as pool:
         run, other = pool.lane("run", tmp_path / "run"), pool.lane("other", tmp_path / "other")
         run.serve({"solver": solver})
         for number in range(100):

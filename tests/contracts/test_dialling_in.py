@@ -33,7 +33,7 @@ from marless.infra.remote import encryption
 from marless.infra.remote.addresses import Address, address_of, listening_socket
 from marless.infra.remote.census import noted
 from marless.infra.remote.connection import Ends, RemoteChild, WorkerConnection
-from marless.infra.remote.dial_in_pool import DialInPool, DialInRun, SeparateDialInPools
+from marless.infra.remote.dial_in_workers import dial_in_pool, dial_in_run, separate_dial_in_pools
 from marless.infra.remote.dialling import Away, Dialler
 from marless.infra.remote.dialling import refusal as refusal_of
 from marless.infra.remote.faults import DialInError
@@ -117,7 +117,7 @@ def run(tmp_path, shell):
     opened = []
 
     def open_run(listener):
-        opened.append(DialInRun(listener, tmp_path / "run" / "objects", MODULES))
+        opened.append(dial_in_run(listener, tmp_path / "run" / "objects", MODULES))
         return opened[-1]
 
     yield open_run
@@ -397,7 +397,7 @@ def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
 
 def test_the_run_whose_machine_was_lost_does_not_wait_for_others_in_turn(tmp_path, shell):
     shell.import_from(Path(__file__).parent)
-    with listening() as listener, DialInPool(listener, MODULES, tmp_path / "logs") as pool:
+    with listening() as listener, dial_in_pool(listener, MODULES, tmp_path / "logs") as pool:
         pool._start_s = 60.0  # as of imports on a slow machine, which the run of a process pays that it has ended
         lanes = [pool.lane(name, tmp_path / name) for name in ("lost", "other")]
         impostor = Impostor(listener, TOKEN, BADGE, b"", raw=True)
@@ -518,12 +518,12 @@ def test_slots_are_those_that_are_connected(run):
 def test_a_worker_is_busy_for_the_share_of_its_time_that_its_tasks_took(run):
     with listening() as listener:
         invoker = run(listener)
-        assert invoker.own.busy_share() == 0.0  # nobody is connected
+        assert invoker.own.scheduler.busy_share() == 0.0  # nobody is connected
         with serving(listener):
             idle(listener, 1)
             for _ in range(2):
                 ask(invoker, "sleep", 0.2)
-            assert 0.0 < invoker.own.busy_share() <= 1.0
+            assert 0.0 < invoker.own.scheduler.busy_share() <= 1.0
 
 
 def at_once(shifts):
@@ -539,7 +539,7 @@ def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_tha
     functions = {"actor": "echo", "learner": "echo_too"}
     with listening() as listener, serving(listener, slots=2), serving(listener, slots=1):
         idle(listener, 3)
-        with DialInRun(listener, tmp_path / "run" / "objects", functions) as invoker:
+        with dial_in_run(listener, tmp_path / "run" / "objects", functions) as invoker:
             shifts = []
             for number in range(6):
                 for function in functions:
@@ -554,7 +554,11 @@ def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_tha
 
 def test_runs_that_are_compared_have_a_slot_each_and_another_one_when_its_agent_leaves(tmp_path, shell):
     shell.import_from(Path(__file__).parent)
-    with listening() as listener, serving(listener), SeparateDialInPools(listener, MODULES, tmp_path / "logs") as pools:
+    with (
+        listening() as listener,
+        serving(listener),
+        separate_dial_in_pools(listener, MODULES, tmp_path / "logs") as pools,
+    ):
         with serving(listener):
             idle(listener, 2)
             lanes = [pools.lane(name, tmp_path / name / "objects") for name in ("one", "other")]

@@ -12,7 +12,7 @@ from questioning import steps
 
 from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
 
 
 def most_cores_at_once(noted, cores):
@@ -29,7 +29,7 @@ def test_an_action_has_the_cores_that_idle_and_all_together_have_no_more_than_th
     shell.import_from(Path(questioning.__file__).parent)
     batch = [f"0.05 {number}" for number in range(8)]
     body = steps(*(["ask", "solver", questions] for questions in (["0.1 first"], ["0.1 second"], batch)))
-    with Pool(Capacity(2, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(2, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
         run = pool.lane("run", tmp_path / "run")
         run.serve({"solver": Resource(serve="pacing:compute", slots=8, cores=(1, 2))})
         run.invoke(attempt_of("actor", "task", 0, body, 30.0))
@@ -64,14 +64,14 @@ class Waiter:
     def urgency(self):
         return inf
 
-    def looks_at(self):
+    def next_check_at(self):
         return inf
 
 
 def test_an_action_begins_on_a_core_of_which_tasks_that_wait_keep_a_little_busy(tmp_path, shell):
     shell.export(CALLS=str(tmp_path / "calls"))
     shell.import_from(Path(questioning.__file__).parent)
-    with Pool(Capacity(1, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(1, 2.0), {"actor": "questioning"}, tmp_path / "workers") as pool:
         pool.cores.join(Waiter())
         run = pool.lane("run", tmp_path / "run")
         run.serve({"solver": Resource(serve="pacing:compute", slots=2, cores=(1, 2))})

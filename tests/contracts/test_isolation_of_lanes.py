@@ -11,7 +11,7 @@ from test_processes import on_linux, pids, runs, vanish
 
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
 
 MODULES = {"actor": "echo", "learner": "echo_too"}
 
@@ -23,7 +23,7 @@ def pool(tmp_path, shell):
         shell.import_from(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")
     (tmp_path / "somebodys_simulator.py").write_text("")
-    with Pool(Capacity(2, 2), MODULES, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(2, 2), MODULES, tmp_path / "workers") as pool:
         yield pool
 
 

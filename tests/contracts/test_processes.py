@@ -22,9 +22,9 @@ from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Pending
 from marless.infra.local.pipe_messages import Ended, frame
-from marless.infra.local.pool import Pool
 from marless.infra.local.separate_pools import SeparatePools
 from marless.infra.local.single_run_pool import WorkerPool
+from marless.infra.local.task_pool import TaskPool
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 
@@ -114,7 +114,7 @@ def test_slots_with_a_core_each_are_used_however_much_tasks_compute(pool, tmp_pa
 
 
 def test_waiting_tasks_are_expected_to_keep_as_much_busy_as_the_first_of_their_kind_did(tmp_path, local_invokers):
-    with Pool(Capacity(1, 1), {"actor": "echo"}, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(1, 1), {"actor": "echo"}, tmp_path / "workers") as pool:
         one, other = pool.lane("a", tmp_path / "a"), pool.lane("b", tmp_path / "b")
         begin(one, "a/000000/sample/0", "sleep", 0.3)
         for work in ("sample/0", "sample/1", "learn/all"):
@@ -136,7 +136,7 @@ def test_what_a_task_loaded_is_not_expected_of_the_next_like_it(tmp_path, local_
         )  # fmt: skip
         return Attempt("actor", request)
 
-    with Pool(Capacity(1, 1, load_s_per_byte=1e-6), {"actor": "echo"}, tmp_path / "workers") as pool:
+    with TaskPool(Capacity(1, 1, load_s_per_byte=1e-6), {"actor": "echo"}, tmp_path / "workers") as pool:
         lane = pool.lane("a", tmp_path / "a")
         ask(lane, "echo", "x")
         for name in "xy":

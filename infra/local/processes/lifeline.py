@@ -14,26 +14,26 @@ import time
 _F_SETSIG = 10  # not named by the standard library
 
 
-def end_with(lifeline: int, outlives_s: float = 0.0) -> None:
+def end_with(lifeline: int, shutdown_grace_s: float = 0.0) -> None:
     """Kills this process group when the far end of the pipe `lifeline` closes, also after a kill -9 of its holder.
 
     Nothing is ever written into the pipe. On Linux the kernel sends the signal, so neither a running task nor code that
-    holds the GIL can delay it. Elsewhere, and where the process outlives the holder for `outlives_s` seconds to end its
-    task, a thread waits for the hang-up.
+    holds the GIL can delay it. On other systems, and if the process has `shutdown_grace_s` seconds to end its task, a
+    thread waits for the hang-up.
     """
-    if sys.platform == "linux" and not outlives_s:
+    if sys.platform == "linux" and not shutdown_grace_s:
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
         if _has_hung_up(lifeline, 0):  # closed before F_SETFL
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
-        threading.Thread(target=_watch, args=(lifeline, outlives_s), daemon=True).start()
+        threading.Thread(target=_watch, args=(lifeline, shutdown_grace_s), daemon=True).start()
 
 
-def _watch(lifeline: int, outlives_s: float) -> None:
+def _watch(lifeline: int, shutdown_grace_s: float) -> None:
     _has_hung_up(lifeline, None)
-    time.sleep(outlives_s)
+    time.sleep(shutdown_grace_s)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

@@ -115,17 +115,17 @@ class Spawned:
 
 
 class Spawner:
-    """Starts an interpreter for each worker; `outlives_s` as in `Forker`."""
+    """Starts an interpreter for each worker; `shutdown_grace_s` as in `Forker`."""
 
-    def __init__(self, environment: Mapping[str, str], outlives_s: float = 0.0) -> None:
-        self._environment, self._outlives_s = environment, outlives_s
+    def __init__(self, environment: Mapping[str, str], shutdown_grace_s: float = 0.0) -> None:
+        self._environment, self._shutdown_grace_s = environment, shutdown_grace_s
 
     def prepare(self) -> None:
         """There is nothing to start."""
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Spawned:
         """Does not wait for the interpreter."""
-        arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb), str(self._outlives_s)]
+        arguments = [*map(str, pipes), repr(time.monotonic()), str(memory_mb), str(self._shutdown_grace_s)]
         return Spawned(_interpreter("marless.infra.local.worker_main", arguments, pipes, self._environment, log))
 
     def close(self) -> None:
@@ -158,15 +158,15 @@ class ForkedWorker:
 class Forker:
     """Starts workers as forks of a zygote (`marless.infra.local.processes.zygote`), which is started for the first one.
 
-    With `outlives_s` workers that are at work when nobody holds their pipes any more have so many seconds to end that.
-    Linux only.
+    With `shutdown_grace_s` workers have so many seconds to end their task after the pool has closed their pipes. Linux
+    only.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], modules: Iterable[str], log: Path, outlives_s: float = 0.0
+        self, environment: Mapping[str, str], modules: Iterable[str], log: Path, shutdown_grace_s: float = 0.0
     ) -> None:
         self._environment, self._modules, self._log = environment, list(dict.fromkeys(modules)), log
-        self._outlives_s = outlives_s
+        self._shutdown_grace_s = shutdown_grace_s
         self._zygote: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._decoder = MessagePackDecoder[Forked | Died](Forked | Died)
@@ -199,7 +199,7 @@ class Forker:
         while self._socket is not None and _is_readable(self._socket, timeout_s):
             with suppress(ConnectionError, Undecodable):
                 if data := self._socket.recv(4096):
-                    self._hear(self._decoder.decode(data))
+                    self._handle_message(self._decoder.decode(data))
                     timeout_s = 0.0
                     continue
             self.close()
@@ -227,14 +227,14 @@ class Forker:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        if self._zygote is not None and not (self._outlives_s and self.pids):
+        if self._zygote is not None and not (self._shutdown_grace_s and self.pids):
             with suppress(subprocess.TimeoutExpired):
                 self._zygote.wait(_LAST_S)
             self._zygote.kill()
             self._zygote.wait()
         self._zygote = None
 
-    def _hear(self, message: Forked | Died) -> None:
+    def _handle_message(self, message: Forked | Died) -> None:
         if isinstance(message, Forked):
             self.pids[message.number], self._began[message.number] = message.pid, start_time(message.pid)
             if message.number in self._ending:
@@ -256,7 +256,7 @@ class Forker:
         if not self._started:  # a pipe that somebody put there would wait for a reader
             self._log.unlink(missing_ok=True)
         with far, self._log.open("ab") as log:
-            arguments = [str(far.fileno()), repr(time.monotonic()), str(self._outlives_s), *self._modules]
+            arguments = [str(far.fileno()), repr(time.monotonic()), str(self._shutdown_grace_s), *self._modules]
             self._zygote = _interpreter(
                 "marless.infra.local.processes.zygote", arguments, (far.fileno(),), self._environment, log
             )
@@ -264,12 +264,12 @@ class Forker:
 
 
 def local_starter(
-    environment: Mapping[str, str], modules: Iterable[str], log: Path, outlives_s: float = 0.0
+    environment: Mapping[str, str], modules: Iterable[str], log: Path, shutdown_grace_s: float = 0.0
 ) -> Forker | Spawner:
     """What starts workers on this system, as in `Forker`."""
     if sys.platform == "linux":
-        return Forker(environment, modules, log, outlives_s)
-    return Spawner(environment, outlives_s)
+        return Forker(environment, modules, log, shutdown_grace_s)
+    return Spawner(environment, shutdown_grace_s)
 
 
 def worker_environment(threads: int, token: str = "") -> dict[str, str]:

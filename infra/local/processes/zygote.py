@@ -74,11 +74,11 @@ class Zygote:
     """Ends what its workers have started when they end, and all of it when the pool is gone.
 
     `start_s`: how long this process took to start and import; its workers report that as their own start. For
-    `outlives_s` they go on without the pool, if they are at work then.
+    `shutdown_grace_s` they go on without the pool, if they are at work then.
     """
 
-    def __init__(self, pool: socket.socket, start_s: float, outlives_s: float = 0.0) -> None:
-        self._pool, self._start_s, self._outlives_s = pool, start_s, outlives_s
+    def __init__(self, pool: socket.socket, start_s: float, shutdown_grace_s: float = 0.0) -> None:
+        self._pool, self._start_s, self._shutdown_grace_s = pool, start_s, shutdown_grace_s
         self._workers: dict[int, int] = {}
         self._ended, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -95,7 +95,7 @@ class Zygote:
             ready = {key.fd for key, _ in self._selector.select()}
             if self._ended in ready:
                 os.read(self._ended, _MOST)
-                self._bury()
+                self._report_ended()
                 _resume()
             if self._pool.fileno() in ready:
                 data, descriptors, _, _ = socket.recv_fds(self._pool, _MOST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
@@ -107,11 +107,11 @@ class Zygote:
     def _end(self) -> None:
         """The pool is gone: its workers end by themselves after what they are at, and all else that is left here."""
         self._selector.unregister(self._pool)
-        until = time.monotonic() + self._outlives_s
+        until = time.monotonic() + self._shutdown_grace_s
         while self._workers and (left_s := until - time.monotonic()) > 0:
             if self._selector.select(left_s):
                 os.read(self._ended, _MOST)
-                self._bury()
+                self._report_ended()
                 _resume()
         end_children()
 
@@ -148,7 +148,7 @@ class Zygote:
                 # The standard library does so for `random`: no two processes draw the same numbers by themselves.
                 sys.modules["numpy"].random.seed()
             started = time.monotonic() - self._start_s
-            worker_main.serve(requests, replies, lifeline, started, order.memory_mb, self._outlives_s)
+            worker_main.serve(requests, replies, lifeline, started, order.memory_mb, self._shutdown_grace_s)
             exit_code = 0
         except BaseException:
             traceback.print_exc()
@@ -157,7 +157,7 @@ class Zygote:
                 sys.stdout.flush()
             os._exit(exit_code)
 
-    def _bury(self) -> None:
+    def _report_ended(self) -> None:
         """Reports the workers that have ended. A worker's programs end with it, while its number is still its own.
 
         What it has started in other groups and sessions is the zygote's child then; nobody else's is, because workers

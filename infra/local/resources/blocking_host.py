@@ -13,9 +13,9 @@ from marless.functions.resources.settings import Resource
 from marless.infra.local.available_cores import cores
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.pool import Pool
 from marless.infra.local.resources.questions import Question
 from marless.infra.local.resources.resource_pools import ResourcePools
+from marless.infra.local.task_pool import TaskPool
 
 
 class BlockingHost:
@@ -25,10 +25,9 @@ class BlockingHost:
     def __init__(self, resources: Mapping[str, Resource], folder: Path, logs: Path) -> None:
         self._process = os.getpid()
         self._cores = CoreAccount(cores())
-        self._pools = ResourcePools(logs, self._cores)
+        self._pools = ResourcePools(logs, self._cores, TaskPool)
         # It has no tasks; its lane says whose the questions are.
-        self._pool = Pool(Capacity(1, 1), {}, logs)
-        self._pool.share_resources(self._pools)
+        self._pool = TaskPool(Capacity(1, 1), {}, logs, resources=lambda: self._pools)
         self._lane = self._pool.lane("", folder)
         self._lane.serve(resources)
         self._selector = selectors.DefaultSelector()

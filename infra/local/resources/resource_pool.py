@@ -1,18 +1,17 @@
 """The pool of one resource: its processes, and a lane for each run that asks it."""
 
 import math
+import os
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
+from marless.functions.encoding import to_message_pack
 from marless.functions.keys import answer_key
 from marless.functions.messages.order import Address, Attempt, Order
 from marless.functions.messages.report import Report
@@ -21,13 +20,13 @@ from marless.functions.resources.port import ActionCall, Outcome
 from marless.functions.resources.settings import Resource, token_variable
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.elastic import ElasticCores
-from marless.infra.local.lane import Lane, Pending
-from marless.infra.local.pipe_messages import Ended
-from marless.infra.local.rate_limit import RateLimit
+from marless.infra.local.lane import Lane, Pending, SharedPool
+from marless.infra.local.resources.elastic import ElasticCores
 from marless.infra.local.resources.questions import Question
-from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.resources.rate_limit import RateLimit
+from marless.infra.local.scheduling.scheduler import TaskSource
 from marless.infra.local.worker_processes import Worker
+from marless.infra.local.workers import Workers, local_workers
 
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "marless.functions.resources.answering"}
@@ -35,6 +34,9 @@ _MODULES = {_FUNCTION: "marless.functions.resources.answering"}
 _GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
+
+MakePool = Callable[[Capacity, Mapping[str, str], Path, Workers, CoreAccount, TaskSource], SharedPool]
+"""The class `TaskPool`, which imports this module."""
 
 
 @dataclass(slots=True)
@@ -53,20 +55,18 @@ class PendingAction(Pending):
         return answer_key(self.question.action.key) if self.question and self.question.action.key else ""
 
 
-class _Refusal(msgspec.Struct):
-    """The part of an `Outcome` that says whether the resource asks to be left alone."""
-
-    error: str = ""
-    pause_s: float = 0.0
-
-
-_REFUSALS = MessagePackDecoder[_Refusal](_Refusal)
-
-
 class ActionLane(Lane):
-    """The actions of one run."""
+    """The actions which the tasks of the lane `asker` ask."""
 
     _ids = count()
+
+    def __init__(self, source: "CallSource", asker: Lane) -> None:
+        self.source = source
+        # Lanes of several pools may have one name, but no two runs have one folder.
+        folder = Path(os.fsdecode(asker.root))
+        super().__init__(source.pool, str(folder), folder, asker.weight)
+        self.compare_code(lambda code, place: asker.refusal(code, place))
+        source.pool.open(self)
 
     def ask(self, question: Question) -> str:
         """Queue an attempt, and return the id of its report. A later attempt gets the place of the first attempt."""
@@ -86,15 +86,17 @@ class ActionLane(Lane):
             self.pop(pending.task)
 
 
-class ResourcePool(TaskPool):
-    """Serves the actions of a resource, `resource.slots` of them at once.
+class CallSource:
+    """The actions of a resource, `resource.slots` of them at once, as the tasks of a `pool`: a `TaskSource`.
 
     Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin actions
     no faster than `resource.rate`. Where the settings leave the cores of an action open, they get what speeds them up
     most. Actions whose answers are kept outlive the run that asked.
     """
 
-    def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
+    def __init__(
+        self, name: str, resource: Resource, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float
+    ) -> None:
         self._machine = max(1, math.floor(cores.total))
         self._least, most = (min(each, self._machine) for each in resource.cores)
         self._resource = resource
@@ -108,11 +110,12 @@ class ResourcePool(TaskPool):
         self._plan: deque[int] = deque()
         # Who hands out cores has looked whether there is room, and takes a core of which others keep a little for idle.
         capacity = Capacity(resource.slots, inf if self._elastic else cores.total)
-        outlives_s = _timeout_s(resource) if resource.keep else 0.0
-        memory_mb *= resource.slots
-        super().__init__(capacity, _MODULES, logs, most, memory_mb, cores, outlives_s, token_variable(name))
+        grace_s = _timeout_s(resource) if resource.keep else 0.0
+        token = token_variable(name)
+        workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token, grace_s)
+        self.pool = make_pool(capacity, _MODULES, logs, workers, cores, self)
+        self.pool.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
         cores.is_counted = cores.is_counted or self._elastic is not None
-        self.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
 
     def refusal(self, patience_s: float) -> Outcome | None:
         """Return the outcome of an action that would have to wait for more than `patience_s` until the resource may be
@@ -135,77 +138,54 @@ class ResourcePool(TaskPool):
         if self._elastic is not None:
             self._elastic.add(cores, seconds)
 
-    def start_waiting(self, held_cores: float) -> float:
-        """See `Sharer`."""
+    def attempt_ended(self, outcome: Outcome) -> None:
+        """Begins no other action if the resource asks to be left alone."""
+        if not outcome.error:
+            self._answered_at, self._is_down = time.monotonic(), False
+        if outcome.pause_s:
+            self._refusal = Outcome(error=outcome.error, attempts=0, pause_s=outcome.pause_s, is_down=True)
+            self._rate.pause(time.monotonic() + outcome.pause_s)
+
+    def plan(self, held_cores: float) -> tuple[float, float]:
+        """See `TaskSource`."""
+        slots = self._open_slots()
         if self._elastic is None:
-            return super().start_waiting(held_cores)
-        waiting, slots = self._waiting(), self._open_slots()
-        busy = self.cores.busy() + held_cores
+            return slots, 0.0
+        waiting = sum(len(lane.pending_tasks()) for lane in self.pool.lanes)
+        busy = self.pool.cores.busy() + held_cores
         self._plan = deque(self._elastic.begin(waiting, slots, self._machine, busy, time.monotonic()))
-        if waiting and slots and not self._plan:
-            return float(self._least)
-        return super().start_waiting(held_cores)
+        return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
+
+    def next_at(self, earliest: float) -> float:
+        """See `TaskSource`."""
+        now = time.monotonic()
+        return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
     def urgency(self) -> float:
-        """See `Sharer`."""
-        return min((lane.waits_since() for lane in self.lanes), default=inf)
+        """See `TaskSource`."""
+        return min((lane.waits_since() for lane in self.pool.lanes), default=inf)
 
-    def looks_at(self) -> float:
-        """See `Sharer`."""
-        now = time.monotonic()
-        looks_at = super().looks_at()
-        return now + wait_s if looks_at < inf and (wait_s := self._rate.wait_s(now)) else looks_at
-
-    def _may_begin(self) -> bool:
-        return self._open_slots() > 0 and (self._elastic is None or bool(self._plan))
-
-    def _open_slots(self) -> int:
-        """How many actions may begin now."""
-        free = self.slots - sum(worker.task is not None for worker in self.workers)
-        if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.lanes):
-            return 0  # a question whose attempt has failed comes before the next one
-        return min(free, 1) if self._resource.rate else free
-
-    def _waiting(self) -> int:
-        return sum(len(lane.pending_tasks()) for lane in self.lanes)
-
-    def _most(self) -> int:
-        return self.slots
-
-    def _body(self, worker: Worker, pending: Pending) -> bytes:
+    def body(self, worker: Worker, pending: Pending) -> bytes:
+        """See `TaskSource`."""
         assert isinstance(pending, PendingAction) and pending.question is not None
         cores = self._least
         if self._elastic is not None:
             cores = self._plan.popleft()
             worker.processor.grant(cores)
         self._rate.begin(time.monotonic())
-        busy_slots = {other.slot for other in self.workers if other.task is not None and other is not worker}
+        busy_slots = {other.slot for other in self.pool.workers if other.task is not None and other is not worker}
         worker.slot = next(slot for slot in count() if slot not in busy_slots)
         question = pending.question
         failed, failed_ms = tries(question.all_attempts()), question.run_ms()
         question.begin(worker.slot, cores, pending.queued_ms)
         return to_message_pack(ActionCall(question.name, self._resource, question.action, cores, failed, failed_ms))
 
-    def _release(self, worker: Worker, pending: Pending, cores: float, besides_s: float = 0.0) -> None:
-        """What an action kept busy beyond its least does not say how much the next one needs."""
-        super()._release(worker, pending, cores if self._elastic is None else float(self._least), besides_s)
-
-    def _end(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
-        """See `TaskPool`. Begins no other action if the resource asks to be left alone."""
-        with suppress(Undecodable):
-            refusal = _REFUSALS.decode(body)
-            if not refusal.error:
-                self._answered_at, self._is_down = time.monotonic(), False
-            if refusal.pause_s:
-                self._refusal = Outcome(error=refusal.error, attempts=0, pause_s=refusal.pause_s, is_down=True)
-                self._rate.pause(time.monotonic() + refusal.pause_s)
-        super()._end(worker, pending, message, body)
-
-    def _restart_clock(self, worker: Worker) -> None:
-        worker.clock.start(worker.clock.allowed_s)
-
-    def _look_at_process(self, worker: Worker, pending: Pending, message: Ended) -> None:
-        """It serves all lanes, whatever its code has changed."""
+    def _open_slots(self) -> int:
+        """How many actions may begin now."""
+        if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.pool.lanes):
+            return 0  # a question whose attempt has failed comes before the next one
+        free = self._resource.slots - sum(worker.task is not None for worker in self.pool.workers)
+        return min(free, 1) if self._resource.rate else free
 
 
 def _timeout_s(resource: Resource) -> float:

@@ -1,17 +1,17 @@
 """The pools of resources: what tasks ask in the middle of their work, over all runs of one pool or of several."""
 
-import os
 import selectors
 import time
 from functools import partial
 from math import ceil, inf
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionTime, ActionUse, sums_by_name
+from marless.functions.messages.usage import ActionUse, sums_by_name
 from marless.functions.resources.action_meter import MOST_TIMES
 from marless.functions.resources.attempts import after, unasked
 from marless.functions.resources.port import Action, Outcome
@@ -21,9 +21,9 @@ from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.lane import Lane
 from marless.infra.local.pipe_messages import Ask
 from marless.infra.local.resources.questions import Question
-from marless.infra.local.resources.resource_pool import ActionLane, ResourcePool
+from marless.infra.local.resources.resource_pool import ActionLane, CallSource, MakePool
 from marless.infra.local.resources.upcalls import answer_frame
-from marless.infra.local.worker_processes import Worker, Workers
+from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
 _DECODER = MessagePackDecoder[Outcome](Outcome)
 # The user is told of a pause that is as long.
@@ -31,18 +31,18 @@ _TOLD_S = 5.0
 
 
 class ResourcePools:
-    """A `ResourcePool` for each resource, made when it is asked first: for each name and each of its settings, which
-    are those of the lane that asks.
+    """A `CallSource` with its pool for each resource, made when it is asked first: for each name and each of its
+    settings, which are those of the lane that asks.
 
     What processes print goes to ``<logs>/<name>/<n>.log``; each may allocate `memory_mb` (0: without limit). They use
     the same `cores` as the pools whose tasks ask.
     """
 
-    def __init__(self, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
-        self._logs, self._cores, self._memory_mb = logs, cores, memory_mb
-        self._pools: dict[tuple[str, Resource], ResourcePool] = {}
+    def __init__(self, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float = 0.0) -> None:
+        self._logs, self._cores, self._make_pool, self._memory_mb = logs, cores, make_pool, memory_mb
+        self._sources: dict[tuple[str, Resource], CallSource] = {}
         # Those of a lane whose tasks ask.
-        self._lanes: dict[Lane, dict[tuple[str, Resource], tuple[ResourcePool, ActionLane]]] = {}
+        self._lanes: dict[Lane, dict[tuple[str, Resource], ActionLane]] = {}
         # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
         self._questions: dict[str, Question] = {}
         self._asked: dict[int, list[Question]] = {}
@@ -64,14 +64,14 @@ class ResourcePools:
 
     def due_at(self) -> float:
         """When `listen` is due although none says anything, by the monotonic clock."""
-        return min((pool.due_at() for pool in self._pools.values()), default=inf)
+        return min((calls.pool.due_at() for calls in self._sources.values()), default=inf)
 
     def prewarm(self, lane: Lane) -> None:
         """Starts a process for each of the lane's resources ahead of its first action."""
         for name, resource in lane.resources.items():
-            self._lane(lane, name, resource)[1].prewarm("resource")
+            self._lane(lane, name, resource).prewarm("resource")
 
-    def ask(self, workers: Workers, worker: Worker, message: Ask, body: bytes) -> None:
+    def ask(self, workers: WorkerProcesses, worker: Worker, message: Ask, body: bytes) -> None:
         """The task of a worker asks; raises `Undecodable` for what no worker can ask."""
         pending = worker.task
         computed = worker.computes
@@ -93,7 +93,7 @@ class ResourcePools:
     def begin(self, question: Question) -> None:
         """Has a question answered, or told that no process can be started for it; does not wait."""
         try:
-            question.is_last = self._lane_of(question)[0].is_down
+            question.is_last = self._lane_of(question).source.is_down
             self._begin(question)
         except OSError as error:
             question.end(Outcome(error=f"no process can be started for it: {explain(error)}"))
@@ -103,43 +103,44 @@ class ResourcePools:
         """Takes in what processes of resources say, and tells those who wait for it."""
         ready = {key.data for key, _ in self._selector.select(0)}
         now = time.monotonic()
-        for pool in self._pools.values():
-            if pool in ready or pool.due_at() <= now:
-                pool.hear()
-        while reports := self._take():
-            for report in reports:
+        for source in self._sources.values():
+            if source in ready or source.pool.due_at() <= now:
+                source.pool.hear()
+        while attempts := self._take():
+            for report, outcome in attempts:
                 if (question := self._questions.pop(report.id, None)) is not None:
-                    self._attempt_ended(question, report)
+                    self._attempt_ended(question, outcome, report.duration_ms)
             self._cores.dispatch()
         if any(lane.is_withdrawn for lane in self._lanes):
             self._refuse_waiting()
 
-    def unbilled(self, worker: Worker) -> tuple[dict[str, ActionUse], tuple[ActionTime, ...]]:
-        """What the worker's task has used of resources, which gives no answer that would say so, and when. Kept answers
-        are not counted: they are, once, for the attempt that gives one."""
+    def unbilled(self, worker: Worker) -> dict[str, Any]:
+        """The fields of the report that say what the worker's task has used of resources, and when, if it gives no
+        answer. Kept answers are not counted: they are, once, for the attempt that gives one."""
         questions = [question for question in self._asked.get(worker.token, ()) if question.begun_at]
         use: dict[str, ActionUse] = {}
         for question in questions:
             if not question.resource.keep:
                 use = sums_by_name(use, {question.name: ActionUse(count=question.tries(), ms=ceil(question.run_ms()))})
-        return use, tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
+        times = tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
+        return {"action_use": use, "actions": times}
 
     def forget(self, worker: Worker) -> None:
         """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""
         for question in self._asked.pop(worker.token, ()):
             question.tell = None
             if not question.is_served and self._questions.pop(question.attempt_id, None) is not None:
-                self._lane_of(question)[1].cancel(question)
+                self._lane_of(question).cancel(question)
                 self._remember_failed(question)
 
     def weigh(self, lane: Lane) -> None:
         """The lane's share has changed."""
-        for pool, actions in self._lanes.get(lane, {}).values():
-            pool.weigh(actions, lane.weight)
+        for actions in self._lanes.get(lane, {}).values():
+            actions.source.pool.weigh(actions, lane.weight)
 
     def drop(self, lane: Lane) -> None:
         """The lane has ended: its actions whose answers are kept go on, and the processes at the others are killed."""
-        for _, actions in self._lanes.pop(lane, {}).values():
+        for actions in self._lanes.pop(lane, {}).values():
             actions.close()
         self._questions = {id: one for id, one in self._questions.items() if one.asker is not lane}
         self._asked = {token: each for token, each in self._asked.items() if each[0].asker is not lane}
@@ -147,31 +148,30 @@ class ResourcePools:
 
     def has_others(self, lane: Lane) -> bool:
         """Whether a resource is at work for another lane."""
-        its_lanes = {actions for _, actions in self._lanes.get(lane, {}).values()}
-        workers = (worker for pool in self._pools.values() for worker in pool.workers)
+        its_lanes = self._lanes.get(lane, {}).values()
+        workers = (worker for source in self._sources.values() for worker in source.pool.workers)
         return any(worker.task is not None and worker.task.lane not in its_lanes for worker in workers)
 
     def close(self) -> None:
         """Kills and reaps all processes, but for those at actions whose answers are kept, which end after these.
         Idempotent."""
-        for pool in self._pools.values():
-            pool.close()
-        self._pools.clear()
+        for source in self._sources.values():
+            source.pool.close()
+        self._sources.clear()
         self._lanes.clear()
         self._questions.clear()
         self._selector.close()
 
     def _begin(self, question: Question) -> None:
         """Queues an attempt, unless the resource asks to be left alone for too long. Raises `OSError`."""
-        pool, lane = self._lane_of(question)
-        if (refusal := pool.refusal(question.patience_s())) is not None:
+        lane = self._lane_of(question)
+        if (refusal := lane.source.refusal(question.patience_s())) is not None:
             self._end(question, refusal)
             return
         question.attempt_id = lane.ask(question)
         self._questions[question.attempt_id] = question
 
-    def _attempt_ended(self, question: Question, report: Report) -> None:
-        outcome = _outcome(report)
+    def _attempt_ended(self, question: Question, outcome: Outcome, duration_ms: float) -> None:
         question.attempt_ended(outcome)
         if outcome.pause_s:
             self._note_pause(question.name, outcome)
@@ -179,8 +179,8 @@ class ResourcePools:
         if not question.is_over:
             self._begin(question)
             return
-        if outcome.paid and outcome.run_ms <= report.duration_ms and not outcome.error:  # it was not kept before
-            self._lane_of(question)[0].learn(question.cores, outcome.run_ms / 1000)
+        if outcome.paid and outcome.run_ms <= duration_ms and not outcome.error:  # it was not kept before
+            self._lane_of(question).source.learn(question.cores, outcome.run_ms / 1000)
         if outcome.error and question.tell is None:
             self._remember_failed(question)
         self._end(question)
@@ -189,8 +189,8 @@ class ResourcePools:
         """End a question. If the resource is down, no other question of its task is asked."""
         outcome = after([*question.all_attempts(), *refusal])
         question.end(outcome)
-        pool, lane = self._lane_of(question)
-        if not pool.learn_down(question, outcome):
+        lane = self._lane_of(question)
+        if not lane.source.learn_down(question, outcome):
             return
         for other in [one for one in self._questions.values() if question.is_beside(one)]:
             other.is_last = True
@@ -209,9 +209,9 @@ class ResourcePools:
     def _refuse_waiting(self) -> None:
         """End the questions that wait for resources which ask to be left alone, if that takes too long for them."""
         for question in [one for one in self._questions.values() if not one.is_served]:
-            pool, lane = self._lane_of(question)
+            lane = self._lane_of(question)
             is_asked = question.attempt_id in self._questions
-            if is_asked and pool.refusal(question.patience_s()) is not None:
+            if is_asked and lane.source.refusal(question.patience_s()) is not None:
                 lane.cancel(question)
                 del self._questions[question.attempt_id]
                 self._begin(question)
@@ -221,7 +221,7 @@ class ResourcePools:
         if question.action.key and (attempts := question.all_attempts()):
             self._failed[question.asker, question.action.key] = attempts
 
-    def _tell(self, workers: Workers, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
+    def _tell(self, workers: WorkerProcesses, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
         """Tells the task of the token, which goes on when it waits for nothing else."""
         if worker in workers and worker.token == token:
             workers.send(worker, answer_frame(number, token, outcome))
@@ -229,36 +229,34 @@ class ResourcePools:
             if worker.computes:
                 self._cores.change(worker.processor.expected)
 
-    def _lane_of(self, question: Question) -> tuple[ResourcePool, ActionLane]:
+    def _lane_of(self, question: Question) -> ActionLane:
         return self._lane(question.asker, question.name, question.resource)
 
-    def _lane(self, asker: Lane, name: str, resource: Resource) -> tuple[ResourcePool, ActionLane]:
+    def _lane(self, asker: Lane, name: str, resource: Resource) -> ActionLane:
         """The lane in which the tasks of `asker` ask; raises `OSError`."""
         lanes = self._lanes.setdefault(asker, {})
         key = name, resource
         if key not in lanes:
-            pool = self._pools.get(key)
-            if pool is None:
-                like = sum(name == other for other, _ in self._pools)
+            source = self._sources.get(key)
+            if source is None:
+                like = sum(name == other for other, _ in self._sources)
                 logs = self._logs / (f"{name}-{like + 1}" if like else name)
-                pool = self._pools[key] = ResourcePool(name, resource, logs, self._cores, self._memory_mb)
-                self._selector.register(pool.fileno(), selectors.EVENT_READ, pool)
-            # Lanes of several pools may have one name, but no two runs have one folder.
-            folder = Path(os.fsdecode(asker.root))
-            lane = ActionLane(pool, str(folder), folder, asker.weight)
-            lane.compare_code(lambda code, place: asker.refusal(code, place))
-            pool.open(lane)
-            lanes[key] = pool, lane
+                source = self._sources[key] = CallSource(
+                    name, resource, logs, self._cores, self._make_pool, self._memory_mb
+                )
+                self._selector.register(source.pool.fileno(), selectors.EVENT_READ, source)
+            lanes[key] = ActionLane(source, asker)
         return lanes[key]
 
-    def _take(self) -> list[Report]:
-        """What has been reported since the last call."""
-        reports: list[Report] = []
-        for lanes in self._lanes.values():
-            for _, lane in lanes.values():
-                reports += lane.reports
-                lane.reports.clear()
-        return reports
+    def _take(self) -> list[tuple[Report, Outcome]]:
+        """The attempts that have ended since the last call."""
+        attempts = list[tuple[Report, Outcome]]()
+        for lane in (lane for lanes in self._lanes.values() for lane in lanes.values()):
+            for report in lane.reports:
+                attempts.append((report, _outcome(report)))
+                lane.source.attempt_ended(attempts[-1][1])
+            lane.reports.clear()
+        return attempts
 
 
 def _outcome(report: Report) -> Outcome:

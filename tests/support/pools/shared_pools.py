@@ -6,7 +6,7 @@ from itertools import count
 from marless.backends import local
 from marless.backends.base import FUNCTION_MODULES
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
 
 
 class SharedPools:
@@ -30,6 +30,6 @@ class SharedPools:
             pool.close()
 
     def _started(self, workers):
-        pool = Pool(Capacity(workers, workers), FUNCTION_MODULES, self._folder / f"{workers}")
+        pool = TaskPool(Capacity(workers, workers), FUNCTION_MODULES, self._folder / f"{workers}")
         self._pools.append(pool)
         return pool

@@ -7,7 +7,7 @@ from itertools import count
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local.dispatch import CORES
-from marless.infra.local.rate_limit import RateLimit
+from marless.infra.local.resources.rate_limit import RateLimit
 
 
 class SimulatedResource(SimulatedPool):

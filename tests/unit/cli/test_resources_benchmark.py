@@ -12,7 +12,7 @@ from benchmarks.resources.asking_task import Line, make
 from benchmarks.resources.prediction import Predicted, Resource, Trajectory
 from benchmarks.resources.record import FILE, Comparison, Ratio
 from marless.functions.environments.base import EnvTask
-from marless.infra.local.elastic import ElasticCores
+from marless.infra.local.resources.elastic import ElasticCores
 
 # Two steps, each of a second's thought and an action of two.
 TWICE = Trajectory([1.0, 1.0], [2.0, 2.0])

@@ -3,28 +3,29 @@
 import numpy as np
 import pytest
 
+from marless.estimation.asking_functions import VirtualResources
 from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
-from marless.estimation.virtual_resources import Course, ResourceTimes, VirtualClockwork, VirtualResources, play
+from marless.estimation.service_times import ResourceTimes
 from marless.functions.messages.usage import ActionTime, ActionUse
 
 
 def played(times, *courses, seed=0):
-    """When each course ends, and what all of them used of the resource."""
-    clock, resources = VirtualClockwork(), VirtualResources({"judge": times}, np.random.default_rng(seed))
+    """When each task ends that takes a course (start-up, asks, work), and what all of them used of the resource."""
+    resources = VirtualResources({"judge": times}, np.random.default_rng(seed))
     ends, uses = [0.0] * len(courses), []
     for number, course in enumerate(courses):
 
         def finish(use, number=number):
-            ends[number] = clock.now_ms
+            ends[number] = resources.now_ms
             uses.append(use.get("judge", ActionUse()))
 
-        play(clock, resources, course, finish)
-    clock.run()
+        resources.play(*course, finish)
+    resources.run()
     return ends, sum(uses, ActionUse())
 
 
 def test_a_task_computes_asks_and_computes():
-    course = Course(5.0, (Ask("judge", 10.0, (100.0,)), Ask("judge", 20.0, (100.0, 50.0))), 40.0)
+    course = (5.0, (Ask("judge", 10.0, (100.0,)), Ask("judge", 20.0, (100.0, 50.0))), 40.0)
     ends, use = played(ResourceTimes(slots=2), course)
     # 5 + 10 + 100 + 20 + 100, and 10 of its own work that are left.
     assert ends == [245.0]
@@ -32,22 +33,22 @@ def test_a_task_computes_asks_and_computes():
 
 
 def test_questions_beyond_the_slots_wait_in_order():
-    ends, _ = played(ResourceTimes(slots=1), *(Course(0.0, (Ask("judge", 0.0, (10.0,)),), 0.0) for _ in range(3)))
+    ends, _ = played(ResourceTimes(slots=1), *((0.0, (Ask("judge", 0.0, (10.0,)),), 0.0) for _ in range(3)))
     assert ends == [10.0, 20.0, 30.0]
-    ends, _ = played(ResourceTimes(slots=2), Course(0.0, (Ask("judge", 0.0, (10.0, 10.0, 10.0)),), 0.0))
+    ends, _ = played(ResourceTimes(slots=2), (0.0, (Ask("judge", 0.0, (10.0, 10.0, 10.0)),), 0.0))
     assert ends == [20.0]
 
 
 def test_each_slot_starts_up_once_and_start_ups_are_billed():
     ask = Ask("judge", 0.0, (10.0, 10.0, 10.0))
-    ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), Course(0.0, (ask, ask), 0.0))
+    ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), (0.0, (ask, ask), 0.0))
     # Two slots start; the third question, and the second ask's, find them warm.
     assert use == ActionUse(count=6, ms=2 * 100 + 60)
     assert ends == [(110 + 1 + 10 + 1) + (10 + 1 + 10 + 1)]
 
 
 def test_who_polls_wastes_no_more_than_pauses_and_never_overtakes_the_slots():
-    courses = [Course(0.0, (Ask("judge", 0.0, (200.0,)),) * 4, 0.0) for _ in range(12)]
+    courses = [(0.0, (Ask("judge", 0.0, (200.0,)),) * 4, 0.0) for _ in range(12)]
     queued, _ = played(ResourceTimes(slots=3), *courses)
     polled, use = played(ResourceTimes(slots=3, polls=True), *courses)
     least_ms = 12 * 4 * 200 / 3

@@ -13,8 +13,8 @@ from simulated_pool import Arrival, SimulatedPool
 from simulated_resource import SimulatedResource
 
 from marless.infra.local.dispatch import Capacity, Task
-from marless.infra.local.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
-from marless.infra.local.rate_limit import RateLimit
+from marless.infra.local.resources.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
+from marless.infra.local.resources.rate_limit import RateLimit
 
 
 def amdahl(divided, parts):

@@ -9,7 +9,7 @@ from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Address, Attempt, Order
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane
-from marless.infra.local.pool import Pool
+from marless.infra.local.task_pool import TaskPool
 
 AGENTS, SLOTS, LOAD_S, TASK_S, TOTAL_S = 6, 6, 1.0, 0.25, 60.0
 _BYTES = 1 << 20
@@ -32,7 +32,7 @@ def rows() -> list[Row]:
 def _makespan(agents: range | list[int], slots: int, affinity: bool) -> float:
     """Seconds until all tasks of these agents have ended. Without affinity the pool does not know what tasks read."""
     capacity = Capacity(slots, slots, LOAD_S / _BYTES if affinity else 0.0)
-    with tempfile.TemporaryDirectory() as folder, Pool(capacity, _MODULES, Path(folder)) as pool:
+    with tempfile.TemporaryDirectory() as folder, TaskPool(capacity, _MODULES, Path(folder)) as pool:
         lane = pool.lane("skewed", Path(folder))
         for repeat in range(2):  # so that no start-up is measured, and durations are known
             for agent in range(max(slots, len(agents))):

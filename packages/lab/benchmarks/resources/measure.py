@@ -16,7 +16,7 @@ from benchmarks.resources.launch import Measured, trained
 from benchmarks.resources.prediction import Clock, Predicted, Resource, Round
 from benchmarks.resources.record import FILE, Comparison, Ratio
 from benchmarks.resources.ways import SLOTS, SPLIT, TRAJECTORIES, Way
-from marless.infra.local.elastic import ElasticCores
+from marless.infra.local.resources.elastic import ElasticCores
 
 # A step of 32 trajectories may take so many times as long with nine slots as with 32.
 _SLOWER = 1.05

@@ -13,7 +13,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from benchmarks.pipeline.prediction import ends_s
-from marless.infra.local.elastic import ElasticCores
+from marless.infra.local.resources.elastic import ElasticCores
 
 
 class Trajectory(NamedTuple):
