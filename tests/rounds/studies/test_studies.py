@@ -131,7 +131,7 @@ def test_a_study_waits_once_for_loggers_that_do_not_answer(marless, tmp_path, mo
     finally:
         stuck.release.set()
     waited = time.monotonic() - began
-    assert said.code == 0 and len(said.err) == 1 and "it has not taken everything within 3 s" in said.err[0]
+    assert said.code == 0 and sum("it has not taken everything within 3 s" in line for line in said.err) == 1
     # Eight runs would wait for 24 seconds.
     assert 3 < waited < 24
     assert "a-s1, a-s2, a-s3, a-s4, a-s5 and 3 more" in " ".join(said.out)
