@@ -72,11 +72,11 @@ def test_a_copied_link_to_an_environment_leaves_that_environment_alone(tmp_path)
 @needs_make
 def test_stamps_of_another_folder_do_not_count(tmp_path):
     first, copy = tmp_path / "the first", tmp_path / "the copy"
-    first.mkdir()
-    shutil.copy(ROOT / "Makefile", first)
-    for name in ("pyproject.toml", "packages/aws-emulator/pyproject.toml", "constraints.txt", "hatch_build.py"):
+    projects = (path.relative_to(ROOT) for path in ROOT.glob("packages/*/pyproject.toml"))
+    for name in ("pyproject.toml", *projects, "constraints.txt", "hatch_build.py"):
         (first / name).parent.mkdir(parents=True, exist_ok=True)
         (first / name).touch()
+    shutil.copy(ROOT / "Makefile", first)
     stamps = first / ".venv/.stamps"
     stamps.mkdir(parents=True)
     (stamps / "python").write_text(f"{first}\n")

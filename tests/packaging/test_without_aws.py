@@ -67,9 +67,9 @@ def test_a_laptop_trains_resumes_studies_exports_and_reports(tmp_path):
 
 
 def test_what_needs_aws_says_what_to_install(tmp_path):
-    sdk, emulator = f"pip install -e '{ROOT}[aws]'", f"pip install -e {ROOT}/emulator -e '{ROOT}[emulated]'"
-    lacks = "packages that are not installed"
-    settings = SETTINGS.format(rounds=1)
+    sdk = f"pip install -e '{ROOT}[aws]'"
+    emulator = f"pip install -e {ROOT}/packages/aws-emulator -e '{ROOT}[emulated]'"
+    lacks, settings = "packages that are not installed", SETTINGS.format(rounds=1)
     expected = {
         f"train --backend aws {settings}": f"back-end aws needs {lacks}: {sdk}",
         f"train --backend emulated {settings}": f"back-end emulated needs {lacks}: {emulator}",
