@@ -8,7 +8,7 @@ pip-audit's exit code does not tell "none known" from "not asked": where no pin 
 import json
 import sys
 from collections.abc import Sequence
-from importlib.metadata import distributions
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
 import msgspec
@@ -43,10 +43,10 @@ class Answer(msgspec.Struct):
 def main() -> int:
     """Audits the bill, the packages and the advisories; returns the exit code."""
     bill, advisories, folder = map(Path, sys.argv[1:])
-    expected = billed(json.loads(bill.read_text(encoding="utf-8")))
+    expected = billed(json.loads(bill.read_text(encoding="utf-8"))) | parts()
     faults = [fault for name in ENTRIES for fault in differences(name, expected, held(folder / name.capitalize()))]
     if not faults:
-        print(f"every package holds the {len(expected)} distributions of {bill} and no other")
+        print(f"every package holds the {len(expected)} distributions of {bill} and of this repository, and no other")
     known, line = vulnerabilities(msgspec.json.decode(advisories.read_bytes(), type=Answer).dependencies)
     print(line)
     for fault in faults + known:
@@ -57,6 +57,12 @@ def main() -> int:
 def billed(bill: dict[str, list[dict[str, str]]]) -> Contents:
     """Names and versions of the bill's components."""
     return frozenset((_normal(part["name"]), part["version"]) for part in bill["components"])
+
+
+def parts() -> Contents:
+    """Names and versions of the installed distributions of this repository that offer tasks to functions."""
+    offers = {offer.dist for offer in entry_points(group="marless.task_families") if offer.dist}
+    return frozenset((_normal(offer.name), offer.version) for offer in offers if offer.name.startswith("marless-"))
 
 
 def held(package: Path) -> Contents:
