@@ -37,13 +37,13 @@ class Measured(InlineInvoker):
         self.peaks = {}
         self._before = tracemalloc.get_traced_memory()[0]
 
-    def run(self, function, id, *arguments):
+    def run(self, attempt):
         tracemalloc.reset_peak()
-        report = super().run(function, id, *arguments)
+        report = super().run(attempt)
         # An actor that describes the task plays no rollout.
-        if not id.endswith("/describe"):
+        if not attempt.id.endswith("/describe"):
             peak = tracemalloc.get_traced_memory()[1] - self._before
-            self.peaks[function] = max(peak, self.peaks.get(function, 0))
+            self.peaks[attempt.function] = max(peak, self.peaks.get(attempt.function, 0))
         return report
 
 
