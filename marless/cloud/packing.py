@@ -16,8 +16,8 @@ from marless.infra.packaging.archives import pack
 from marless.infra.packaging.package_build import ENTRIES, MACHINE, PYTHON, ROOT, build, require_modules
 from marless.infra.packaging.torch_users import TorchUsers
 
-# The folders that the image's Dockerfile copies, the last one without what are folders of their own in a checkout, and
-# all without what is of this machine alone.
+# The folders that the image's Dockerfile copies. In a checkout, `marless` has links to the other folders. They are left
+# out, as are byte code and kernels of this machine.
 _CONTEXT = {"functions": "marless/functions", "infra": "marless/infra", "marless": "marless"}
 _ABSENT = shutil.ignore_patterns("coordinator", *_CONTEXT, "__pycache__", "*.pyc", "*.so", "kernels-*.sha256")
 

@@ -124,11 +124,10 @@ def _predict(plan: Plan, state: State, workload: Workload) -> _Prediction:
             for name, objects in answers.items()
         },
     )
-    read_later = {
-        kind: [answers[name][kind] for name in packs if kind in answers[name]]
+    unfinished, past = (
+        [answers[name][kind] for name in packs if kind in answers[name]]
         for kind in ("unfinished", "trajectory" if lag else "played")
-    }
-    unfinished, past = read_later.values()
+    )
     objects, parts = locations_after_learning(plan, state)
     state = replace(
         state,
