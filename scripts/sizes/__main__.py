@@ -10,6 +10,7 @@ Budgets are in scripts/sizes/budgets.toml. If a change raises one, its commit na
 import argparse
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -119,7 +120,7 @@ def numbers() -> dict[str, int]:
         "lines of the house": total.lines,
         "statements of the house": total.statements,
         "lines of tests": sum(size_of(path).lines for path in code if is_test(path)),
-        "words of docs": sum(map(_words, tracked("docs/**.md", *_GUIDES))),
+        "words of docs": sum(words((ROOT / page).read_text("utf-8")) for page in tracked("docs/**.md", *_GUIDES)),
         f"functions over {_LONG_FUNCTION} lines": sum(map(_is_long, functions)),
         f"files over {_LONG_FILE} lines": sum(size_of(path).lines > _LONG_FILE for path in house),
         "public classes with a name of another class": _repetitions(trees.values()),
@@ -143,8 +144,13 @@ def _repetitions(trees: Iterable[ast.Module]) -> int:
     return sum(count for count in names.values() if count > 1)
 
 
-def _words(path: Path) -> int:
-    return len((ROOT / path).read_text(encoding="utf-8").split())
+# `make docs` writes this block of a page.
+_WRITTEN = re.compile(r"<!-- [^\n]*written by `make docs` -->.*?<!-- end of [^\n]*?-->", re.DOTALL)
+
+
+def words(page: str) -> int:
+    """Return how many words people wrote in a page. Generated blocks do not count."""
+    return len(_WRITTEN.sub("", page).split())
 
 
 def _table(parts: Mapping[str, Size]) -> Iterator[str]:

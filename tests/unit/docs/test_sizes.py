@@ -7,17 +7,19 @@ from scripts.sizes import budgets
 
 
 def test_each_part_has_the_sum_of_its_files(tmp_path):
-    (tmp_path / "one.py").write_text("import os\n\n\ndef f():\n    return os\n")
-    (tmp_path / "two.py").write_text("x = 1; y = 2\n")
-    assert sizes.size_of(tmp_path / "one.py") == (1, 5, 3)
-    assert sizes.size_of(tmp_path / "one.py").plus(sizes.size_of(tmp_path / "two.py")) == (2, 6, 5)
+    (one := tmp_path / "one.py").write_text("import os\n\n\ndef f():\n    return os\n")
+    (two := tmp_path / "two.py").write_text("x = 1; y = 2\n")
+    assert sizes.size_of(one) == (1, 5, 3) and sizes.size_of(one).plus(sizes.size_of(two)) == (2, 6, 5)
 
 
 def test_links_and_tests_are_no_part_of_the_house():
     assert {path.parts[0] for path in sizes.tracked("*.py")} >= {*sizes.HOUSE, "tests"}
     assert not any((sizes.ROOT / path).is_symlink() for path in sizes.tracked("marless"))
-    assert sizes.is_test(Path("packages/x/tests/test_x.py"))
-    assert not sizes.is_test(Path("marless/testing/x.py"))
+    assert sizes.is_test(Path("packages/x/tests/test_x.py")) and not sizes.is_test(Path("marless/testing/x.py"))
+
+
+def test_words_of_generated_blocks_do_not_count():
+    assert sizes.words("a b <!-- t: written by `make docs` -->\n| x |\n<!-- end of t --> c\n") == 3
 
 
 def test_every_budget_is_of_a_number():
