@@ -23,7 +23,9 @@ STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --constraint constraints.txt
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-TESTS := tests packages/aws-emulator/tests packages/marless-tasks/tests
+TESTS := tests packages/aws-emulator/tests packages/marless-cluster/tests packages/marless-tasks/tests
+# The other distributions of this repository.
+GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-tasks
 # They are compiled when the program is installed.
 KERNELS_SOURCES := $(wildcard functions/native/*.[ch])
 
@@ -71,7 +73,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 check: $(STAMPS)/develop ## style, names, prose, numbers of pages, sizes, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-tasks/marless_tasks marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-cluster/marless_cluster packages/marless-tasks/marless_tasks marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
 	@$(BIN)/python -m scripts.sizes --check
@@ -140,7 +142,7 @@ $(STAMPS)/python:
 	@mkdir -p $(STAMPS) && pwd -P >$@
 
 # The build back-end is installed like the rest, so that constraints.txt holds for it too.
-$(STAMPS)/use: $(STAMPS)/python pyproject.toml packages/aws-emulator/pyproject.toml packages/marless-tasks/pyproject.toml constraints.txt hatch_build.py $(KERNELS_SOURCES)
+$(STAMPS)/use: $(STAMPS)/python pyproject.toml $(wildcard packages/*/pyproject.toml) constraints.txt hatch_build.py $(KERNELS_SOURCES)
 	@echo "installing marless into .venv (about a minute on a fresh machine)"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable '.[tasks,report]'
@@ -161,18 +163,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable ./packages/aws-emulator --editable ./packages/marless-tasks --editable '.[tasks,report,learner,language,networks,emulated,completion,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,completion,cluster,dev,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv (about a minute)"
-	@$(PIP) --no-build-isolation --editable ./packages/aws-emulator --editable ./packages/marless-tasks --editable '.[tasks,report,learner,language,networks,emulated,dev,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable ./packages/aws-emulator --editable ./packages/marless-tasks --editable '.[tasks,report,learner,language,networks,emulated,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
 	@$(PIP) transformers peft trl

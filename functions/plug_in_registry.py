@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Generic, TypeVar, cast
 
 from marless.functions.errors import BadRequest, MissingExtra
@@ -22,6 +22,7 @@ class Registry(Mapping[str, T], Generic[T]):
     Ours are objects, or the ``module:attribute`` that holds one, which is imported when it is asked for; `attribute` is
     that of those that name a module alone. A plug-in cannot take a name of ours. Messages are of class `error`: `label`
     says in them what a name stands for, and `problem` why an object of another package is none; '' when it is one.
+    `extras` has the extras that install plug-ins of this project, by name.
     """
 
     def __init__(
@@ -34,8 +35,9 @@ class Registry(Mapping[str, T], Generic[T]):
         *,
         attribute: str = "",
         prefix: str = "",
+        extras: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.group, self.built_in, self.error, self.label = group, built_in, error, label
+        self.group, self.built_in, self.error, self.label, self.extras = group, built_in, error, label, extras
         self._problem, self._attribute, self._prefix = problem, attribute, prefix
         self._loaded: dict[EntryPoint, T] = {}
 
@@ -76,6 +78,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def unknown(self, name: str) -> str:
         """What to say of a name that nobody knows."""
+        if extra := self.extras.get(name):
+            return f"{self.label(name)} is in a package that is not installed: pip install 'marless[{extra}]'"
         return f"there is no {self.label(name)}; known are {', '.join(self)}"
 
     def load(self, name: str, offer: EntryPoint) -> T:

@@ -27,7 +27,8 @@ EXTRAS = {
     "networks": ("convolutions, modules of torch", ("torch", "onnx", "onnxscript", "onnxruntime")),
     "aws": ("runs and deployments on AWS", ("botocore", "aws_lambda_powertools")),
     "emulated": ("AWS, emulated on this machine", ("botocore", "aws_lambda_powertools", "aws_emulator", "moto")),
-    "ray": ("workers that Ray places on a cluster", ("ray",)),
+    "cluster": ("workers of other machines", ("marless_cluster",)),
+    "ray": ("workers that Ray places on a cluster", ("marless_cluster", "ray")),
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
@@ -48,9 +49,11 @@ EXTRAS = {
     ),
 }
 # What is on no package index comes first: a folder of the source tree, or a wheel that was built from it.
-_BESIDE = {"emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl")} | dict.fromkeys(
-    GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")
-)
+_BESIDE = {
+    "emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl"),
+    **dict.fromkeys(("cluster", "ray"), ("packages/marless-cluster", "marless_cluster-*.whl")),
+    **dict.fromkeys(GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")),
+}
 # Where the extra is not enough: packages that are not on PyPI, and of which one does.
 _COMMANDS = {"smac": " or ".join(PACKAGES.values())}
 _TREE = Path(__file__).resolve().parents[1]

@@ -21,7 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("functions", "coordinator", "infra", "marless"),
-    *("packages/aws-emulator/aws_emulator", "packages/marless-tasks/marless_tasks"),
+    *("packages/aws-emulator/aws_emulator", "packages/marless-cluster/marless_cluster"),
+    "packages/marless-tasks/marless_tasks",
 )
 
 

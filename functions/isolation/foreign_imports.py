@@ -3,7 +3,9 @@
 import sys
 
 # Ours, what we compute, read and store with, and what torch imports. Their modules compute as they are told.
-_OURS = "marless marless_tasks events numpy msgspec safetensors tokenizers threadpoolctl typing_extensions"
+_OURS = """
+    marless marless_cluster marless_tasks events numpy msgspec safetensors tokenizers threadpoolctl typing_extensions
+"""
 _TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton tqdm"
 # A module that torch writes itself.
 _WRITTEN_BY_TORCH = "_remote_module_non_scriptable"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marless.ablation import (
     ablation_files,
@@ -19,7 +19,7 @@ from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign,
 from marless.ablation.arms import configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.suite_costs import TaskCosts
-from marless.backends.base import Listen, WorkerDemand
+from marless.backends.base import Listen, WorkerDemand, WorkerListener
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
 from marless.coordinator.config import toml_dump
@@ -42,9 +42,6 @@ from marless.studies.cells import Arm
 from marless.studies.registration import refuse_hold_outs, registration_of
 from marless.studies.seeds import seeds_of
 from marless.studies.side_by_side import drive_separately
-
-if TYPE_CHECKING:
-    from marless.studies.side_by_side import Listener
 
 ROOT = Path("ablations")
 
@@ -170,7 +167,7 @@ def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView
 
 
 def _ablate(
-    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: "Listener | None"
+    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: WorkerListener | None
 ) -> AblationResult:
     if listener is not None:
         refuse_gpu_elsewhere(ablation.base.algorithm.device)

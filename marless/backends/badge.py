@@ -3,13 +3,25 @@
 from collections.abc import Iterable
 from importlib.metadata import version
 
+import msgspec
 from msgspec.structs import replace
 
 from marless.coordinator.config.exactness import is_exact
 from marless.coordinator.config.schema import RunConfig
 from marless.functions.native.kernels import are_built
-from marless.infra.remote.handshake import Badge
 from marless.reports import provenance
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """What the bytes of a run depend on, in words: the `program` with its interpreter and libraries, and the
+    `processor` by which matrix kernels are chosen, '' at a driver for whose runs any will do.
+
+    `kernels`: whether a worker has those of the engine native, and whether a driver's runs need them.
+    """
+
+    program: str
+    processor: str
+    kernels: bool = False
 
 
 def badge() -> Badge:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from marless.infra.aws.deployment_ref import DeploymentRef
     from marless.infra.aws.detached_ports import Deployed
     from marless.infra.deployment import Change, Deployment
-    from marless.infra.remote.listener import Listener
+    from marless.infra.local.separate_pools import SeparatePools
+    from marless.infra.local.single_run_pool import OwnPool
+    from marless.infra.local.task_pool import TaskPool
 
 # The module that serves each function.
 FUNCTION_MODULES = {spec.name: spec.module for spec in FUNCTIONS}
@@ -118,7 +120,20 @@ class WorkerDemand:
     more_follow: bool = False
 
 
-Listen: TypeAlias = "Callable[[WorkerDemand], AbstractContextManager[Listener | None]]"
+class WorkerListener(Protocol):
+    """Workers of other machines dial in there. Its pools are made of them."""
+
+    def run_pool(self, blobs_root: Path, modules: "Mapping[str, str]") -> "OwnPool":
+        """Return a pool of one run."""
+
+    def pool(self, modules: "Mapping[str, str]", logs: Path, most: float) -> "TaskPool":
+        """Return a pool for many runs, with at most `most` tasks at once."""
+
+    def separate_pools(self, modules: "Mapping[str, str]", logs: Path) -> "SeparatePools":
+        """Return pools of one slot for each run."""
+
+
+Listen: TypeAlias = "Callable[[WorkerDemand], AbstractContextManager[WorkerListener | None]]"
 """Opens a connection for workers that dial in, as many as are demanded; it has no listener without such workers."""
 
 
@@ -178,7 +193,7 @@ class Backend(ABC):
         """The back-end for a run, where workers are chosen by what it needs."""
         return self
 
-    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[WorkerListener | None]":
         """Within the block a cluster keeps these workers dialled in to the listener; None where functions are processes
         of this machine. Raises `UserError` for a cluster that cannot be used."""
         return nullcontext()

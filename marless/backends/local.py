@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness
+from marless.backends.base import FUNCTION_MODULES, Backend, Connection, Part, Readiness, WorkerListener
 from marless.coordinator.drive.ports import Invoker
 from marless.coordinator.platform import Platform
 from marless.functions.errors import MissingExtra
@@ -15,7 +15,6 @@ from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
 if TYPE_CHECKING:
     from marless.infra.aws.deployment_ref import DeploymentRef
-    from marless.infra.remote.listener import Listener
 
 OBJECTS = "objects"
 """The folder of a run's objects in the run's folder."""
@@ -62,16 +61,14 @@ class ListeningBackend(LocalBackend):
 
     workers_dial_in = True
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: WorkerListener) -> None:
         self._listener = listener
 
     def open(
         self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
     ) -> Connection:
         """See `Backend.open`."""
-        from marless.infra.remote.dial_in_workers import dial_in_run
-
-        run = dial_in_run(self._listener, folder / OBJECTS, FUNCTION_MODULES)
+        run = self._listener.run_pool(folder / OBJECTS, FUNCTION_MODULES)
         connection = _connection(folder, run, max(1, run.own.connected), read_only)
         return replace(connection, width=lambda: max(1, run.own.connected))
 

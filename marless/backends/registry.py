@@ -4,14 +4,10 @@ The value of an entry point is a `Backend` object, such as ``my_package.my_modul
 """
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
-from marless.backends.base import Backend, RemoteBackend, WorkerDemand
+from marless.backends.base import Backend, RemoteBackend, WorkerDemand, WorkerListener
 from marless.coordinator.errors import UserError
 from marless.functions.plug_in_registry import Registry
-
-if TYPE_CHECKING:
-    from marless.infra.remote.listener import Listener
 
 DEFAULT = "local"
 # Which deployment is meant where nobody says.
@@ -21,7 +17,6 @@ BACKENDS: Registry[Backend] = Registry(
     {
         "local": "marless.backends.local",
         "inline": "marless.backends.inline",
-        "ray": "marless.backends.ray",
         "emulated": "marless.backends.emulated",
         "aws": "marless.backends.aws",
     },
@@ -29,12 +24,13 @@ BACKENDS: Registry[Backend] = Registry(
     problem=lambda value: "" if isinstance(value, Backend) else "is no Backend object; see docs of marless.backends",
     error=UserError,
     attribute="BACKEND",
+    extras={"ray": "ray"},  # clusters, all of them
 )
 
 
 def names() -> list[str]:
-    """The names of all back-ends, ours first."""
-    return list(BACKENDS)
+    """The names of all back-ends, ours first, and those of this project that are not installed."""
+    return list(dict.fromkeys((*BACKENDS, *BACKENDS.extras)))
 
 
 def backend(name: str, address: str | None = None) -> Backend:
@@ -48,7 +44,9 @@ def backend(name: str, address: str | None = None) -> Backend:
     return entry.at(address) if address else entry
 
 
-def listening(name: str | None, address: str | None, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+def listening(
+    name: str | None, address: str | None, demand: WorkerDemand
+) -> AbstractContextManager[WorkerListener | None]:
     """Within the block the workers of the cluster of that name serve runs that this machine drives, if one is named.
     Raises `UserError` for a back-end without a cluster, and where it cannot be used."""
     place = backend(name or DEFAULT, address)
@@ -73,7 +71,7 @@ def remote(name: str) -> RemoteBackend:
 
 def cluster_names() -> list[str]:
     """The names of back-ends whose workers are on the nodes of a cluster."""
-    return [name for name in names() if lookup(name).workers_dial_in]
+    return [name for name in names() if name in BACKENDS.extras or lookup(name).workers_dial_in]
 
 
 def placed_here() -> list[str]:
@@ -83,4 +81,4 @@ def placed_here() -> list[str]:
 
 def remote_names() -> list[str]:
     """The names of back-ends whose runs live in a deployment."""
-    return [name for name in names() if lookup(name).remote]
+    return [name for name in BACKENDS if lookup(name).remote]

@@ -5,10 +5,9 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from marless.backends import registry
-from marless.backends.base import TENANT, Backend
+from marless.backends.base import TENANT, Backend, WorkerListener
 from marless.cli.mistakes import setting_of
 from marless.coordinator.errors import UserError
 from marless.infra.local.available_cores import cores
@@ -16,9 +15,6 @@ from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import LATEST
 from marless.runs.view import View
-
-if TYPE_CHECKING:
-    from marless.infra.remote.listener import Listener
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
 _MOST_COUNT = 1_000_000
@@ -123,7 +119,7 @@ def _tenant(text: str) -> str:
     return text
 
 
-def drive(options: Namespace, listener: "Listener | None" = None) -> DriveSettings:
+def drive(options: Namespace, listener: WorkerListener | None = None) -> DriveSettings:
     """How a command with `workers`, `detach` and `json` drives a run, with workers that dial in if there is a
     `listener`."""
 

@@ -1,25 +1,14 @@
 """Arguments of commands whose tasks are served by machines that dial in, and of the workers there."""
 
-import os
-import socket
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from marless.backends import registry
-from marless.backends.base import WorkerDemand
+from marless.backends.base import WorkerDemand, WorkerListener
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
-from marless.output import note
-from marless.program import program_name
-
-if TYPE_CHECKING:
-    import ssl
-
-    from marless.infra.remote.handshake import Badge
-    from marless.infra.remote.listener import Listener
 
 
 def listen(parser: ArgumentParser) -> None:
@@ -55,7 +44,7 @@ def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
     )
 
 
-def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager[Listener | None]":
+def serving(options: Namespace, demand: WorkerDemand) -> AbstractContextManager[WorkerListener | None]:
     """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
     which is asked for this `demand`; raises `UserError` where they cannot."""
     is_here = options.backend in (None, registry.DEFAULT)
@@ -70,7 +59,9 @@ def serving(options: Namespace, demand: WorkerDemand) -> "AbstractContextManager
 
 
 @contextmanager
-def listening(options: Namespace, runs: Iterable[RunConfig], more_follow: bool = False) -> "Iterator[Listener | None]":
+def listening(
+    options: Namespace, runs: Iterable[RunConfig], more_follow: bool = False
+) -> Iterator[WorkerListener | None]:
     """Within the block workers that can serve the runs, and those that may follow, may dial in, if the command is to
     listen; raises `UserError` where it cannot."""
     if options.listen is None:
@@ -78,68 +69,14 @@ def listening(options: Namespace, runs: Iterable[RunConfig], more_follow: bool =
         yield None
         return
     from marless.backends.badge import driver_badge
+    from marless.backends.dial_in import DriverOptions, dial_in
 
-    with remote_errors():
-        listener = _listener(options, driver_badge(runs, more_follow))
-    try:
+    driver = DriverOptions(options.listen, options.token_file, options.tls_cert, options.tls_key, options.any_processor)
+    with dial_in().listening(driver, driver_badge(runs, more_follow)) as listener:
         yield listener
-    finally:
-        listener.close()
 
 
 def _refuse_unless_listening(options: Namespace) -> None:
     for name in ("token_file", "tls_cert", "tls_key", "any_processor"):
         if getattr(options, name) and not options.listen:
             raise UserError(f"--{name.replace('_', '-')} needs --listen HOST:PORT")
-
-
-def token(path: Path | None, make: bool) -> bytes:
-    """The token; where nobody names one, it is in a file of the user, which the driver may `make`. Raises
-    `DialInError`."""
-    from marless.infra.remote import tokens
-
-    text = os.environ.get(tokens.VARIABLE)
-    if path is None and text is not None:
-        return tokens.token_in(text, tokens.VARIABLE)
-    path = path or tokens.token_file(os.environ)
-    if make:
-        tokens.make_token(path)
-        note(f"the token is in {path}; workers need the same file, or its text in {tokens.VARIABLE}")
-    return tokens.read_token(path)
-
-
-@contextmanager
-def remote_errors() -> Iterator[None]:
-    """What goes wrong between driver and workers is the user's to mend: raises `UserError`."""
-    from marless.infra.remote.faults import DialInError
-
-    try:
-        yield
-    except DialInError as error:
-        raise UserError(str(error)) from None
-
-
-def _listener(options: Namespace, badge: "Badge") -> "Listener":
-    from marless.infra.remote.addresses import address_of
-    from marless.infra.remote.listener import Listener
-
-    address, tls = address_of(options.listen), _tls(options)
-    secret = token(options.token_file, make=True)
-    listener = Listener(address, secret, badge, tls, options.any_processor)
-    host = listener.address.host
-    here = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
-    command = f"{program_name()} worker {listener.address._replace(host=here)}"
-    note(f"listens on {listener.address}; on other machines: {command}{' --tls-ca FILE' if tls else ''}")
-    if tls is None:
-        note("connections are not encrypted: who reads the network reads the run; see --tls-cert")
-    return listener
-
-
-def _tls(options: Namespace) -> "ssl.SSLContext | None":
-    if bool(options.tls_cert) != bool(options.tls_key):
-        raise UserError("--tls-cert and --tls-key go together")
-    if not options.tls_cert:
-        return None
-    from marless.infra.remote import encryption
-
-    return encryption.of_driver(options.tls_cert, options.tls_key)

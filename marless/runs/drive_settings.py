@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from marless.backends.base import TENANT, Backend
+from marless.backends.base import TENANT, Backend, WorkerListener
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.coordinator.errors import UserError
 from marless.runs.view import View
-
-if TYPE_CHECKING:
-    from marless.infra.remote.listener import Listener
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class DriveSettings:
     detach: bool = False
     on_folder: Callable[[Path], None] = lambda path: None
     """Receives the run's folder as soon as there is one."""
-    listener: "Listener | None" = None
+    listener: WorkerListener | None = None
     """Workers of other machines dial in there, and serve instead of processes of this machine."""
 
     def backend(self, backend: Backend) -> Backend:

@@ -4,9 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from marless.backends.base import FUNCTION_MODULES
+from marless.backends.base import FUNCTION_MODULES, WorkerListener
 from marless.backends.local import LocalBackend
 from marless.coordinator.governor.shared_budget import Purse, least
 from marless.infra.local.separate_pools import SeparatePools
@@ -17,9 +16,6 @@ from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.owners import lane_weight
 from marless.studies.pooled_run import PooledRun
 from marless.studies.study_run import OVER, StudyRun
-
-if TYPE_CHECKING:
-    from marless.infra.remote.listener import Listener as Listener
 
 # How long to wait for a report before looking whether the user wants to stop.
 _PATIENCE_S = 0.25
@@ -174,7 +170,7 @@ class SideBySide:
 
 
 def drive_separately(
-    campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView, listener: "Listener | None" = None
+    campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView, listener: WorkerListener | None = None
 ) -> None:
     """Drives the campaign, each run with a worker of its own, so that none waits for another's; with a `listener` with
     one that has dialled in. Raises `StorageFault` as `SideBySide.drive` does."""
@@ -182,9 +178,7 @@ def drive_separately(
         SideBySide(campaign, pools, stopping, at_once, view).drive()
 
 
-def _separate_pools(logs: Path, listener: "Listener | None") -> SeparatePools:
+def _separate_pools(logs: Path, listener: WorkerListener | None) -> SeparatePools:
     if listener is None:
         return SeparatePools(FUNCTION_MODULES, logs)
-    from marless.infra.remote.dial_in_workers import separate_dial_in_pools
-
-    return separate_dial_in_pools(listener, FUNCTION_MODULES, logs)
+    return listener.separate_pools(FUNCTION_MODULES, logs)

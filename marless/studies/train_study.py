@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from marless.backends.base import FUNCTION_MODULES, Listen, WorkerDemand
+from marless.backends.base import FUNCTION_MODULES, Listen, WorkerDemand, WorkerListener
 from marless.coordinator.errors import UserError
 from marless.coordinator.file_reading import read_json
 from marless.functions.algorithms.engine import MODULES
@@ -32,9 +31,6 @@ from marless.studies.side_by_side import SideBySide
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile, load, require_same
 from marless.studies.study_run import StudyRun, summary
-
-if TYPE_CHECKING:
-    from marless.infra.remote.listener import Listener
 
 ROOT = Path("studies")
 # Clusters keep account of no smaller part of one.
@@ -146,14 +142,12 @@ def _pool(study: Study) -> TaskPool:
     return TaskPool(capacity, FUNCTION_MODULES, logs, workers)
 
 
-def _dial_in_pool(study: Study, listener: "Listener") -> TaskPool:
+def _dial_in_pool(study: Study, listener: WorkerListener) -> TaskPool:
     """Processes of other machines, which have their own cores and memory; raises `UserError` where the study is for
     this one."""
-    from marless.infra.remote.dial_in_workers import dial_in_pool
-
     for run in study.runs:
         refuse_gpu_elsewhere(run.config.algorithm.device)
-    return dial_in_pool(listener, FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
+    return listener.pool(FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
 
 
 def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: CampaignView, listen: Listen) -> StudyResult:
@@ -168,7 +162,7 @@ def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: Campaig
             return _train(study, stopping, view, listener)
 
 
-def _train(study: Study, stopping: Stopping, view: CampaignView, listener: "Listener | None") -> StudyResult:
+def _train(study: Study, stopping: Stopping, view: CampaignView, listener: WorkerListener | None) -> StudyResult:
     for run in study.runs:
         require_packages(run.config)
     with _dial_in_pool(study, listener) if listener else _pool(study) as pool:

@@ -27,7 +27,12 @@ from tempfile import TemporaryDirectory
 from scripts.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
-COUNTS = {"coordinator": 40, "functions/algorithms": 25, "infra/remote": 15, "functions/native": 20}
+COUNTS = {
+    "coordinator": 40,
+    "functions/algorithms": 25,
+    "packages/marless-cluster/marless_cluster": 15,
+    "functions/native": 20,
+}
 """How many mutations are drawn from each folder."""
 COLUMNS = (*Mutant._fields, "verdict", "by", "equivalent")
 _LIMIT_S = 400

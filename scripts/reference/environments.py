@@ -22,6 +22,7 @@ OTHER_EXTRAS = {
     "language",
     "learner",
     "networks",
+    "cluster",
     "ray",
     "aws",
     "emulated",

@@ -1,7 +1,9 @@
 """The table of extras in docs/how-to/install.md, between two markers, from `marless.extras` and pyproject.toml."""
 
+import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from marless.extras import EXTRAS
 from scripts.reference import markdown
@@ -17,16 +19,21 @@ def page() -> str:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return the packages that each extra brings, also by the same extra of `marless-tasks`."""
-    extras, of_tasks = (
-        tomllib.loads((PAGE.parents[2] / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-            "optional-dependencies"
-        ]
-        for folder in ("", "packages/marless-tasks")
-    )
-    return {
-        name: ["marless-tasks", *of_tasks[name]] if name in of_tasks else brought for name, brought in extras.items()
-    }
+    """Return the packages that each extra brings, also by way of another package of this repository."""
+    root = PAGE.parents[2]
+    guests = {path.name: _project(path) for path in root.glob("packages/marless-*")}
+    brings: dict[str, list[str]] = _project(root)["optional-dependencies"]
+    for name, (first, *_) in brings.items():
+        if match := re.fullmatch(r"(marless-\w+)(?:\[(\w+)\])?==.*", first):
+            project = guests[match[1]]
+            others = [package for package in project["dependencies"] if not package.startswith("marless==")]
+            brings[name] = [match[1], *others, *project.get("optional-dependencies", {}).get(match[2], ())]
+    return brings
+
+
+def _project(folder: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
 
 
 def _table() -> str:

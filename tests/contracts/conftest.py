@@ -17,6 +17,7 @@ from asking import begin
 from emulated import Emulated, emulated
 from shell import Shell
 
+from marless.backends.badge import Badge
 from marless.infra.aws.awslambda import LambdaInvoker
 from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.s3 import S3Storage
@@ -26,10 +27,9 @@ from marless.infra.local.lane import Lane
 from marless.infra.local.single_run_pool import WorkerPool
 from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.infra.local.task_pool import TaskPool
-from marless.infra.remote.addresses import Address
-from marless.infra.remote.dial_in_workers import dial_in_run
-from marless.infra.remote.handshake import Badge
-from marless.infra.remote.listener import Listener
+from marless_cluster.remote.addresses import Address
+from marless_cluster.remote.dial_in_workers import dial_in_run
+from marless_cluster.remote.listener import Listener
 
 BACKENDS = ["local", "emulated"]
 TOKEN, BADGE = b"a token of the contract suite", Badge("test", "any")
@@ -158,8 +158,8 @@ def listener() -> Iterator[Listener]:
     """A driver's; an agent with two processes stays dialled in."""
     listener = Listener(Address("127.0.0.1", 0), TOKEN, BADGE)
     source = (
-        "from marless.infra.remote.addresses import Address\nfrom marless.infra.remote.handshake import Badge\n"
-        "from marless.infra.remote.worker_agent import WorkerAgent\n"
+        "from marless.backends.badge import Badge\nfrom marless_cluster.remote.addresses import Address\n"
+        "from marless_cluster.remote.worker_agent import WorkerAgent\n"
         f"WorkerAgent(Address('127.0.0.1', {listener.address.port}), 2, {TOKEN!r}, Badge('test', 'any'), print,"
         " modules={'actor': 'echo', 'learner': 'no_such_module'}).run()"
     )

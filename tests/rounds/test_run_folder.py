@@ -19,7 +19,7 @@ from commands import SMALL
 from marless.cli.app import main
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import Pipeline, Stop
-from marless.infra.remote.census import note
+from marless.infra.local.census import note
 from marless.reports import load_policy
 from marless.reports.lost_attempts import LostAttempts
 from marless.runs.folder import RunFolder

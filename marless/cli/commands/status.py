@@ -135,7 +135,7 @@ def _next(state: State) -> list[tuple[str, str]]:
 
 def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
     """The machines that have dialled in at the run's driver."""
-    from marless.infra.remote.census import in_words, noted
+    from marless.infra.local.census import in_words, noted
 
     slots = noted(folder.path / "workers") if status == "running" else Counter[str]()
     hosts = ", ".join(f"{host} {count:,}" for host, count in sorted(slots.items()))

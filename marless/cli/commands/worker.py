@@ -4,15 +4,11 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from marless.backends.badge import badge
+from marless.backends.dial_in import WorkerOptions, dial_in
 from marless.cli import arguments as common
-from marless.cli import dial_in_arguments as dial_in
+from marless.cli.dial_in_arguments import token_file
 from marless.coordinator.errors import FINISHED, UNFINISHED
 from marless.infra.local.available_cores import cores
-from marless.infra.remote.addresses import address_of
-from marless.infra.remote.worker_agent import WorkerAgent
-from marless.output import note
-from marless.signals import handle_signals
 
 EXAMPLES = """examples:
   marless train --listen 0.0.0.0:7777      on the machine that drives, node1
@@ -34,7 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="tasks at once, one core each (default: number of cores, %(default)s here)",
     )
-    dial_in.token_file(parser)
+    token_file(parser)
     parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="certificate of the driver, or of its signer")
     parser.add_argument(
         "--patience",
@@ -47,16 +43,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Serves until it is interrupted, or the driver has been away for too long."""
-    with dial_in.remote_errors():
-        address, tls = address_of(options.address), None
-        if options.tls_ca:
-            from marless.infra.remote import encryption
-
-            tls = encryption.of_worker(options.tls_ca)
-        token = dial_in.token(options.token_file, make=False)
-        agent = WorkerAgent(address, options.slots, token, badge(), note, options.patience, tls)
-        with handle_signals(lambda number, frame: agent.stop()):
-            return FINISHED if agent.run() else UNFINISHED
+    worker = WorkerOptions(options.address, options.slots, options.token_file, options.tls_ca, options.patience)
+    return FINISHED if dial_in().serve(worker) else UNFINISHED
 
 
 def _seconds(text: str) -> float:

@@ -12,8 +12,7 @@ PACKAGES = {
     "marless.coordinator": ROOT / "coordinator",
     "marless.infra": ROOT / "infra",
     "marless": ROOT / "marless",
-    "aws_emulator": ROOT / "packages/aws-emulator/aws_emulator",
-    "marless_tasks": ROOT / "packages/marless-tasks/marless_tasks",
+    **{folder.name: folder for folder in ROOT.glob("packages/*/*_*")},
 }
 MOST = 20
 # The rest sets what no parameter reaches: a fault within a library or in the middle of a command.

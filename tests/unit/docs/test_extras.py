@@ -43,14 +43,8 @@ def test_the_command_for_an_extra_names_the_extra_or_the_packages(name, shell):
 
 def test_outside_the_source_tree_the_command_says_where_that_is(shell, tmp_path):
     shell.cd(tmp_path)
-    assert shlex.split(extras.install("lbf")) == [
-        "pip",
-        "install",
-        "-e",
-        f"{ROOT}/packages/marless-tasks",
-        "-e",
-        f"{ROOT}[lbf]",
-    ]
+    words = ["pip", "install", "-e", f"{ROOT}/packages/marless-tasks", "-e", f"{ROOT}[lbf]"]
+    assert shlex.split(extras.install("lbf")) == words
 
 
 def test_a_missing_module_names_the_extra_that_brings_it(shell):

@@ -16,11 +16,8 @@ from marless import output
 from marless.functions.text.terminal_text import visible
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("packages/aws-emulator/aws_emulator", "packages/marless-tasks/marless_tasks")
-SOURCES = [
-    path for folder in ("functions", "coordinator", "infra", *PACKAGES, "marless", "scripts", "examples")
-    for path in (ROOT / folder).rglob("*.py")
-]  # fmt: skip
+FOLDERS = (*("functions", "coordinator", "infra", "marless", "scripts", "examples"), *ROOT.glob("packages/*/*_*"))
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
 class Stream(io.TextIOWrapper):

@@ -15,10 +15,10 @@ from marless.functions.errors import StorageFault
 from marless.functions.system_errors import ADVICE, explain
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.sqlite_ledger import SqliteLedger
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.tokens import token_file
 from marless.runs.folder import RunFolder
 from marless.studies import decisions
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.tokens import token_file
 
 
 @contextmanager

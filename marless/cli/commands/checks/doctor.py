@@ -64,7 +64,7 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _backends() -> dict[str, Readiness]:
-    return {name: registry.lookup(name).readiness() for name in registry.names()}
+    return {name: registry.lookup(name).readiness() for name in registry.BACKENDS}
 
 
 def _state(extra: str) -> str:

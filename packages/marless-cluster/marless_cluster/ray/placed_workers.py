@@ -12,11 +12,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import marless
+import marless_cluster
+from marless.backends.badge import Badge
 from marless.functions import kernel_variables
 from marless.infra.local.processes.import_folders import add_last_folders, go_to_last_folder, last_folders
-from marless.infra.remote.addresses import Address
-from marless.infra.remote.handshake import Badge
-from marless.infra.remote.worker_agent import dial_in
+from marless_cluster.remote.addresses import Address
+from marless_cluster.remote.worker_agent import dial_in
 
 # A driver that does not answer for so long has ended, and so may its workers.
 _PATIENCE_S = 20.0
@@ -110,7 +112,7 @@ def _environment() -> Mapping[str, str]:
     """Kernels must be the driver's kernels. Modules of its folder may be there on a node, too, and come last."""
     kernels = {name: os.environ[name] for name in kernel_variables.VARIABLES if name in os.environ}
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    program = Path(__file__).parents[3].resolve()
-    if program.name not in ("site-packages", "dist-packages"):  # it runs from its sources
-        folders.append(str(program))
+    programs = [Path(package.__file__ or "").parents[1].resolve() for package in (marless, marless_cluster)]
+    # Sources of a checkout.
+    folders += [str(path) for path in programs if path.name not in ("site-packages", "dist-packages")]
     return {**kernels, "PYTHONPATH": os.pathsep.join(folders), **last_folders([str(Path.cwd())])}

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import CorruptObject, NoSuchObject, StorageFault
 from marless.infra.local.available_cores import cores
+from marless.infra.local.census import note
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
@@ -25,11 +26,10 @@ from marless.infra.local.single_run_pool import OwnPool, logs_beside
 from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 from marless.infra.local.workers import Failure
-from marless.infra.remote.census import note
-from marless.infra.remote.connection import RemoteChild
-from marless.infra.remote.delivery import Delivery
-from marless.infra.remote.listener import Listener
-from marless.infra.remote.pulse import BEAT_S, SILENT_BEATS
+from marless_cluster.remote.connection import RemoteChild
+from marless_cluster.remote.delivery import Delivery
+from marless_cluster.remote.listener import Listener
+from marless_cluster.remote.pulse import BEAT_S, SILENT_BEATS
 
 if TYPE_CHECKING:
     from marless.infra.local.resources.resource_pools import ResourcePools
@@ -277,3 +277,19 @@ def separate_dial_in_pools(listener: Listener, modules: Mapping[str, str], logs:
         return dial_in_pool(listener, modules, logs, lease=SlotLease(leases), resources=resources)
 
     return SeparatePools(modules, logs, make_pool, lambda: sum(listener.slots_by_host().values()))
+
+
+class PoolListener(Listener):
+    """Makes pools of the workers that it takes in, see `WorkerListener`."""
+
+    def run_pool(self, blobs_root: Path, modules: Mapping[str, str]) -> OwnPool:
+        """Return a pool of one run."""
+        return dial_in_run(self, blobs_root, modules)
+
+    def pool(self, modules: Mapping[str, str], logs: Path, most: float) -> TaskPool:
+        """Return a pool for many runs, with at most so many tasks at once."""
+        return dial_in_pool(self, modules, logs, most)
+
+    def separate_pools(self, modules: Mapping[str, str], logs: Path) -> SeparatePools:
+        """Return pools of one slot for each run."""
+        return separate_dial_in_pools(self, modules, logs)

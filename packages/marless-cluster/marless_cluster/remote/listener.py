@@ -10,18 +10,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 
+from marless.backends.badge import Badge
 from marless.functions.encoding import Undecodable
 from marless.functions.system_errors import explain
+from marless.infra.local.census import Census
 from marless.infra.local.processes.process_starters import Pipes
-from marless.infra.remote.addresses import Address, listening_socket, watch_peer
-from marless.infra.remote.census import Census
-from marless.infra.remote.connection import Ends, RemoteChild, WorkerConnection
-from marless.infra.remote.descriptors import widen
-from marless.infra.remote.encryption import fault_of_peer
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.handshake import PATIENCE_S, Badge, Introduction, Stream, admit, greet
-from marless.infra.remote.pulse import BEAT_S, Pulse
-from marless.infra.remote.strangers import Strangers
+from marless_cluster.remote.addresses import Address, listening_socket, watch_peer
+from marless_cluster.remote.connection import Ends, RemoteChild, WorkerConnection
+from marless_cluster.remote.descriptors import widen
+from marless_cluster.remote.encryption import fault_of_peer
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.handshake import PATIENCE_S, Introduction, Stream, admit, greet
+from marless_cluster.remote.pulse import BEAT_S, Pulse
+from marless_cluster.remote.strangers import Strangers
 
 _BUFFER = 1 << 20
 # So long an agent with wrong answers is not asked, if there are others.

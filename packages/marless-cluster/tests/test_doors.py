@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
-from marless.infra.remote.census import Census, note, noted
-from marless.infra.remote.chunks import BEAT, DATA, chunk
-from marless.infra.remote.listener import Agent
-from marless.infra.remote.pulse import Pulse
-from marless.infra.remote.strangers import Strangers
+from marless.infra.local.census import Census, note, noted
+from marless_cluster.remote.chunks import BEAT, DATA, chunk
+from marless_cluster.remote.listener import Agent
+from marless_cluster.remote.pulse import Pulse
+from marless_cluster.remote.strangers import Strangers
 
 
 def test_machines_that_join_and_leave_are_a_line_each_time():

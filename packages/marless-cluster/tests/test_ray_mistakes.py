@@ -13,10 +13,10 @@ from studies import settings_of, study
 from marless import ablate
 from marless import study as study_of
 from marless.coordinator.errors import USER_ERROR, UserError
-from marless.infra.ray.cluster import RayError, connect
-from marless.infra.ray.head import trouble
 from marless.studies.study_file import load
 from marless.studies.train_study import open_study
+from marless_cluster.ray.cluster import RayError, connect
+from marless_cluster.ray.head import trouble
 
 # As Ray 2.60 prints them at the end of a traceback.
 ASKS_FOR_A_TOKEN = (
@@ -60,7 +60,6 @@ def head():
 
 @pytest.fixture
 def nobody():
-    """An address at which nobody listens."""
     return f"127.0.0.1:{free_port()}"
 
 

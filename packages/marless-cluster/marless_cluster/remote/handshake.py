@@ -18,8 +18,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from marless.backends.badge import Badge
 from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
-from marless.infra.remote.faults import DialInError
+from marless_cluster.remote.faults import DialInError
 
 PATIENCE_S = 10.0
 """So long the first words may take."""
@@ -31,18 +32,6 @@ _DRIVER, _WORKER = b"driver", b"worker"
 _M = TypeVar("_M")
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
-
-
-class Badge(msgspec.Struct, frozen=True):
-    """What the bytes of a run depend on, in words: the `program` with its interpreter and libraries, and the
-    `processor` by which matrix kernels are chosen, '' at a driver for whose runs any will do.
-
-    `kernels`: whether a worker has those of the engine native, and whether a driver's runs need them.
-    """
-
-    program: str
-    processor: str
-    kernels: bool = False
 
 
 class Greeting(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marless.functions.resources.settings import DIAL_IN_TOKEN
 from marless.functions.system_errors import explain
-from marless.infra.remote.faults import DialInError
+from marless_cluster.remote.faults import DialInError
 
 VARIABLE = DIAL_IN_TOKEN
 _LEAST_LETTERS, _LEAST_BITS = 16, 56

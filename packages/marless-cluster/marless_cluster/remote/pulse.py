@@ -2,8 +2,8 @@
 
 import asyncio
 
-from marless.infra.remote.chunks import BEAT, chunk, read_chunk
-from marless.infra.remote.handshake import Stream
+from marless_cluster.remote.chunks import BEAT, chunk, read_chunk
+from marless_cluster.remote.handshake import Stream
 
 BEAT_S = 5.0
 """Seconds from one beat to the next."""

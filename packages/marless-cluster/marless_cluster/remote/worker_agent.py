@@ -12,15 +12,16 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from marless.backends.badge import Badge
 from marless.functions.encoding import Undecodable
 from marless.functions.function_specs import FUNCTIONS
 from marless.infra.local.processes.process_starters import Forker, Spawner, local_starter, worker_environment
-from marless.infra.remote.addresses import Address
-from marless.infra.remote.dialling import Away, Dialler
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.handshake import Badge, Introduction, Stream
-from marless.infra.remote.pulse import BEAT_S, Pulse
-from marless.infra.remote.served_process import ServedProcess
+from marless_cluster.remote.addresses import Address
+from marless_cluster.remote.dialling import Away, Dialler
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.handshake import Introduction, Stream
+from marless_cluster.remote.pulse import BEAT_S, Pulse
+from marless_cluster.remote.served_process import ServedProcess
 
 MODULES: Mapping[str, str] = {spec.name: spec.module for spec in FUNCTIONS}
 """The module that serves each function."""

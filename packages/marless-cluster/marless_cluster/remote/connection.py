@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from marless.functions.encoding import Undecodable
-from marless.infra.remote.chunks import DATA, EXIT, chunk, exit_code
-from marless.infra.remote.descriptors import read_some, write_all
-from marless.infra.remote.handshake import Introduction, Stream
-from marless.infra.remote.pulse import Pulse
+from marless_cluster.remote.chunks import DATA, EXIT, chunk, exit_code
+from marless_cluster.remote.descriptors import read_some, write_all
+from marless_cluster.remote.handshake import Introduction, Stream
+from marless_cluster.remote.pulse import Pulse
 
 
 class Ends(NamedTuple):

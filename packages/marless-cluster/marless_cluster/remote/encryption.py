@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 
 from marless.functions.system_errors import explain
-from marless.infra.remote.faults import DialInError
+from marless_cluster.remote.faults import DialInError
 
 
 def of_driver(certificate: Path, key: Path) -> ssl.SSLContext:

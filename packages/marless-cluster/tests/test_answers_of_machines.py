@@ -24,7 +24,7 @@ from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.pipe_messages import Ended, Put, Ready, frame
-from marless.infra.remote.dial_in_workers import dial_in_run, separate_dial_in_pools
+from marless_cluster.remote.dial_in_workers import dial_in_run, separate_dial_in_pools
 
 TASK = make_task(
     InitialiseTask,

@@ -9,10 +9,10 @@ from typing import Self
 from marless.functions.encoding import Undecodable
 from marless.infra.local.processes.process_starters import Starter, start_with_pipes
 from marless.infra.local.resources.upcalls import DAMAGED
-from marless.infra.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk
-from marless.infra.remote.descriptors import read_some, widen, write_all
-from marless.infra.remote.handshake import Stream
-from marless.infra.remote.pulse import Pulse
+from marless_cluster.remote.chunks import DATA, LARGEST, PRINTED, chunk, exit_chunk
+from marless_cluster.remote.descriptors import read_some, widen, write_all
+from marless_cluster.remote.handshake import Stream
+from marless_cluster.remote.pulse import Pulse
 
 # So long a process that has closed its pipes may take to end by itself.
 _ENDING_S, _LOOK_S = 0.1, 0.01

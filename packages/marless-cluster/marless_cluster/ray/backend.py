@@ -12,14 +12,14 @@ from marless.backends.badge import badge, driver_badge
 from marless.backends.base import Connection, Part, Readiness, WorkerDemand
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.coordinator.errors import UserError
-from marless.infra.ray.cluster import RayError, installed
-from marless.infra.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 from marless.output import note
+from marless_cluster.ray.cluster import RayError, installed
+from marless_cluster.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 
 if TYPE_CHECKING:
     from marless.coordinator.config.schema import RunConfig
     from marless.infra.aws.deployment_ref import DeploymentRef
-    from marless.infra.remote.listener import Listener
+    from marless_cluster.remote.dial_in_workers import PoolListener
 
 # The processes of a head of Ray 2.60 without its page, added up.
 _COST = "a head takes about 500 MB"
@@ -68,7 +68,7 @@ class RayBackend(LocalBackend):
 
         return replace(connection, settle=settle)
 
-    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[Listener]":
+    def listening(self, demand: WorkerDemand) -> "AbstractContextManager[PoolListener]":
         """See `Backend.listening`."""
         return _listening(self.address, demand)
 
@@ -89,12 +89,12 @@ class RayBackend(LocalBackend):
 
 
 @contextmanager
-def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
-    from marless.infra.ray.cluster import connect
-    from marless.infra.ray.placed_workers import PlacedWorkers, node_address
-    from marless.infra.remote.addresses import Address
-    from marless.infra.remote.faults import DialInError
-    from marless.infra.remote.listener import Listener
+def _listening(address: str, demand: WorkerDemand) -> "Iterator[PoolListener]":
+    from marless_cluster.ray.cluster import connect
+    from marless_cluster.ray.placed_workers import PlacedWorkers, node_address
+    from marless_cluster.remote.addresses import Address
+    from marless_cluster.remote.dial_in_workers import PoolListener
+    from marless_cluster.remote.faults import DialInError
 
     with ExitStack() as stack:
         try:
@@ -103,7 +103,7 @@ def _listening(address: str, demand: WorkerDemand) -> "Iterator[Listener]":
                 stack.callback(ray.shutdown)
             # Only this run's workers have the token, so nobody has to be told of it.
             token = secrets.token_bytes(32)
-            listener = Listener(Address(node_address(ray), 0), token, driver_badge(demand.runs, demand.more_follow))
+            listener = PoolListener(Address(node_address(ray), 0), token, driver_badge(demand.runs, demand.more_follow))
         except (RayError, DialInError) as error:
             raise UserError(f"back-end ray: {error}") from None
         stack.callback(listener.close)

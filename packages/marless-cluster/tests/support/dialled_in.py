@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SUPPORT = Path(__file__).parent
+SUPPORT = Path(__file__).parents[4] / "tests/support"
 MODULES = [SUPPORT.parents[1], *(SUPPORT / name for name in ("", "environments", "resources"))]
 
 

@@ -26,24 +26,27 @@ from msgspec.structs import replace
 from relay import Relay
 from strangers import Impostor, connected, recorded_dial, says_nothing_more
 
+from marless.backends.badge import Badge
 from marless.functions.resources.settings import Resource
+from marless.infra.local.census import noted
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.pipe_messages import Ended, frame
-from marless.infra.remote import encryption
-from marless.infra.remote.addresses import Address, address_of, listening_socket
-from marless.infra.remote.census import noted
-from marless.infra.remote.connection import Ends, RemoteChild, WorkerConnection
-from marless.infra.remote.dial_in_workers import dial_in_pool, dial_in_run, separate_dial_in_pools
-from marless.infra.remote.dialling import Away, Dialler
-from marless.infra.remote.dialling import refusal as refusal_of
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.handshake import Answer, Badge, Challenge, Greeting, Introduction, Stream, apply
-from marless.infra.remote.listener import Agent, Listener
-from marless.infra.remote.pulse import Pulse
-from marless.infra.remote.worker_agent import WorkerAgent
+from marless_cluster.remote import encryption
+from marless_cluster.remote.addresses import Address, address_of, listening_socket
+from marless_cluster.remote.connection import Ends, RemoteChild, WorkerConnection
+from marless_cluster.remote.dial_in_workers import dial_in_pool, dial_in_run, separate_dial_in_pools
+from marless_cluster.remote.dialling import Away, Dialler
+from marless_cluster.remote.dialling import refusal as refusal_of
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.handshake import Answer, Challenge, Greeting, Introduction, Stream, apply
+from marless_cluster.remote.listener import Agent, Listener
+from marless_cluster.remote.pulse import Pulse
+from marless_cluster.remote.worker_agent import WorkerAgent
 
 TOKEN, BADGE = b"0123456789abcdef", Badge("marless 1", "any")
 MODULES = {"actor": "echo"}
+# The folder of `echo`, which answers for functions.
+CONTRACTS = Path(__file__).parents[3] / "tests/contracts"
 HERE = Address("127.0.0.1", 0)
 
 
@@ -113,7 +116,7 @@ def idle(listener, count):
 @pytest.fixture
 def run(tmp_path, shell):
     """Opens a run on the workers of a listener."""
-    shell.import_from(Path(__file__).parent)
+    shell.import_from(CONTRACTS)
     opened = []
 
     def open_run(listener):
@@ -396,7 +399,7 @@ def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
 
 
 def test_the_run_whose_machine_was_lost_does_not_wait_for_others_in_turn(tmp_path, shell):
-    shell.import_from(Path(__file__).parent)
+    shell.import_from(CONTRACTS)
     with listening() as listener, dial_in_pool(listener, MODULES, tmp_path / "logs") as pool:
         pool._start_s = 60.0  # as of imports on a slow machine, which the run of a process pays that it has ended
         lanes = [pool.lane(name, tmp_path / name) for name in ("lost", "other")]
@@ -532,7 +535,7 @@ def at_once(shifts):
 
 
 def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_than_its_slots(tmp_path, shell):
-    for folder in (Path(__file__).parent, tmp_path):
+    for folder in (CONTRACTS, tmp_path):
         shell.import_from(folder)
     (tmp_path / "echo_too.py").write_text("from echo import handle\n")
     (tmp_path / "somebodys_game.py").write_text("")
@@ -553,7 +556,7 @@ def test_code_of_others_keeps_its_processes_and_no_agent_works_at_more_tasks_tha
 
 
 def test_runs_that_are_compared_have_a_slot_each_and_another_one_when_its_agent_leaves(tmp_path, shell):
-    shell.import_from(Path(__file__).parent)
+    shell.import_from(CONTRACTS)
     with (
         listening() as listener,
         serving(listener),

@@ -7,9 +7,9 @@ import ssl
 
 from marless.functions.encoding import Undecodable
 from marless.functions.system_errors import explain
-from marless.infra.remote.addresses import Address, watch_peer
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.handshake import PATIENCE_S, Introduction, Stream, apply
+from marless_cluster.remote.addresses import Address, watch_peer
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.handshake import PATIENCE_S, Introduction, Stream, apply
 
 _BUFFER = 1 << 20
 # Other errors of a name may pass, for example while its server starts.

@@ -4,8 +4,8 @@ import secrets
 
 import pytest
 
-from marless.infra.remote.faults import DialInError
-from marless.infra.remote.tokens import make_token, read_token, token_in
+from marless_cluster.remote.faults import DialInError
+from marless_cluster.remote.tokens import make_token, read_token, token_in
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 from typing import NamedTuple
 
 from marless.functions.system_errors import explain
-from marless.infra.remote.faults import DialInError
+from marless_cluster.remote.faults import DialInError
 
 # A peer that does not answer for so long is gone.
 _SILENT_S = 20

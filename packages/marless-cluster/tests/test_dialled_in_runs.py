@@ -11,7 +11,6 @@ from relay import Relay
 from studies import hashes, settings_of, study, train_alone
 
 from marless.backends.local import ListeningBackend
-from marless.backends.ray import RayBackend
 from marless.coordinator.config.loading import convert
 from marless.coordinator.errors import UNFINISHED, USER_ERROR, UserError
 from marless.reports.journal import read
@@ -19,6 +18,7 @@ from marless.runs.drive_settings import DriveSettings
 from marless.runs.folder import RunFolder
 from marless.runs.train_and_resume import _drive as drive_run
 from marless.runs.view import View
+from marless_cluster.ray.backend import RayBackend
 
 TWO = ("ippo-signal", "iql-signal")
 

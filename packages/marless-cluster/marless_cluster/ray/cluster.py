@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from typing import Any
 
-from marless.infra.ray.head import LOCAL, trouble
+from marless_cluster.ray.head import LOCAL, trouble
 
 _OLDEST = (2, 60)
 _REMIND_S = 10.0

@@ -8,7 +8,7 @@ from collections import Counter, deque
 
 from marless.functions.encoding import MessagePackDecoder
 from marless.infra.local.pipe_messages import Call, Inbox, Offer, Stored, checked_header
-from marless.infra.remote.listener import Agent
+from marless_cluster.remote.listener import Agent
 
 
 class Connection:

@@ -3,8 +3,8 @@
 import asyncio
 import threading
 
-from marless.infra.remote.chunks import BEAT, DATA, chunk, read_chunk
-from marless.infra.remote.handshake import Introduction, Stream, apply
+from marless_cluster.remote.chunks import BEAT, DATA, chunk, read_chunk
+from marless_cluster.remote.handshake import Introduction, Stream, apply
 
 
 async def connected(listener):

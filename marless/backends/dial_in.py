@@ -1,0 +1,54 @@
+"""The package by which workers of other machines dial in: an entry point of the group `marless.dial_in`."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from marless.backends.badge import Badge
+from marless.backends.base import WorkerListener
+from marless.coordinator.errors import UserError
+from marless.functions.plug_in_registry import Registry
+
+
+@dataclass(frozen=True)
+class DriverOptions:
+    """What a driver is told about workers: the files of its token, its certificate and its key, and whether their
+    processors may round differently."""
+
+    address: str
+    token_file: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    any_processor: bool
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What a worker is told: the address of its driver, and how many tasks it serves at once."""
+
+    address: str
+    slots: int
+    token_file: Path | None
+    tls_ca: Path | None
+    patience_s: float
+
+
+class DialIn(Protocol):
+    """Both sides of a connection. Each raises `UserError`."""
+
+    def listening(self, options: DriverOptions, badge: Badge) -> AbstractContextManager[WorkerListener]:
+        """Let workers dial in within the block."""
+
+    def serve(self, options: WorkerOptions) -> bool:
+        """Serve until somebody interrupts it. Return whether it has served a driver."""
+
+
+_PACKAGES = Registry[DialIn](
+    "marless.dial_in", {}, lambda name: "dialling in", error=UserError, extras={"workers": "cluster"}
+)
+
+
+def dial_in() -> DialIn:
+    """Return the package; raises `UserError` if it is not installed."""
+    return _PACKAGES.lookup("workers")

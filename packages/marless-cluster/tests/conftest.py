@@ -1,0 +1,3 @@
+"""The fixtures of runs, for workers of other machines."""
+
+from run_fixtures import *  # noqa: F403

@@ -1,0 +1,109 @@
+"""What most tests of runs begin with: state of their own, functions in the tests' process, no pictures."""
+
+import os
+import sysconfig
+
+import drawing_commands
+import pytest
+from commands import Commands
+from shell import Shell
+
+from marless.backends import local
+from marless.backends.inline import InlineInvoker
+from marless.functions.errors import MissingExtra
+from marless.functions.isolation.foreign_imports import IMPORTS
+from marless.functions.warm_cache import WARM
+from marless.infra.local.file_storage import FileStorage
+from marless.infra.local.single_run_pool import WorkerPool
+from marless.reports import learning_curve
+
+__all__ = [
+    "_new_process", "_own_state", "_short_runs", "code_of_others", "marless", "no_processes", "pictures", "processes",
+    "shell",
+]  # fmt: skip
+
+drawing_commands.without_pictures()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory):
+    """The key with which runs are sealed, and what lists remember of runs, are not those of who runs the tests.
+
+    The environment is active, as lines that tell what to type depend on that.
+    """
+    state, cache = tmp_path_factory.mktemp("state"), tmp_path_factory.mktemp("cache")
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    with Shell() as shell:
+        shell.export(XDG_STATE_HOME=str(state), XDG_CACHE_HOME=str(cache), PATH=path)
+        yield
+
+
+@pytest.fixture
+def shell():
+    """What a user decides outside the program, for one test: folder, variables, packages, what is typed."""
+    with Shell() as shell:
+        yield shell
+
+
+@pytest.fixture
+def marless(tmp_path, shell, capfd):
+    """The command line, in a folder of its own."""
+    shell.cd(tmp_path)
+    return Commands(capfd)
+
+
+def _pool(workers, blobs_root, modules):
+    if workers > 1:
+        return WorkerPool(workers, blobs_root, modules)
+    WARM.clear()  # a new process keeps nothing
+    return InlineInvoker(FileStorage(blobs_root))
+
+
+def _no_picture(points, path, title, name):
+    raise MissingExtra("matplotlib")
+
+
+DRAW = learning_curve.draw
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_runs():
+    """Starting a process and drawing a picture take longer than most test runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "WorkerPool", _pool)
+        patch.setattr(learning_curve, "draw", _no_picture)
+        yield
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Worker processes, even for one worker."""
+    monkeypatch.setattr(local, "WorkerPool", WorkerPool)
+
+
+@pytest.fixture
+def no_processes(monkeypatch):
+    """Functions run in this process, for any number of workers."""
+    monkeypatch.setattr(local, "WorkerPool", lambda workers, *where: _pool(1, *where))
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """Runs draw their learning curve, as where matplotlib is installed."""
+    monkeypatch.setattr(learning_curve, "draw", DRAW)
+
+
+@pytest.fixture(autouse=True)
+def _new_process():
+    """Each test begins with nothing kept, and may change how much is. What tests import is no code of others."""
+    IMPORTS.expect()
+    bound, keeps_objects = WARM.bound, WARM.keeps_objects
+    WARM.clear()
+    yield
+    WARM.bound, WARM.keeps_objects = bound, keeps_objects
+
+
+@pytest.fixture
+def code_of_others(monkeypatch, _new_process):
+    """This process has imported code that is not ours."""
+    monkeypatch.setattr(IMPORTS, "foreign", True)
