@@ -101,7 +101,7 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
 
     def detached() -> str:
         account.train("detached", "toy/signal", 8, *there, "--detach")
-        account.marless("watch", "detached")
+        account.marless("status", "--follow", "detached")
         return _compared(account, "detached", "here")
 
     def stopped() -> str:
@@ -110,7 +110,7 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
         account.marless("stop", "stopped")
         rounds = int(json.loads(account.marless("status", "stopped", "--json"))["round"])
         account.marless("resume", "stopped", "--detach", f"stop.rounds={rounds + 20}")
-        account.marless("watch", "stopped")
+        account.marless("status", "--follow", "stopped")
         done = account.summary("stopped")
         if done["status"] != "finished":
             raise Failed(f"the resumed run is {done['status']}")
@@ -119,7 +119,7 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
     def killed() -> str:
         account.train("sound", "fragile/signal", 8)
         account.train("killed", "fragile/signal", 8, *there)
-        kills = account.marless("logs", "--function", "actor", "--since", "1d", *there).count("signal: killed")
+        kills = account.marless("cloud", "logs", "--function", "actor", "--since", "1d", *there).count("signal: killed")
         if not kills:
             raise Failed("no function was killed; call it again")
         return f"{kills} times; {_compared(account, 'killed', 'sound')}"
@@ -129,7 +129,7 @@ def steps(account: Account) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "stop, resume", stopped
     yield "functions killed", killed
     yield "bill and REPORT lines", lambda: _bills(account)
-    yield "logs", lambda: f"{len(account.marless('logs', 'killed').splitlines())} lines of the run with kills"
+    yield "logs", lambda: f"{len(account.marless('cloud', 'logs', 'killed').splitlines())} lines of the run with kills"
 
 
 def _compared(account: Account, run: str, local: str) -> str:
@@ -151,7 +151,7 @@ def _bills(account: Account) -> str:
             billed[line["name"]] += float(line["quantity"])
     shares = []
     for role in DEPLOYED:
-        shown = account.marless("logs", "--function", role, "--since", "1d", "--json", *account.where)
+        shown = account.marless("cloud", "logs", "--function", role, "--since", "1d", "--json", *account.where)
         fields = [json.loads(line)["fields"] for line in shown.splitlines()]
         reported = sum(
             entry["billed_ms"] * entry["function_memory_size"] / 1024 / 1000 for entry in fields if "billed_ms" in entry
@@ -184,12 +184,12 @@ def prepared(arguments: argparse.Namespace) -> Iterator[Account]:
 
 
 def _deployed(account: Account, *plugin: str) -> str:
-    said = account.marless("deploy", *account.where, *plugin, "--yes")
+    said = account.marless("cloud", "deploy", *account.where, *plugin, "--yes")
     return next(line for line in said.splitlines() if line.startswith("stack "))
 
 
 def _torn_down(account: Account) -> str:
-    said = account.marless("teardown", *account.where, "--force", "--yes")
+    said = account.marless("cloud", "teardown", *account.where, "--force", "--yes")
     if f"nothing of tenant {TENANT} is left" not in said:
         raise Failed(said.strip().splitlines()[-1])
     return f"nothing of tenant {TENANT} is left"

@@ -31,7 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "train": ["train", *_SMALL, "--run", "new", "--workers", "1"],
     "train --json": ["train", *_SMALL, "--run", "new", "--workers", "1", "--json"],
     "resume": ["resume", "old", "stop.rounds=4", "--workers", "1"],
-    "study": ["study", "small.toml", "--slots", "1"],
+    "study": ["study", "small.toml", "--workers", "1"],
     "evaluate": ["evaluate", "old", "--episodes", "4", "--workers", "1"],
     "runs": ["runs"],
     "status --json": ["status", "old", "--json"],

@@ -169,10 +169,10 @@ def _emulated(scratch: Path, name: str, settings: Sequence[str]) -> str:
 
 
 def _detached(scratch: Path, name: str, settings: Sequence[str]) -> str:
-    _marless(scratch, "deploy", "--backend", "emulated")
+    _marless(scratch, "cloud", "deploy", "--backend", "emulated")
     _marless(scratch, "train", *settings, "--run", name, "--backend", "emulated", "--detach")
-    _marless(scratch, "watch", name)
-    _marless(scratch, "teardown", "--backend", "emulated", "--yes")
+    _marless(scratch, "status", "--follow", name)
+    _marless(scratch, "cloud", "teardown", "--backend", "emulated", "--yes")
     return _hash_of(scratch / "runs" / name)
 
 

@@ -275,7 +275,7 @@ def _on_lost(plan: Plan, state: State, event: Lost) -> State:
         name = slot.item.function
         problem = (
             f"the {name} did not report: it timed out, ran out of memory or was never started; its log:"
-            f" marless logs --function {name}"
+            f" marless cloud logs --function {name}"
         )
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
     return replace(_bill_lost(plan, state, [slots[work] for work in event.works]), slots=slots)

@@ -151,6 +151,6 @@ def _write_or_refuse(ledger: Ledger, lease: Lease, version: int) -> int:
 
 def _describe_holder(lease: Lease, now: float) -> str:
     if lease.holder == CLOUD:
-        return "this run is driven in the cloud; `marless watch` shows it and `marless stop` ends it"
+        return "this run is driven in the cloud; `marless status --follow` shows it and `marless stop` ends it"
     wait = f"if that has ended, try again in {max(1, math.ceil(lease.until - now))} s"
     return f"this run is being driven by {lease.holder}; {wait}"

@@ -40,7 +40,7 @@ _ACTIONS = {
 }
 _TABLE_CALLS = ("GetItem", "BatchGetItem", "PutItem", "UpdateItem", "DeleteItem", "Query")
 
-_NOT_DEPLOYED = "it does not exist; deploy with `marless deploy`, or check the region and the tenant"
+_NOT_DEPLOYED = "it does not exist; deploy with `marless cloud deploy`, or check the region and the tenant"
 _EXPIRED = "the credentials have expired; log in again and go on with `marless resume`"
 _UNKNOWN = "AWS does not accept these credentials; check which profile or access key is in use"
 _NONE = "no usable credentials were found; log in, choose a profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"

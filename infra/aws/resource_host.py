@@ -43,7 +43,9 @@ class LambdaResources:
     def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
         """See `port.Host`."""
         if name not in self._functions:
-            raise ResourceFault(f"resource {name!r} is not deployed: marless deploy --resource {name}=MODULE:FUNCTION")
+            raise ResourceFault(
+                f"resource {name!r} is not deployed: marless cloud deploy --resource {name}=FILE:FUNCTION"
+            )
         function = self._functions[name]
         if name not in self._clients:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)

@@ -80,7 +80,7 @@ def preview(
         request = _request(cloud, stacks, tenant, parameters, code, None, tags, service_role)
         stack = stacks.find(name)
         if stack is not None and stack.status not in WHOLE:
-            raise DeploymentFault(f"stack {name} is {stack.status}; `marless deploy` says what to do")
+            raise DeploymentFault(f"stack {name} is {stack.status}; `marless cloud deploy` says what to do")
         return stacks.preview(name, stack is not None, request)
 
 
@@ -164,9 +164,9 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
         remove_stack(stacks, stack, say)
         remove_kept(cloud, stacks, stack, say)
         return None
-    way_out = "remove what is left of it with `marless teardown`, and deploy again"
+    way_out = "remove what is left of it with `marless cloud teardown`, and deploy again"
     if stack.status == "UPDATE_ROLLBACK_FAILED":
-        way_out = "continue its rollback in the AWS console, or remove it with `marless teardown`"
+        way_out = "continue its rollback in the AWS console, or remove it with `marless cloud teardown`"
     raise DeploymentFault(f"stack {name} is {stack.status} and cannot be changed: {stacks.why(stack.id)}; {way_out}")
 
 

@@ -262,7 +262,7 @@ class RemoteBackend(Backend):
 
 @dataclass(frozen=True)
 class DeployRequest:
-    """What `marless deploy` was asked to make."""
+    """What `marless cloud deploy` was asked to make."""
 
     tenant: str
     region: str | None

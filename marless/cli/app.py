@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from marless.cli.command_names import COMMANDS, FAMILIES, OFFERED, command_and_rest, family_overview, overview, renamed
 from marless.cli.mistakes import unknown_command, unknown_option
 from marless.cli.typed_lines import complain
 from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_system, one_line
@@ -26,60 +27,10 @@ from marless.program import copied_environment, manual, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
 
-# Every command is a module of its name, imported only when it is called, so that commands start quickly.
-GROUPS = {
-    "train": {
-        "train": "train a team of policies",
-        "resume": "continue a run that stopped, or raise its limits",
-        "stop": "stop a run after the tasks in flight (you can resume it)",
-        "study": "train many runs over settings and seeds, all at once",
-        "ablate": "compare sharing, scaling and placement rules over seeds",
-        "pretrain": "make a small language model for a task with agents that speak",
-        "worker": "serve runs that another machine drives",
-    },
-    "before you train": {
-        "check": "try an environment and show how a run would understand it",
-        "config": "print the effective configuration with a description of every key",
-        "estimate": "estimate the cost and duration of a run",
-        "simulate": "simulate a run with more rollouts, other slots or faults",
-        "doctor": "check which programs and packages are installed or missing",
-        "completion": "print a script that lets bash or zsh complete commands",
-    },
-    "look at results": {
-        "status": "show the progress of a run",
-        "evaluate": "play a run's policies and print their return",
-        "report": "write an HTML page about one run or several",
-        "replay": "show a run's policies play, as an animated picture or in a window",
-        "compare": "compare trained runs over seeds, with intervals",
-        "crossplay": "play the policies of runs, or of a run's league, against one another",
-        "timeline": "show a timeline of a run's functions",
-        "bill": "print the cost of a run, line by line",
-    },
-    "keep and pass on": {
-        "runs": "list all runs",
-        "remove": "delete runs and studies",
-        "archive": "write a run into one file",
-        "unarchive": "bring back a run that was archived",
-        "verify": "check a run's objects and weights against their hashes",
-        "export": "write a run's policies or episodes for other programs",
-        "log": "log a run to TensorBoard, Weights & Biases, MLflow or a CSV file",
-    },
-    "on AWS": {
-        "deploy": "create or update the deployment that runs on AWS need",
-        "teardown": "delete a deployment and all its runs",
-        "policy": "print the IAM policy that training, or deploying, needs",
-        "watch": "follow a run in the cloud and download its results when it ends",
-        "logs": "print the logs of deployed functions",
-    },
-}
-COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
-
-
-# The folders of commands, and their modules there; the others are in `commands` itself.
+# The folders of commands of one word, and their modules there; the others are in `commands` itself.
 _FOLDERS = {
     "checks": ("check", "doctor"),
-    "deployment": ("deploy", "policy", "teardown"),
-    "results": ("evaluate", "crossplay", "compare", "timeline", "bill", "verify", "log", "export", "replay", "report"),
+    "results": ("status", "evaluate", "crossplay", "compare", "log", "export", "replay", "report"),
 }
 # Commands that may import tasks and players of a user; the others run nothing that lies in the current folder.
 _PLAY = {
@@ -116,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     if argv is not None:
         return _answer(list(argv), time.monotonic())
-    if "_ARGCOMPLETE" in os.environ:  # set by the script of `marless completion`
+    if "_ARGCOMPLETE" in os.environ:  # set by the script of `marless doctor --completion`
         _complete(os.environ.get("COMP_LINE", ""))
     prepare()
     try:
@@ -133,11 +84,15 @@ def _complete(line: str) -> None:
 
     from marless.cli.completion import completers
 
+    typed, _ = command_and_rest([*line.split()[1:3], ""])
     parser = Parser(prog="marless", allow_abbrev=False)
-    parsers = parser.add_subparsers()
-    for name, does in COMMANDS.items():
-        command = parsers.add_parser(name, help=does)
-        if line.split()[1:2] == [name]:
+    below = {"": parser.add_subparsers()}
+    for name, does in OFFERED.items():
+        family, _, word = name.rpartition(" ")
+        command = below[family].add_parser(word, help=does)
+        if name in FAMILIES:
+            below[name] = command.add_subparsers()
+        elif name == typed:
             module_of(name).arguments(command)
             command.complete_by(completers(name))
     argcomplete.autocomplete(parser, always_complete_options=False)
@@ -163,7 +118,8 @@ def _answer(argv: list[str], start_s: float) -> int:
         if explanation := _of_aws(error) or lacking(error):
             return _say(explanation, USER_ERROR)
         return _say(f"internal error: {type(error).__name__}: {one_line(error)} ({_log(options)})", INTERNAL)
-    return code or (USER_ERROR if OUTPUT.problem and argv[0] not in _DRIVE else code)
+    is_driving = {"status", "--follow"} <= {*argv} or _DRIVE & {*argv[:1]}
+    return code or (USER_ERROR if OUTPUT.problem and not is_driving else code)
 
 
 @contextmanager
@@ -181,9 +137,9 @@ def _importable_folder() -> Iterator[None]:
 
 
 def module_of(name: str) -> ModuleType:
-    """The module of a command."""
+    """Return the module of a command."""
     folder = "".join(f".{folder}" for folder, names in _FOLDERS.items() if name in names)
-    return import_module(f"marless.cli.commands{folder}.{name}")
+    return import_module(f"marless.cli.commands{folder}.{name.replace(' ', '.')}")
 
 
 def parser_of(name: str) -> Parser:
@@ -202,29 +158,34 @@ def parser_of(name: str) -> Parser:
 
 
 def _run(argv: list[str], options: Namespace) -> int:
-    if argv[:1] == ["help"] and argv[1:2]:
-        argv = [argv[1], "--help"]
-    elif argv[1:] == ["help"]:  # a run of this name is runs/help
-        argv = [argv[0], "--help"]
     _require_own_environment()
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        say_text(_overview())
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    elif argv and command_and_rest(argv)[1] == ["help"]:  # a run of this name is runs/help
+        argv = [*argv[:-1], "--help"]
+    if text := _TEXTS.get(" ".join(argv)):
+        say_text(text())
         return 0
-    if argv[0] in ("--version", "-V", "version"):
-        say_text(f"marless {version('marless')}")
-        return 0
-    if argv[0] not in COMMANDS:
-        raise UserError(unknown_command(argv, COMMANDS))
-    parser = parser_of(argv[0])
+    argv, sentences = renamed(argv)
+    for sentence in sentences:
+        complain(sentence)
+    name, words = command_and_rest(argv)
+    if not name:
+        raise UserError(unknown_command([" ".join(argv)] if argv[0] in FAMILIES else argv, COMMANDS))
+    return _call(name, words, options)
+
+
+def _call(name: str, words: list[str], options: Namespace) -> int:
+    parser = parser_of(name)
     try:
-        _, unknown = parser.parse_known_intermixed_args(argv[1:], options)
+        _, unknown = parser.parse_known_intermixed_args(words, options)
     except SystemExit as exit_:  # --help
         return int(exit_.code or 0)
     if unknown:
-        raise UserError(unknown_option(unknown[0], argv, parser.options, hasattr(options, "settings")))
+        raise UserError(unknown_option(unknown[0], [name, *words], parser.options, hasattr(options, "settings")))
     _require_current_folder()
-    with _importable_folder() if argv[0] in _PLAY else nullcontext():
-        return int(module_of(argv[0]).run(options))
+    with _importable_folder() if name in _PLAY else nullcontext():
+        return int(module_of(name).run(options))
 
 
 def _require_own_environment() -> None:
@@ -243,20 +204,23 @@ def _require_current_folder() -> None:
 
 
 def _overview() -> str:
-    groups = (
-        "\n".join([f"{title}:", *(f"  {name:<12}{does}" for name, does in group.items())])
-        for title, group in GROUPS.items()
-    )
-    lines = "\n\n".join(groups)
     program = program_name()
-    return f"""usage: {program} COMMAND ...
+    return f"""usage: {program} COMMAND ... (trains many agents on serverless functions)
 
-Trains multi-agent reinforcement-learning policies on serverless functions.
-
-{lines}
+{overview()}
 
 Start with `{program} train`. `{program} COMMAND --help` describes a command.
 The manual begins with {manual()}."""
+
+
+_TEXTS: dict[str, Callable[[], str]] = {
+    **dict.fromkeys(("", "-h", "--help"), _overview),
+    **dict.fromkeys(("-V", "--version", "version"), lambda: f"marless {version('marless')}"),
+    **dict.fromkeys(
+        ("cloud", "cloud -h", "cloud --help"),
+        lambda: f"usage: {program_name()} cloud COMMAND ...\n\n{family_overview('cloud')}",
+    ),
+}
 
 
 def _say(line: str, code: int) -> int:

@@ -6,58 +6,29 @@ from collections.abc import Collection, Sequence
 
 from marless.program import program_name
 
-# What other programs, and people, call our commands; or the line that does it.
+# Commands, or lines that do the same, and the words of other programs and of people for them.
 _OTHER_WORDS = {
-    "cancel": "stop",
-    "cat": "config",
-    "continue": "resume",
-    "cost": "estimate",
-    "dashboard": "report",
-    "destroy": "teardown",
-    "diff": "compare",
-    "down": "teardown",
-    "enjoy": "replay",
-    "eval": "evaluate",
-    "fit": "train",
-    "grid": "study",
-    "history": "runs",
-    "hpo": "study",
-    "info": "status",
-    "init": "config --short > my.toml",
-    "inspect": "check",
-    "keys": "config",
-    "kill": "stop",
-    "launch": "train",
-    "learn": "train",
-    "list": "runs",
-    "ls": "runs",
-    "new": "config --short > my.toml",
-    "play": "replay",
-    "plot": "report",
-    "price": "estimate",
-    "ps": "runs",
-    "render": "replay",
-    "run": "train",
-    "search": "study",
-    "serve": "report",
-    "settings": "config",
-    "show": "report",
-    "start": "train",
-    "sweep": "study",
-    "tail": "watch",
-    "tensorboard": "log latest --to tensorboard",
-    "test": "evaluate",
-    "tune": "study",
-    "ui": "report",
-    "undeploy": "teardown",
-    "up": "deploy",
-    "validate": "check",
-    "video": "replay",
-    "visualize": "replay",
-    "wandb": "log latest --to wandb",
-    "web": "report",
+    "check": "inspect validate",
+    "cloud deploy": "up",
+    "cloud teardown": "destroy down undeploy",
+    "compare": "diff",
+    "config": "cat keys settings",
+    "config --short > my.toml": "init new",
+    "estimate": "cost price",
+    "evaluate": "eval test",
+    "log latest --to tensorboard": "tensorboard",
+    "log latest --to wandb": "wandb",
+    "replay": "enjoy play render video visualize",
+    "report": "dashboard plot serve show ui web",
+    "resume": "continue",
+    "runs": "history list ls ps",
+    "runs remove RUN": "clean del delete prune rm",
+    "status": "info",
+    "status --follow": "tail",
+    "stop": "cancel kill",
+    "study": "grid hpo search sweep tune",
+    "train": "fit launch learn run start",
 }
-_REMOVAL = ("clean", "del", "delete", "prune", "rm")
 _ENVIRONMENTS = ("env", "environments", "envs", "tasks")
 _ALGORITHMS = ("algorithms", "algos")
 # How alike the spellings of options are: `--lr` is no `--run`.
@@ -66,20 +37,20 @@ _ALIKE = 0.8
 
 def unknown_command(argv: Sequence[str], commands: Collection[str]) -> str:
     """The first word of a line is no command: the message."""
-    word = argv[0].lstrip("-").lower()
+    word = argv[0].rpartition(" ")[2].lstrip("-").lower()
     program = program_name()
     problem = f"there is no {'option' if argv[0].startswith('-') else 'command'} {argv[0]}"
-    if line := _OTHER_WORDS.get(word):
+    if line := next((line for line, words in _OTHER_WORDS.items() if word in words.split()), ""):
         return f"{problem}; did you mean: {program} {line}"
-    if word in _REMOVAL:
-        remove = f"{program} remove RUN" if "remove" in commands else "rm -r runs/NAME"
-        return f"{problem}; did you mean: {remove}"
     if word in _ENVIRONMENTS:
-        return f"{problem}; task.name may be {', '.join(_environments())}"
+        from marless.functions.environments.task_names import ENVIRONMENTS, family_examples
+
+        return f"{problem}; task.name may be {', '.join([*ENVIRONMENTS, *family_examples()])}"
     if word in _ALGORITHMS:
         return f"{problem}; algorithm.name may be {', '.join(_algorithms())}"
-    if nearest := difflib.get_close_matches(word, commands, n=1):
-        return f"{problem}; did you mean {nearest[0]}?"
+    names = {name.split()[-1]: name for name in commands if name.startswith(argv[0].rpartition(" ")[0])}
+    if nearest := difflib.get_close_matches(word, names, n=1):
+        return f"{problem}; did you mean {names[nearest[0]]}?"
     if ("=" in argv[0] and not argv[0].startswith("-")) or argv[0].endswith(".toml"):
         return f"{problem}; did you mean: {program} train {shlex.join(argv)}"
     if setting := setting_of(argv[0]):
@@ -133,10 +104,3 @@ def _algorithms() -> tuple[str, ...]:
     from marless.functions.algorithms import registry
 
     return registry.names()
-
-
-def _environments() -> list[str]:
-    """Those that are listed, and an example of every family."""
-    from marless.functions.environments.task_names import ENVIRONMENTS, family_examples
-
-    return [*ENVIRONMENTS, *family_examples()]

@@ -61,7 +61,7 @@ def connect(
             concurrency=width, init_limit_ms=INIT_LIMIT_MS, grace_s=grace_s, cpu_scaling=cpu_scaling
         ).on_lambda(latency),
         repeated=lambda: Meter(**asdict(cloud.retries.take())),
-        printed=f"{program_name()} logs {deployment_ref.run}",
+        printed=f"{program_name()} cloud logs {deployment_ref.run}",
     )
 
 
@@ -125,4 +125,4 @@ def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str
 
 def deploy_command(backend: str, tenant: str, region: str | None) -> str:
     """The command that makes or renews the deployment."""
-    return f"{program_name()} deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"
+    return f"{program_name()} cloud deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"

@@ -117,7 +117,7 @@ def release(run: str, keep: bool) -> None:
         return
     running = _started.pop()
     if keep or _holds_other_runs(run) or _governs(running):
-        delete = f"{program_name()} teardown --backend {BACKEND}"
+        delete = f"{program_name()} cloud teardown --backend {BACKEND}"
         print_note(f"the emulated account keeps running; delete it and its data with: {delete}")
         return
     end(running)

@@ -1,4 +1,4 @@
-"""External resources as options of `marless deploy`, and what of them a deployment can serve."""
+"""External resources as options of `marless cloud deploy`, and what of them a deployment can serve."""
 
 from collections.abc import Mapping
 

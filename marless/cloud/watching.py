@@ -64,11 +64,9 @@ class Watch:
             if not lease_.is_taken("", self._backend.ledger.now(), has_ended):
                 return self._finish(state, lease_.problem)
             if self._signals.received:
-                name = self._folder.name
+                follow = f"{program_name()} status --follow {self._folder.argument}"
                 self._log.close()
-                return Ending(
-                    FINISHED, f"{name} is still running; follow it with: {program_name()} watch {self._folder.argument}"
-                )
+                return Ending(FINISHED, f"{self._folder.name} is still running; follow it with: {follow}")
             time.sleep(_POLL_S)
 
     def _show(self, state: State) -> None:

@@ -68,7 +68,7 @@ def replayed_rounds(folder: RunFolder, run: Stored, first: int, last: int, again
     if missing := sorted(set(range(1, last + 1)) - lines.keys()):
         raise UserError(
             f"{folder.path / METRICS} has no round {missing[0]}, with which the run played again is compared; of a"
-            f" detached run `{program_name()} watch {folder.argument}` writes it"
+            f" detached run `{program_name()} status --follow {folder.argument}` writes it"
         )
     again.announce(
         f"{_numbers(first, last)} of {folder.name} {'are' if last > first else 'is'} not stored: playing its first"

@@ -46,6 +46,6 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
         begins = "begins within a minute or two"
     folder.become_latest()
     say(f"{folder.name} {begins} in the cloud; {platform.survives}")
-    say(f"  {program_name()} watch {folder.argument}     what it does, and its policies when it has ended")
+    say(f"  {program_name()} status --follow {folder.argument}     what it does, and its policies when it has ended")
     say(f"  {program_name()} stop {folder.argument}      end it after the tasks in flight")
     return Ending(FINISHED, "")

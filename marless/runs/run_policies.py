@@ -54,7 +54,7 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
             _remark_code(folder, run)
             return run
     raise UserError(
-        f"{folder.name}: objects of its newest policies are missing; see {program_name()} verify {folder.argument}"
+        f"{folder.name}: objects of its newest policies are missing; see {program_name()} runs verify {folder.argument}"
     )
 
 

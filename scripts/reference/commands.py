@@ -2,7 +2,8 @@
 
 from argparse import SUPPRESS, Action, ArgumentParser
 
-from marless.cli.app import COMMANDS, GROUPS, module_of
+from marless.cli.app import module_of
+from marless.cli.command_names import COMMANDS, GROUPS
 from scripts.reference import markdown
 
 _ABOUT = """\
@@ -10,13 +11,15 @@ _ABOUT = """\
 Exit code 1 means an incomplete result, and 0 means success. `RUN` is a run's name under `runs/`, the path of its
 folder, or `latest`."""
 # Defaults that differ from machine to machine.
-_OF_THE_MACHINE = {"workers": "cores", "jobs": "cores"}
+_OF_THE_MACHINE = {"workers": "cores"}
 
 
 def page() -> str:
     """The whole page."""
+    group_of = {name: title for title, group in GROUPS.items() for name in group}
     overview = [
-        (f"[`{name}`](#{name})", does, title) for title, group in GROUPS.items() for name, does in group.items()
+        (f"[`{name}`](#{name.replace(' ', '-')})", does, group_of.get(name.split()[0], "rarely needed"))
+        for name, does in COMMANDS.items()
     ]
     parts = [_ABOUT, markdown.table(("command", "does", "group"), overview)]
     for name in COMMANDS:

@@ -36,7 +36,7 @@ def test_an_ablation_takes_it(installed, home, shell, capsys):
     paths = (home / "site", PLUG_INS / "my_rule", ROOT)
     shell.export(PYTHONPATH=os.pathsep.join(map(str, paths)))  # its runs are processes
     small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "scaling.rollouts=3"]
-    axes = ["--sharing", "none", "--scaling", "ramp", "--placement", "fused", "--seeds", "1", "--jobs", "1"]
+    axes = ["--sharing", "none", "--scaling", "ramp", "--placement", "fused", "--seeds", "1", "--workers", "1"]
     assert main(["ablate", *small, "stop.rounds=2", *axes]) == 0
     assert "none+ramp@fused" in capsys.readouterr().out
 

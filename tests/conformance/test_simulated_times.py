@@ -58,7 +58,7 @@ def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, shell):
     shell.cd(tmp_path)
     emulated = "--backend" in RUNS[name]
     if emulated:
-        marless(tmp_path, "deploy", "--backend", "emulated")
+        marless(tmp_path, "cloud", "deploy", "--backend", "emulated")
     own, other, before = [], [], None
     for seed in range(1, 6):
         marless(tmp_path, "train", f"seed={seed}", "--run", f"r{seed}", *RUNS[name])
@@ -68,7 +68,7 @@ def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, shell):
             other.append(ratio(before, run))
         before = run
     if emulated:
-        marless(tmp_path, "teardown", "--backend", "emulated", "--yes", "--force")
+        marless(tmp_path, "cloud", "teardown", "--backend", "emulated", "--yes", "--force")
     print(name, "own", sorted(own), "other", sorted(other))
     assert 0.9 <= statistics.median(own) <= 1.1
     assert 0.85 <= statistics.median(other) <= 1.15

@@ -120,10 +120,8 @@ def finished(place, marless):
             time.sleep(1.0 + len(waiting) / 8)
             waiting &= place.live()
             assert time.monotonic() < until, f"{sorted(waiting)} did not end"
-        folders = place.home / "runs"
-        return [
-            summary(place.home, name) for name in names if (folders / name).exists() and not marless("watch", name).code
-        ]
+        here = [name for name in names if (place.home / "runs" / name).exists()]
+        return [summary(place.home, name) for name in here if not marless("status", "--follow", name).code]
 
     return wait
 

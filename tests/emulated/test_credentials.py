@@ -50,10 +50,10 @@ def test_what_a_failing_environment_tells_is_redacted(place, marless, planted, f
     name = f"telling-{backend}"
     said = marless.train(name, "task.name=pettingzoo:telling:tells", "attempts=1", "--backend", backend)
     assert said.code == 1 and "told AWS_ACCESS_KEY_ID=" in "\n".join(said.err)
-    commands = [("status", name), ("status", name, "--json"), ("resume", name), ("verify", name)]
+    commands = [("status", name), ("status", name, "--json"), ("resume", name), ("runs", "verify", name)]
     if backend == "aws":
-        commands += [("logs", name), ("logs", "--function", "actor", "--json", "--backend", "aws")]
-        assert any("told" in line for line in marless("logs", name).out)
+        commands += [("cloud", "logs", name), ("cloud", "logs", "--function", "actor", "--json", "--backend", "aws")]
+        assert any("told" in line for line in marless("cloud", "logs", name).out)
     for command in commands:
         said = marless(*command)
         assert_hidden("\n".join([*said.out, *said.err]), planted, command)
@@ -64,7 +64,7 @@ def test_what_a_failing_environment_tells_is_redacted(place, marless, planted, f
 def test_a_detached_run_that_fails_tells_nothing(place, marless, planted, finished):
     command = ("train", *SMALL, "task.name=pettingzoo:telling:tells", "attempts=1", "--backend", "aws", "--detach")
     assert marless(*command, "--run", "telling-detached").code == 0
-    said = marless("watch", "telling-detached")
+    said = marless("status", "--follow", "telling-detached")
     assert said.code == 1 and "told AWS_ACCESS_KEY_ID=" in "\n".join(said.err)
     shown = marless("status", "telling-detached")
     assert_hidden("\n".join([*said.out, *said.err, *shown.out, *shown.err]), planted, "watch and status")
@@ -77,7 +77,7 @@ def test_a_detached_run_that_fails_tells_nothing(place, marless, planted, finish
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "[bad"])
 def test_an_address_with_a_password_is_shown_without(marless, planted, shell, host):
     shell.export(AWS_ENDPOINT_URL=f"http://user:{PLANTED}@{host}")
-    said = marless("deploy", "--backend", "aws", "--yes")
+    said = marless("cloud", "deploy", "--backend", "aws", "--yes")
     assert said.code == 2
     assert_hidden("\n".join([*said.out, *said.err]), planted, "deploy")
 

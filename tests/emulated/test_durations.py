@@ -36,7 +36,7 @@ def test_a_bill_says_where_its_durations_were_measured(place, marless, finished,
     assert said.code == 0, said.err
     if "--detach" in options:
         finished(name)
-        said = marless("watch", name)
+        said = marless("status", "--follow", name)
     assert note in json.loads((place.home / "runs" / name / "bill.json").read_text())["note"]
     assert [line for line in said.out if f"what this {verb} on AWS" in line]
 

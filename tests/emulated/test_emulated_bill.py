@@ -167,7 +167,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     before, failed = place.dead_letters(), place.failed_runs()
     assert marless.train("slow-there", *TOO_SLOW, "--backend", "emulated", "--detach").code == 0
     finished("slow-there")
-    said = marless("watch", "slow-there")
+    said = marless("status", "--follow", "slow-there")
     assert said.code == 1 and re.search(TIMED_OUT, said.err[-1])
     bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
@@ -175,7 +175,7 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     assert place.dead_letters() == before
     assert place.failed_runs() > failed
 
-    which = ("logs", "slow-there", "--function", "evaluator")
+    which = ("cloud", "logs", "slow-there", "--function", "evaluator")
     lines = [json.loads(line) for line in marless(*which, "--json").out]
     own = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
     ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}

@@ -45,7 +45,7 @@ def deployment(place):
         *(f"{name}=slow_judge:{name},timeout_s=2,attempts=2" for name in BAD),
     )
     options = [option for resource in resources for option in ("--resource", resource)]
-    assert main(["deploy", *TENANT, *options, "--yes"]) == 0
+    assert main(["cloud", "deploy", *TENANT, *options, "--yes"]) == 0
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_questions_and_answers_pass_unchanged_in_their_order(place):
         "a question of 5,000,000 bytes is too large: Lambda takes 4,718,592, as it travels in base64",
         0,
     )
-    with pytest.raises(ResourceFault, match="resource 'other' is not deployed: marless deploy --resource other="):
+    with pytest.raises(ResourceFault, match="resource 'other' is not deployed: marless cloud deploy --resource other="):
         resources.ask("other", [Action(b"a")])
 
 

@@ -103,7 +103,7 @@ def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, 
 def test_following_a_task_that_cannot_be_does_not_propose_to_resume_it(marless, finished):
     detach(marless, "far-off", "opponents.side=0")
     finished("far-off")
-    said = marless("watch", "far-off")
+    said = marless("status", "--follow", "far-off")
     assert said.code == 2
     assert "nothing was trained: opponents.side: 0 is asked for" in said.err[-1]
     lines = [*said.err, *marless("status", "far-off").out]

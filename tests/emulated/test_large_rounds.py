@@ -103,7 +103,7 @@ def test_ten_concurrent_executions_are_enough_for_two_runs_of_two_hundred_rollou
     # The detached run alone has more work than the account runs at once, so calls of the driven one are throttled.
     assert new_account.train("far", *settings, "--backend", "emulated", "--detach").code == 0
     assert new_account.train("near", *settings, "--backend", "emulated").code == 0
-    assert new_account("watch", "far").code == 0
+    assert new_account("status", "--follow", "far").code == 0
     weights = {name: summary(tmp_path, name)["weights_sha256"] for name in ("local", "far", "near")}
     assert set(weights.values()) == {weights["local"]}
     for name in ("far", "near"):

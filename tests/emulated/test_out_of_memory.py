@@ -39,10 +39,10 @@ def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, 
         place.sweep(deployment=small)
         time.sleep(1)
         assert time.monotonic() < give_up
-    said = marless("watch", "detached-large")
+    said = marless("status", "--follow", "detached-large")
     assert said.code == 1
     assert (
         "initialise failed after 2 attempts, last: the learner did not report: it timed out, ran out of"
-        " memory or was never started; its log: marless logs --function learner" in said.err[-1]
+        " memory or was never started; its log: marless cloud logs --function learner" in said.err[-1]
     )
-    assert any("signal: killed" in line for line in marless("logs", "--function", "learner", *SMALL).out)
+    assert any("signal: killed" in line for line in marless("cloud", "logs", "--function", "learner", *SMALL).out)

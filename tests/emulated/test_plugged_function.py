@@ -48,5 +48,5 @@ def test_an_emulated_account_has_the_function(home):
         home(f"{SMALL} algorithm.name=solo --run there --backend emulated")
     finally:
         if home.account.exists():  # the run failed
-            home("marless teardown --backend emulated --yes --force")
+            home("marless cloud teardown --backend emulated --yes --force")
     require_alone(home, "there")

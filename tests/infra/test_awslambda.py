@@ -232,7 +232,7 @@ def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(se
     ("status", "name", "words"),
     [
         ("403 Forbidden", "AccessDeniedException", "lack the permission lambda:InvokeFunction"),
-        ("404 Not Found", "ResourceNotFoundException", "deploy with `marless deploy`"),
+        ("404 Not Found", "ResourceNotFoundException", "deploy with `marless cloud deploy`"),
         ("403 Forbidden", "ExpiredTokenException", "the credentials have expired"),
     ],
 )

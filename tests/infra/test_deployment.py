@@ -621,7 +621,7 @@ def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):
     shorter = impossible(after="DeadLetters").replace("MessageRetentionPeriod: 1209600", "MessageRetentionPeriod: 60")
     with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_FAILED: Impossible \(AWS::Kinesis::Stream\)"):
         deploy(inside, NAME, {}, template=shorter)
-    with pytest.raises(DeploymentFault, match=r"cannot be changed: .* or remove it with `marless teardown`"):
+    with pytest.raises(DeploymentFault, match=r"cannot be changed: .* or remove it with `marless cloud teardown`"):
         deploy(inside, NAME, {})
     assert teardown(inside, NAME) == []
 

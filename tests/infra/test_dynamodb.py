@@ -328,7 +328,7 @@ def test_a_removed_item_is_gone_with_its_object_and_can_begin_again(ledger, spil
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ResourceNotFoundException", "deploy with `marless deploy`"),
+        ("ResourceNotFoundException", "deploy with `marless cloud deploy`"),
         ("ExpiredTokenException", "the credentials have expired"),
         ("UnrecognizedClientException", "check which profile or access key is in use"),
         ("AccessDeniedException", "access denied: the credentials in use lack the permission dynamodb:PutItem"),

@@ -220,7 +220,7 @@ def test_what_may_not_be_deleted_is_named(service, storage, prefix):
 @pytest.mark.parametrize(
     ("status", "name", "words"),
     [
-        ("404 Not Found", "NoSuchBucket", "deploy with `marless deploy`"),
+        ("404 Not Found", "NoSuchBucket", "deploy with `marless cloud deploy`"),
         ("400 Bad Request", "ExpiredToken", "the credentials have expired; log in again"),
         ("403 Forbidden", "InvalidAccessKeyId", "check which profile or access key is in use"),
         ("403 Forbidden", "RequestTimeTooSkewed", "the clock of this machine is wrong"),

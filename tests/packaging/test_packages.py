@@ -390,12 +390,12 @@ def test_a_deployment_needs_no_container_engine(offline, tmp_path, shell, capfd)
     shell.export(PATH=str(tmp_path / "bin"))
     shell.cd(tmp_path)
     marless = Commands(capfd)
-    assert marless("deploy", "--backend", "emulated", "--yes").code == 0
+    assert marless("cloud", "deploy", "--backend", "emulated", "--yes").code == 0
     try:
         where = account.find(account_folder()).whereabouts
         shell.export(AWS_ENDPOINT_URL=where.endpoint)
         shell.export(AWS_ACCESS_KEY_ID=where.key, AWS_SECRET_ACCESS_KEY=where.secret)
-        made = marless("deploy", "--region", where.region, "--plugin", "with-needs", "--yes")
+        made = marless("cloud", "deploy", "--region", where.region, "--plugin", "with-needs", "--yes")
         assert (made.code, made.err) == (0, [])
         assert "learner     a zip archive, as no plug-in needs torch" in made.out
         # Of fake wheels and our own modules: about half a megabyte at most.

@@ -30,12 +30,12 @@ marless train {SETTINGS} --workers 1 --run here
 marless study small.toml
 marless export here --to safetensors
 marless evaluate here --episodes 2 --workers 1
-marless deploy --backend emulated --yes
-marless policy deployer --backend emulated
+marless cloud deploy --backend emulated --yes
+marless cloud policy deployer --backend emulated
 marless train --backend emulated {SETTINGS} --run emulated
 marless train --backend emulated --detach {SETTINGS} --run detached
-marless watch detached
-marless teardown --backend emulated --yes
+marless status --follow detached
+marless cloud teardown --backend emulated --yes
 """
 STUDY = "seeds = '1-2'\npool.slots = 1\n" + "".join(
     f"base.{key} = {value if value.isdecimal() else repr(value)}\n"
@@ -80,7 +80,7 @@ def require_whole_product(installed):
         said = installed(COMMANDS, timeout=600)
     finally:
         if installed.account.exists():
-            installed("marless teardown --backend emulated --yes --force")
+            installed("marless cloud teardown --backend emulated --yes --force")
     assert "-e '.[" not in said
     hashes = {installed.summary(run)["weights_sha256"] for run in ("here", "emulated", "detached")}
     assert len(hashes) == 1

@@ -73,7 +73,7 @@ def test_what_needs_aws_says_what_to_install(tmp_path):
     expected = {
         f"train --backend aws {settings}": f"back-end aws needs {lacks}: {sdk}",
         f"train --backend emulated {settings}": f"back-end emulated needs {lacks}: {emulator}",
-        "deploy --yes": f"the package botocore is not installed; the extra aws brings it: {sdk}",
+        "cloud deploy --yes": f"the package botocore is not installed; the extra aws brings it: {sdk}",
     }
     codes, errors, _ = run(tmp_path, *expected)
     assert codes == "[2, 2, 2]"

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from marless.cli.app import Parser, module_of
+from marless.cli.app import Parser, command_and_rest, module_of
 from marless.infra.packaging.package_build import PYTHON, ROOT
 
 FOLDER = ROOT / ".github/workflows"
@@ -53,7 +53,8 @@ def test_make_knows_what_a_workflow_makes(name, command):
 
 @pytest.mark.parametrize(("name", "command"), [one for one in COMMANDS if "bin/marless" in one[1]])
 def test_the_command_line_takes_what_a_workflow_gives_it(name, command):
-    program, chosen, *options = shlex.split(command)
+    program, *words = shlex.split(command)
+    chosen, options = command_and_rest(words)
     assert (ROOT / program).parts[-3:] == (".venv", "bin", "marless")
     parser = Parser(allow_abbrev=False)
     module_of(chosen).arguments(parser)
@@ -76,8 +77,8 @@ def test_a_canary_fails_exactly_when_its_run_does_not_finish(tmp_path, seconds, 
             command, cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "CANARY_S": seconds}
         ).returncode
 
-    assert ran(program, "deploy", "--backend", "emulated", "--yes") == 0
+    assert ran(program, "cloud", "deploy", "--backend", "emulated", "--yes") == 0
     try:
         assert ran("bash", ".ci/canary", "--backend", "emulated") == code
     finally:
-        assert ran(program, "teardown", "--backend", "emulated", "--yes", "--force") == 0
+        assert ran(program, "cloud", "teardown", "--backend", "emulated", "--yes", "--force") == 0

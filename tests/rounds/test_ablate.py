@@ -33,7 +33,7 @@ KEPT = {
 def everything(tmp_path_factory):
     """All arms with one seed, run once for the tests that only read."""
     folder = tmp_path_factory.mktemp("ablation")
-    command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--jobs", "2"]
+    command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--workers", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "marless.cli.app", *command],
         cwd=folder,
@@ -117,7 +117,7 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
 
 @pytest.mark.conformance
 def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
-    settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--jobs", "2")
+    settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--workers", "2")
     command = [sys.executable, "-m", "marless.cli.app", "ablate", *settings]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         metrics = Path("few/runs/marless-minus-s1/metrics.jsonl")
@@ -141,7 +141,7 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
 
 
 def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
-    assert marless("ablate", *TINY, *FEW, "--jobs", "3").code == 0
+    assert marless("ablate", *TINY, *FEW, "--workers", "3").code == 0
     spans = []
     for run in Path("few/runs").iterdir():
         attempts = [json.loads(line) for line in (run / "attempts.jsonl").open()]
@@ -153,7 +153,7 @@ def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
 
 @pytest.mark.slow
 def test_no_more_runs_are_at_work_than_jobs(marless):
-    assert marless("ablate", *TINY, *FEW, "--jobs", "1").code == 0
+    assert marless("ablate", *TINY, *FEW, "--workers", "1").code == 0
     lines = [[json.loads(line) for line in path.open()] for path in Path("few/runs").glob("*/attempts.jsonl")]
     first, second = sorted((attempts[0]["asked"], attempts[-1]["ended"]) for attempts in lines)
     assert first[1] < second[0]
@@ -193,7 +193,7 @@ def begun(folder, pattern, *settings):
 
 def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
     Path("mine.py").write_text(MINE)
-    process = begun(tmp_path, "stepping", *TINY, "task.name=pettingzoo:mine:slow", *FEW, "--jobs", "2")
+    process = begun(tmp_path, "stepping", *TINY, "task.name=pettingzoo:mine:slow", *FEW, "--workers", "2")
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == "stopping the runs after their tasks in flight; press again to stop at once\n"
     began = time.monotonic()
@@ -204,7 +204,7 @@ def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
 
 @pytest.mark.conformance
 def test_an_ablation_that_is_killed_goes_on_to_the_same_weights(marless, tmp_path):
-    settings = (*TINY, "stop.rounds=40", *FEW, "--jobs", "2")
+    settings = (*TINY, "stop.rounds=40", *FEW, "--workers", "2")
     process = begun(tmp_path, "few/runs/*/metrics.jsonl", *settings)
     process.kill()
     process.communicate()
@@ -254,7 +254,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--arms", "ours,,packed"], "argument --arms: 'ours,,packed' is not a list"),
         (["--seeds", "3-1"], "argument --seeds: '3-1' is not a list of seeds such as 1-10"),
         (["--seeds", "one"], "argument --seeds: 'one' is not a list of seeds"),
-        (["--jobs", "0"], "argument --jobs: '0' is not a positive whole number"),
+        (["--workers", "0"], "argument --workers: '0' is not a positive whole number"),
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
         (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
         (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),

@@ -231,9 +231,9 @@ DAMAGES = {
     "a corrupted object": (damage_every_object, MORE, "is not the object the run recorded"),
     "a corrupted object to play": (damage_every_object, ("evaluate", "first"), "is not the object the run recorded"),
     "a key outside of the run": (record_a_key_outside, MORE, "is not a key"),
-    "a key outside of the run to play": (record_a_key_outside, ("evaluate", "first"), "marless verify first"),
+    "a key outside of the run to play": (record_a_key_outside, ("evaluate", "first"), "marless runs verify first"),
     "a lost object": (lose_every_object, MORE, "is missing"),
-    "lost objects to play": (lose_every_object, ("evaluate", "first"), "marless verify first"),
+    "lost objects to play": (lose_every_object, ("evaluate", "first"), "marless runs verify first"),
     "a lost plan": (lose_the_plan, MORE, "is not a run"),
     "a damaged plan": (scribble_into_the_plan, MORE, "plan.json cannot be read"),
     "a damaged ledger": (scribble_into_the_ledger, MORE, "it is not a ledger"),
@@ -263,7 +263,7 @@ def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, trained, m
 def test_a_key_outside_of_the_run_is_one_line_of_verify(marless, trained, monkeypatch):
     shutil.copytree(trained, "runs", symlinks=True)
     record_a_key_outside(monkeypatch)
-    said = marless("verify", "first")
+    said = marless("runs", "verify", "first")
     assert said.code == 1 and len(said.out) == 1 and "is not a key" in said.out[0]
 
 

@@ -34,7 +34,7 @@ def deployed(tmp_path_factory):
     """A folder whose account has the default deployment; its account ends with the tests."""
     folder = tmp_path_factory.mktemp("deployed")
     with chdir(folder):
-        assert main(["deploy", *ON]) == 0
+        assert main(["cloud", "deploy", *ON]) == 0
         yield folder
         account.find(account_folder()).stop()
 
@@ -55,22 +55,22 @@ def small(marless, name, *settings):
 
 
 def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless):
-    made = marless("deploy", *ON, "--actor-memory", "2048", "--budget", "7")
+    made = marless("cloud", "deploy", *ON, "--actor-memory", "2048", "--budget", "7")
     assert (made.code, made.err) == (0, ["starting an emulated AWS account in runs/.emulated"])
     assert "actor        version 1, 2,048 MB, 300 s" in made.out
     assert made.out[-1] == "next: marless train --backend emulated"
 
-    again = marless("deploy", *ON)
+    again = marless("cloud", "deploy", *ON)
     assert (again.code, again.err) == (0, [])
     assert "stack marless-default is up to date" in again.out
     assert "actor        version 1, 2,048 MB, 300 s" in again.out
 
-    changed = marless("deploy", *ON, "--learner-timeout", "60")
+    changed = marless("cloud", "deploy", *ON, "--learner-timeout", "60")
     # A published version is immutable, so a run that began earlier is not affected.
     assert "learner      version 2, 1,769 MB, 60 s" in changed.out
 
     there = cloud_of(account_folder())
-    gone = marless("teardown", *ON, "--yes")
+    gone = marless("cloud", "teardown", *ON, "--yes")
     assert gone.code == 0
     assert gone.out[-2:] == [
         "nothing of tenant default is left in the emulated account in runs/.emulated",
@@ -106,7 +106,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
         process.send_signal(2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the emulated account keeps running; delete it and its data with: marless teardown --backend emulated" in err
+    assert "keeps running; delete it and its data with: marless cloud teardown --backend emulated" in err
     rounds = json.loads(journal.read_text().splitlines()[-1])["round"]
     refused = marless("resume", "long", "functions.actor.timeout_s=600")
     said = "marless: functions.actor.timeout_s: the run's deployed actor has 300 s; ask for no more"
@@ -124,13 +124,13 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     until = time.monotonic() + 120
     while marless("status", "far", "--json").code and time.monotonic() < until:  # until it has started
         time.sleep(0.2)
-    kept = marless("teardown", *ON, "--yes")
+    kept = marless("cloud", "teardown", *ON, "--yes")
     assert (kept.code, kept.err) == (
         2,
         ["marless: far is in progress; stop it first (marless stop far), or pass --force"],
     )
     assert marless("stop", "far").code == 0
-    removed = marless("teardown", *ON, "--yes")
+    removed = marless("cloud", "teardown", *ON, "--yes")
     assert removed.code == 0, removed.err
     assert "and 1 run with all data: far" in removed.out
 
@@ -138,15 +138,15 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
 @pytest.mark.slow
 def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, shell):
     shell.export(**{CONCURRENCY: "10"})
-    assert marless("deploy", *ON).code == 0
+    assert marless("cloud", "deploy", *ON).code == 0
     running = account.find(account_folder())
     quotas = cloud_at(running.whereabouts).client("lambda").get_account_settings()["AccountLimit"]
     assert quotas["ConcurrentExecutions"] == quotas["UnreservedConcurrentExecutions"] == 10
-    refused = marless("deploy", *ON, "--concurrency", "1")
+    refused = marless("cloud", "deploy", *ON, "--concurrency", "1")
     assert refused.code == 2
     assert "below its minimum value of [10]" in refused.err[-1]
     shell.export(**{CONCURRENCY: "20"})
-    other = marless("deploy", *ON)
+    other = marless("cloud", "deploy", *ON)
     assert (other.code, other.err) == (
         2,
         [
@@ -158,22 +158,22 @@ def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless,
 
 def test_a_deployment_that_is_only_shown_stays_as_it_is(there):
     before = deployment()
-    dry = there("deploy", *ON, "--dry-run", "--actor-memory", "3008")
+    dry = there("cloud", "deploy", *ON, "--dry-run", "--actor-memory", "3008")
     assert (dry.code, dry.err, dry.out[0].split()) == (0, [], ["change", "resource", "type"])
     assert ["modify", "Actor", "AWS::Lambda::Function"] in [line.split() for line in dry.out]
-    printed = there("deploy", *ON, "--print-template", "--actor-memory", "3008")
+    printed = there("cloud", "deploy", *ON, "--print-template", "--actor-memory", "3008")
     assert (printed.code, printed.err) == (0, [])
     assert printed.out[:2] == ['AWSTemplateFormatVersion: "2010-09-09"', "Transform: AWS::Serverless-2016-10-31"]
     assert printed.out.count('    Default: "3008"') == 1
     assert deployment() == before
-    refused = there("deploy", *ON, "--print-template", "--plugin", "./mine")
+    refused = there("cloud", "deploy", *ON, "--print-template", "--plugin", "./mine")
     assert (refused.code, refused.out) == (2, [])
 
 
 @pytest.mark.parametrize("quota", ["0", "ten", "-1", "1.5"])
 def test_a_quota_that_is_no_number_starts_no_account(marless, shell, quota):
     shell.export(**{CONCURRENCY: quota})
-    said = marless("deploy", *ON)
+    said = marless("cloud", "deploy", *ON)
     assert (said.code, said.err) == (2, [f"marless: {CONCURRENCY}: {quota!r} is not a whole number above 0"])
     assert account.find(account_folder()) is None
 
@@ -181,11 +181,11 @@ def test_a_quota_that_is_no_number_starts_no_account(marless, shell, quota):
 @pytest.mark.conformance
 def test_each_tenant_has_a_deployment_of_its_own(marless):
     for tenant in ("one", "two"):
-        assert marless("deploy", *ON, "--tenant", tenant).code == 0
+        assert marless("cloud", "deploy", *ON, "--tenant", tenant).code == 0
     assert deployment("one").bucket != deployment("two").bucket
-    assert marless("teardown", *ON, "--tenant", "one", "--yes").code == 0
+    assert marless("cloud", "teardown", *ON, "--tenant", "one", "--yes").code == 0
     assert deployment("one") is None and deployment("two") is not None
-    again = marless("teardown", *ON, "--tenant", "one", "--yes")
+    again = marless("cloud", "teardown", *ON, "--tenant", "one", "--yes")
     assert (again.code, again.err) == (
         2,
         ["marless: tenant one has no deployment in the emulated account in runs/.emulated"],
@@ -197,7 +197,7 @@ def test_a_run_is_billed_and_capped_at_the_prices_of_its_region(marless):
         lines = json.loads(Path(f"runs/{name}/bill.json").read_text())["lines"]
         return {line["name"]: (line["quantity"], line["dollars"]) for line in lines}
 
-    assert marless("deploy", *ON, "--region", "eu-central-1").code == 0
+    assert marless("cloud", "deploy", *ON, "--region", "eu-central-1").code == 0
     assert small(marless, "there", "stop.rounds=1").code == 0
     assert json.loads(Path("runs/there/bill.json").read_text())["region"] == "eu-central-1"
     # Frankfurt: $5.40 per million PUT requests, $0.7625 per million write units.
@@ -209,7 +209,7 @@ def test_a_run_is_billed_and_capped_at_the_prices_of_its_region(marless):
 
 
 def test_nothing_is_removed_without_a_word_of_the_user(there):
-    said = there("teardown", *ON)
+    said = there("cloud", "teardown", *ON)
     assert (said.code, said.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
     assert deployment() is not None
 
@@ -219,7 +219,7 @@ def test_logs_show_what_functions_wrote_and_of_which_run(there):
     assert small(there, "well", "stop.rounds=1").code == 0
     broken = small(there, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
     assert broken.code != 0
-    calls = there("logs", "--function", "actor")
+    calls = there("cloud", "logs", "--function", "actor")
     pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+[0-9a-f]{8}\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"
     assert any(re.fullmatch(pattern, line) for line in calls.out)
     assert not any("START RequestId" in line for line in calls.out)

@@ -90,7 +90,7 @@ def home(tmp_path_factory):
         yield made
     finally:
         if made.account.exists():  # a guide failed half-way
-            made("marless teardown --backend emulated --yes --force")
+            made("marless cloud teardown --backend emulated --yes --force")
 
 
 @pytest.mark.parametrize("guide", GUIDES)

@@ -274,7 +274,7 @@ def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, meth
     assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
     assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
     assert summary("second")["weights_sha256"] == summary("first")["weights_sha256"]
-    assert [marless("verify", name).code for name in ("first", "second")] == [0, 0]
+    assert [marless("runs", "verify", name).code for name in ("first", "second")] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -371,14 +371,14 @@ def test_json_is_one_object_per_line_and_ends_with_the_summary(marless):
 
 
 def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
-    said = marless("verify", "first")
+    said = marless("runs", "verify", "first")
     assert said.code == 0 and summary("first")["weights_sha256"] in said.out[0] and "OK" in said.out[0]
     newest = Path("runs/first/policies.safetensors")
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
-    assert marless("verify", "first").out == ["first: policies.safetensors does not match the objects"]
+    assert marless("runs", "verify", "first").out == ["first: policies.safetensors does not match the objects"]
     for path in Path("runs/first/objects").rglob("*.policies.safetensors"):
         path.unlink()
-    said = marless("verify", "first")
+    said = marless("runs", "verify", "first")
     assert (said.code, len(said.out)) == (1, 1) and "is missing" in said.out[0]
 
 
@@ -483,7 +483,7 @@ def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_be
     assert (summary("first")["status"], summary("first")["rounds"]) == ("finished", 4)
     [row] = map(json.loads, marless("runs", "--json").out)
     assert (row["status"], row["rounds"]) == ("interrupted", 5)
-    said = marless("verify", "first")
+    said = marless("runs", "verify", "first")
     assert said.code == 0 and said.out[0].endswith("; summary.json is of round 4, the run is at round 5")
 
 
@@ -496,8 +496,8 @@ def test_commands_that_look_change_nothing(marless, first, signalled):
     signalled(signal.SIGINT, round=1, insists=True)
     marless.train("killed")
     before = contents(Path("runs"))
-    for command in (("status", "first"), ("status", "killed"), ("verify", "first"), ("verify", "killed"), ("runs",)):
-        assert marless(*command).code == 0
+    for command in ("status first", "status killed", "runs verify first", "runs verify killed", "runs"):
+        assert marless(*command.split()).code == 0
         assert contents(Path("runs")) == before
 
 
@@ -514,7 +514,7 @@ def test_the_summary_has_the_memory_that_the_functions_took(marless, processes, 
 
 def test_json_output_has_what_the_text_output_has(marless, first):
     status, listed, verified = (
-        json.loads(marless(*command, "--json").out[0]) for command in (("status",), ("runs",), ("verify", "first"))
+        json.loads(marless(*command.split(), "--json").out[0]) for command in ("status", "runs", "runs verify first")
     )
     whole = summary("first")
     assert (status["status"], status["round"], status["limits"]) == ("finished", 4, {"rounds": 4})

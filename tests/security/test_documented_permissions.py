@@ -90,7 +90,7 @@ def test_a_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed,
 
     ran("train", *SMALL, *on, "--run", "driven")
     ran("train", *SMALL, *on, "--run", "detached", "--detach")
-    ran("watch", "detached")
+    ran("status", "--follow", "detached")
     ran("train", *SMALL, *on, "--run", "long", "--detach", "stop.rounds=5000")
     ran("stop", "long")
     ran("resume", "long", "--detach")
@@ -98,8 +98,8 @@ def test_a_trainer_trains_watches_stops_resumes_and_reads_logs(having, deployed,
     ran("resume", "long", "stop.rounds=1")
     for run in ("driven", "detached", "long"):
         ran("status", run)
-        ran("verify", run)
-    assert any("run=detached" in line for line in ran("logs", "detached", "--since", "1h"))
+        ran("runs", "verify", run)
+    assert any("run=detached" in line for line in ran("cloud", "logs", "detached", "--since", "1h"))
 
 
 def test_a_deployer_deploys_updates_and_tears_down(having, packages, marless, operator):
@@ -110,10 +110,10 @@ def test_a_deployer_deploys_updates_and_tears_down(having, packages, marless, op
     deploy(deployer, tenant, {**PARAMETERS, "AlarmEmail": "other@example.com", "EventAge": "600"}, packages)
     # A deployer may train, too, to make sure that the deployment works.
     assert marless(deployer, "train", *SMALL, *ON["deployer"], "--run", "canary").code == 0
-    printed = marless(deployer, "policy", "deployer", "--tenant", tenant)
+    printed = marless(deployer, "cloud", "policy", "deployer", "--tenant", tenant)
     assert json.loads("\n".join(printed.out)) == document("deployer", operator.region)
     operator.client("ecr").create_repository(repositoryName=f"marless/{tenant}")
-    said = marless(deployer, "teardown", *ON["deployer"], "--yes")
+    said = marless(deployer, "cloud", "teardown", *ON["deployer"], "--yes")
     assert (said.code, said.out[-1]) == (0, f"nothing of tenant {tenant} is left in account {ACCOUNT}, us-east-1")
 
 
@@ -177,14 +177,14 @@ TRAINING = {
     "ListObjects": (TRAIN, "ListBucket"),
     "KeepObjects": (TRAIN, "DeleteObject"),
     "KeepLedgers": (TRAIN, "GetItem"),
-    "ReadLogs": (("logs", *ON["trainer"], "--function", "actor"), "FilterLogEvents"),
+    "ReadLogs": (("cloud", "logs", *ON["trainer"], "--function", "actor"), "FilterLogEvents"),
 }
 """For each statement a command that needs it, and what its refusal names."""
 
 
 @pytest.mark.parametrize(("sid", "command", "lacking"), [(sid, *needed) for sid, needed in TRAINING.items()])
 def test_a_trainer_without_one_statement_is_refused(having, deployed, marless, sid, command, lacking):
-    named = () if command[0] == "logs" else ("--run", sid.lower())
+    named = () if command[0] == "cloud" else ("--run", sid.lower())
     said = marless(having("trainer", sid), *command, *named)
     assert said.code == 2 and lacking in said.err[-1]
     repeated = ["is tried again" in line for line in said.err[:-1]]  # an invocation is tried again before it is refused

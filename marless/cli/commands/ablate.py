@@ -53,7 +53,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--seeds", type=_seeds, metavar="1-10", help="seeds of every arm (default: seeds of a suite's file, or 1-10)"
     )
     parser.add_argument(
-        "--jobs",
+        "--workers",
         type=common.count,
         default=cores(),
         metavar="N",
@@ -99,7 +99,7 @@ def run(options: Namespace) -> int:
     options.folder = ablation.folder
     with Signals() as signals:
         view, listen = _view(options, signals), partial(dial_in.serving, options)
-        return report_ending(ablate(ablation, options.jobs, signals, view, listen).ending)
+        return report_ending(ablate(ablation, options.workers, signals, view, listen).ending)
 
 
 def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Callable[[list[str]], list[Arm]]) -> int:
@@ -111,7 +111,7 @@ def _run_suite(options: Namespace, path: Path, overrides: list[str], arms_of: Ca
     options.folder = ablations[0].folder.parent
     with Signals() as signals:
         view, listen = _view(options, signals), partial(dial_in.serving, options)
-        ending, table = ablate_suite(path.stem, ablations, options.jobs, signals, view, listen, share)
+        ending, table = ablate_suite(path.stem, ablations, options.workers, signals, view, listen, share)
     if table and not options.json:
         say("")
         say_text(table)

@@ -1,10 +1,11 @@
-"""marless estimate: the bill and the duration of a run, from a calibration of a few seconds."""
+"""marless estimate: the bill and the duration of a run, from a few seconds of measurements, or a simulation."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from marless.backends import registry
 from marless.cli import arguments as common
+from marless.cli.commands.results import simulate
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
@@ -28,7 +29,11 @@ _WORTH_A_LAG = 0.9
 EXAMPLES = """examples:
   marless estimate my_run.toml
   marless estimate stop.rounds=2000 scaling.rollouts=8
-  marless estimate my_run.toml --backend aws --detach"""
+  marless estimate my_run.toml --backend aws --detach
+  marless estimate --simulate latest --rollouts 50,500,1850 --concurrency 1000
+  marless estimate --simulate latest --rollouts 500 --slow 0.01 --lost 0.001
+
+With --simulate, name a recorded run, or a file to record briefly (default: latest)."""
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -44,16 +49,20 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--concurrency",
         type=common.count,
-        default=CONCURRENCY,
         metavar="N",
-        help="functions that the account may run at once (default: %(default)s)",
+        help=f"functions that the account may run at once (default: {CONCURRENCY}, or as recorded)",
     )
     common.workers(parser)
     common.json(parser)
+    group = parser.add_argument_group("simulate rounds of a recorded run")
+    group.add_argument("--simulate", action="store_true", help="simulate instead, with the options below")
+    simulate.arguments(group)
 
 
 def run(options: Namespace) -> int:
-    """Measures a few rounds here, then prints the bill of all of them, there and here."""
+    """Measure a few rounds here, then print the bill of all rounds, there and here."""
+    if options.simulate:
+        return simulate.run(options)
     target = _target(options)
     config = load(*common.split(options.settings))
     with progress_lines() as progress:
@@ -92,7 +101,7 @@ def _target(options: Namespace) -> Target:
     if options.detach and not target.remote:
         remote = " or ".join(registry.remote_names())
         raise UserError(f"--detach needs --backend {remote}: on this machine somebody has to drive the run")
-    return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
+    return Target(target, options.workers if target.runs_here else options.concurrency or CONCURRENCY, options.detach)
 
 
 def _show(estimates: Estimates) -> None:

@@ -31,7 +31,7 @@ from marless.views.study_views import choose_study_view, unlogged_runs
 EXAMPLES = """examples:
   marless study lr.toml                      all runs of the file at once, in studies/lr
   marless study lr                           goes on with it
-  marless study lr.toml --slots 16 --owner anna
+  marless study lr.toml --workers 16 --owner anna
   marless study lr.toml --backend aws        begins all runs in the cloud, which needs this machine no more
   marless study lr                           then shows how far they are, and fetches results
   marless study lr.toml --backend ray        on the nodes of a Ray cluster, driven by this machine
@@ -49,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
     parser.add_argument(
-        "--slots", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
+        "--workers", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
     )
     parser.add_argument("--owner", metavar="NAME", help="owner of the runs (default: owner in the file)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
@@ -98,7 +98,7 @@ def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
     if options.listen and options.backend is None:
         # Workers that somebody starts are none of the cluster that the study may have been on.
         backend = registry.DEFAULT
-    file = with_pool(folder, file, options.slots, backend)
+    file = with_pool(folder, file, options.workers, backend)
     return folder, msgspec.structs.replace(file, owner=options.owner or file.owner)
 
 

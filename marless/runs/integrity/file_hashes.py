@@ -1,4 +1,4 @@
-"""Hashes of the files beside a run's objects, which its ledger keeps, so that `marless verify` finds a changed one.
+"""Hashes of the files next to a run's objects. The ledger keeps them, and `marless runs verify` compares them.
 
 They are committed before the files are written. A kill in between leaves a file as it was, so that is right, too.
 """

@@ -53,17 +53,17 @@ def rollouts(sizes: tuple[int, ...]) -> list[Row]:
 
 @contextmanager
 def _account(folder: str) -> Iterator[None]:
-    _marless(folder, "deploy", *ON)
+    _marless(folder, "cloud", "deploy", *ON)
     try:
         yield
     finally:
-        _marless(folder, "teardown", *ON, "--yes", "--force")
+        _marless(folder, "cloud", "teardown", *ON, "--yes", "--force")
 
 
 def _detached(folder: str, name: str, size: int) -> str:
     _marless(folder, "train", *LARGE, "stop.rounds=1", f"scaling.rollouts={size}", *ON, "--detach", "--run", name)
     time.sleep(1.0)
-    _marless(folder, "watch", name)
+    _marless(folder, "status", "--follow", name)
     return name
 
 

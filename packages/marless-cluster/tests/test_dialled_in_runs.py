@@ -57,7 +57,7 @@ def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(plac
     lines = {name: read(folder / "runs" / name / "metrics.jsonl") for name in ("there", "here")}
     assert {name: line.learners for name, (*_, line) in lines.items()} == {"there": 2, "here": 1}
     assert {*lines["there"][-1].metrics} == {*lines["here"][-1].metrics}
-    verified = marless("verify", "there")
+    verified = marless("runs", "verify", "there")
     assert verified.code == 0 and "any-processor" not in verified.out[0]
 
 
@@ -75,7 +75,7 @@ def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, mar
     ended(command(folder, "resume", "killed", "--listen", address, "--any-processor"))
     assert marless.train("whole", "stop.rounds=12").code == 0
     assert weights(folder, "killed") == weights(folder, "whole")
-    verified = marless("verify", "killed")
+    verified = marless("runs", "verify", "killed")
     assert verified.code == 0 and "--any-processor" in verified.out[0]
 
 
@@ -136,7 +136,7 @@ def test_an_ablation_stops_at_the_first_signal_while_nobody_is_there_and_goes_on
 def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
     folder, address = place
     few = (*SMALL, "stop.rounds=2", "--arms", "marless-minus,packed", "--seeds", "1-2", "--out", "few")
-    output = ended(command(folder, "ablate", *few, "--listen", address, "--jobs", "4"))
+    output = ended(command(folder, "ablate", *few, "--listen", address, "--workers", "4"))
     assert "4/4" in output
 
 

@@ -30,7 +30,7 @@ MARLESS = (sys.executable, "-P", "-c", "import sys; from marless.cli.app import 
 # Long enough for what happens to it meanwhile.
 LONG = (*SMALL[:-1], "actors.num_envs=64", "stop.rounds=150")
 # An ablation of four runs.
-FEW = ("ablate", *SMALL, "--arms", "marless-minus,packed", "--seeds", "1-2", "--jobs", "2")
+FEW = ("ablate", *SMALL, "--arms", "marless-minus,packed", "--seeds", "1-2", "--workers", "2")
 _STORE = 80_000_000
 # A machine is kept busy for so long at most.
 _BUSY_S = 90

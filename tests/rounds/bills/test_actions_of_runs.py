@@ -41,13 +41,13 @@ def test_every_view_of_a_run_has_the_judges_own_count(graded):
     assert sum(len(each.get("actions", ())) for each in attempts) == calls
     lines = [json.loads(line)["actions"]["judge"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert all(each["timed"] == each["count"] and each["mean_ms"] <= each["p99_ms"] * 1.01 for each in lines)
-    bill = json.loads(marless("bill", "r", "--json").out[0])
+    bill = json.loads(marless("status", "--bill", "r", "--json").out[0])
     assert bill["actions"]["judge"]["count"] == calls
-    said = marless("bill", "r")
+    said = marless("status", "--bill", "r")
     assert any(line.split()[:3] == ["judge", f"{calls:,}", f"{actions['hits']:,}"] for line in said.out)
     assert all(len(line) <= 80 for line in said.out)
-    assert marless("timeline", "r").code == 0 and "judge" in (folder / "timeline.html").read_text()
-    verified = json.loads(marless("verify", "r", "--json").out[0])
+    assert marless("report", "--timeline", "r").code == 0 and "judge" in (folder / "timeline.html").read_text()
+    verified = json.loads(marless("runs", "verify", "r", "--json").out[0])
     assert (verified["ok"], verified["answers"]) == (True, len(stored))
     # What tasks asked goes with the objects of their round.
     assert not list(folder.rglob("*.actions.safetensors"))
@@ -58,7 +58,7 @@ def test_a_kept_answer_that_cannot_be_read_is_found(graded):
     marless, folder, _, _ = graded
     damaged = next((folder / "objects/answers").iterdir())
     damaged.write_bytes(b"\xc1")
-    said = marless("verify", "r")
+    said = marless("runs", "verify", "r")
     assert said.code == 1 and f"answers/{damaged.name}" in said.out[0]
 
 

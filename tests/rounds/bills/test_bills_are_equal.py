@@ -43,7 +43,7 @@ def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process
     marless, processes
 ):
     study(Path("all.toml"), *(setting(name, own) for name, own in SETTINGS.items()), head='seeds = "1"', base=TINY)
-    assert marless("study", "all.toml", "--slots", "3").code == 0
+    assert marless("study", "all.toml", "--workers", "3").code == 0
     for name, own in SETTINGS.items():
         beside = counts(next(path for path in Path("studies/all").rglob("bill.json") if name in str(path)).parent)
         for number, options in enumerate(WHERE):

@@ -170,7 +170,7 @@ def test_a_fixed_side_has_no_learner_and_never_changes(marless, no_processes):
     assert all(line["groups"] == 1 and line["learners"] == 3 for line in lines)  # one stage each, of one group
     assert {key.rpartition("/")[2] for line in lines for key in line["metrics"]} == {"g03"}
     assert {line["evaluation"]["side"] for line in lines if "evaluation" in line} == {"agent"}
-    assert marless("verify", "longer").code == 0
+    assert marless("runs", "verify", "longer").code == 0
 
 
 def test_who_acted_at_random_has_no_policy_to_play(marless, no_processes):

@@ -40,7 +40,7 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
     assert load_file("exports/talk-peft/base/model.safetensors").keys() == load_file("relay.safetensors").keys()
     Path("relay.safetensors").write_bytes(b"another model" * 100)  # in place; the run has its own
     assert marless("resume", "talk", "stop.rounds=4", "--workers", "1").code == 0
-    assert marless("verify", "talk").code == 0
+    assert marless("runs", "verify", "talk").code == 0
     assert marless("report", "talk", "-o", "talk.html").code == 0
 
 

@@ -25,7 +25,7 @@ def test_a_folder_of_runs_that_is_a_file_is_named(marless, command):
     assert (said.code, said.err) == (2, ["marless: runs is a file, not a folder"])
 
 
-@pytest.mark.parametrize("command", [["train"], ["runs"], ["doctor"], ["config"], ["deploy", "--yes"]])
+@pytest.mark.parametrize("command", [["train"], ["runs"], ["doctor"], ["config"], ["cloud", "deploy", "--yes"]])
 def test_a_current_folder_that_was_deleted_is_named(marless, tmp_path, shell, command):
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -61,9 +61,9 @@ def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(comma
     (change,) = recorded_changes("played")
     sentence = f"continued with changed code from round 2: environment was {change['before']} and is {change['after']}"
     assert change["before"] != change["after"]
-    verified = command("verify", "played")
+    verified = command("runs", "verify", "played")
     assert verified.code == 0 and sentence in verified.out[0]
-    assert json.loads(command("verify", "played", "--json").out[0])["code_changes"] == [change]
+    assert json.loads(command("runs", "verify", "played", "--json").out[0])["code_changes"] == [change]
     assert any(line.split(maxsplit=1) == ["code", sentence] for line in command("status", "played").out)
     assert command("report", "played", "-o", "page.html").code == 0
     page = Path("page.html").read_text()
@@ -79,7 +79,7 @@ def test_a_record_of_changed_code_that_is_removed_later_is_found(command, shell)
     assert command("resume", "asked", "stop.rounds=2", "--changed-code").code == 0
     plan = Path("runs/asked/plan.json")
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"changes": []}))
-    said = command("verify", "asked")
+    said = command("runs", "verify", "asked")
     assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
 
 

@@ -14,11 +14,11 @@ from benchmarks.damage.damages import damage, kinds_of_files
 from marless.cli.app import main
 
 COMMANDS = {
-    "verify": ("verify", "r"),
+    "verify": ("runs", "verify", "r"),
     "status": ("status", "r"),
     "runs": ("runs",),
     "log": ("log", "r"),
-    "timeline": ("timeline", "r"),
+    "timeline": ("report", "--timeline", "r"),
     "resume": ("resume", "r", "stop.rounds=3", "--workers", "1"),
 }
 # Pages and comparisons take long to make.
@@ -71,10 +71,10 @@ def test_a_damaged_summary_is_said_and_does_not_keep_a_run_from_going_on(finishe
     for command in ("log", "report"):
         said = marless(command, "r")
         assert said.code == 2 and "summary.json cannot be read" in said.err[0], command
-    said = marless("verify", "r")
+    said = marless("runs", "verify", "r")
     assert said.code == 1 and "summary.json does not match its hash in the ledger" in said.out[0]
     assert marless("resume", "r", "stop.rounds=3", "--workers", "1").code == 0
-    assert marless("verify", "r").code == 0
+    assert marless("runs", "verify", "r").code == 0
 
 
 def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, tmp_path, shell, capfd):
@@ -82,9 +82,9 @@ def test_a_configuration_that_was_edited_is_no_longer_that_of_the_run(finished, 
     shutil.copytree(finished, tmp_path / "copy", symlinks=True)
     shell.cd(tmp_path / "copy")
     marless = Commands(capfd)
-    assert marless("verify", "r").code == 0
+    assert marless("runs", "verify", "r").code == 0
     (tmp_path / "copy/runs/r/config.toml").write_bytes(b"")
-    said = marless("verify", "r")
+    said = marless("runs", "verify", "r")
     assert said.code == 1 and "config.toml was edited after the run began" in said.out[0]
 
 

@@ -30,7 +30,7 @@ def unpack(marless, shell):
     shell.forget("golden_judge")
 
     def unpack_run(run):
-        assert marless("unarchive", str(GOLDENS / f"{run}.tar.gz")).code == 0
+        assert marless("runs", "restore", str(GOLDENS / f"{run}.tar.gz")).code == 0
 
     return unpack_run
 
@@ -46,15 +46,15 @@ def test_an_earlier_run_is_read(marless, unpack, run):
     unpack(run)
     shown = as_json(marless("status", run, "--json"))
     assert (shown["round"], shown["status"]) == (rounds, status)
-    verified = as_json(marless("verify", run, "--json"))
+    verified = as_json(marless("runs", "verify", run, "--json"))
     assert verified["ok"] and verified["round"] == rounds
     assert marless("report", run, "-o", "page.html").code == 0
     assert f"{rounds:,} rounds" in Path("page.html").read_text()
-    total = float(as_json(marless("bill", run, "--json"))["bill"]["total"])
+    total = float(as_json(marless("status", "--bill", run, "--json"))["bill"]["total"])
     assert total == pytest.approx(shown["dollars"])
     if status == "finished":
         assert total == pytest.approx(json.loads((Path("runs") / run / "summary.json").read_text())["dollars"]["total"])
-    assert marless("archive", run, "-o", "again.tar.gz").code == 0
+    assert marless("runs", "archive", run, "-o", "again.tar.gz").code == 0
     assert [row["run"] for row in map(json.loads, marless("runs", "--json").out)] == [run]
 
 
@@ -82,7 +82,7 @@ def test_an_earlier_run_that_is_continued_has_the_weights_of_the_earlier_program
     unpack(run)
     began = json.loads((Path("runs") / run / "plan.json").read_text())["code_sha256"]
     assert marless("resume", run, "--workers", "1", "--changed-code").code == 0
-    verified = as_json(marless("verify", run, "--json"))
+    verified = as_json(marless("runs", "verify", run, "--json"))
     assert verified["ok"] and verified["weights_sha256"] == WHOLE
     changes = {change["part"]: change for change in verified["code_changes"]}
     assert changes["program"]["before"] == began != changes["program"]["after"]
@@ -96,7 +96,7 @@ def test_an_earlier_study_is_compared_with_an_earlier_run(marless, unpack):
     assert [row["seeds"] for row in comparison["equal"]] == [2]
     assert marless("report", "studies/studied", "-o", "page.html").code == 0
     # All of its runs have finished.
-    assert marless("study", "studied", "--slots", "1").code == 0
+    assert marless("study", "studied", "--workers", "1").code == 0
 
 
 def write_as_a_newer_program(run, place):
@@ -117,9 +117,9 @@ def test_a_run_of_a_newer_program_is_refused_in_one_line(marless, unpack, place)
     unpack("interrupted")
     write_as_a_newer_program(Path("runs/interrupted"), place)
     sentence = "was written by a newer MARLess (format 2; this one reads 1); install the newer one"
-    for command in ("status", "verify", "bill", "evaluate", "resume"):
+    for command in ("status", "runs verify", "status --bill", "evaluate", "resume"):
         more = ("--changed-code",) if command == "resume" else ()
-        said = marless(command, "interrupted", *more)
+        said = marless(*command.split(), "interrupted", *more)
         assert said.code == 2 and len(said.err) == 1, (command, said)
         assert sentence in said.err[0], (command, said)
     (row,) = map(json.loads, marless("runs", "--json").out)

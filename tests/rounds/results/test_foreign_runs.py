@@ -26,12 +26,12 @@ PLAYS = (
 READS = (
     ["runs"],
     ["status", "RUN"],
-    ["verify", "RUN"],
-    ["timeline", "RUN"],
+    ["runs", "verify", "RUN"],
+    ["report", "--timeline", "RUN"],
     ["log", "RUN"],
     ["report", "RUN", "-o", "page.html"],
     ["export", "RUN", "--to", "safetensors", "-o", "policies"],
-    ["simulate", "RUN", "--rollouts", "1", "--rounds", "3"],
+    ["estimate", "--simulate", "RUN", "--rollouts", "1", "--rounds", "3"],
     ["train", "RUN/config.toml", "--help"],
 )
 GAME = """

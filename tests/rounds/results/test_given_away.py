@@ -43,7 +43,7 @@ def test_the_run_plays_on_with_its_key(keyed):
         ["export", "k", "--to", "safetensors"],
         ["report", "k", "-o", "page.html"],
         ["status", "k"],
-        ["timeline", "k"],
+        ["report", "--timeline", "k"],
         ["runs"],
         ["resume", "k", "stop.rounds=3", "--workers", "1"],
     ):

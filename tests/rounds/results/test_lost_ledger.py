@@ -65,8 +65,8 @@ LOSSES = (without_ledger, empty_ledger, ledger_without_items)
 def test_a_begun_run_without_its_ledger_is_not_begun_again(marless, lose):
     lose()
     before = contents()
-    for command in (["resume", "six", "stop.rounds=8"], ["status", "six"], ["verify", "six"], ["evaluate", "six"]):
-        said = marless(*command)
+    for command in ("resume six stop.rounds=8", "status six", "runs verify six", "evaluate six"):
+        said = marless(*command.split())
         assert said.code == 2 and len(said.err) == 1, said
         assert "six has lost its ledger: the run began (6 rounds in metrics.jsonl)" in said.err[0]
         assert "marless train runs/six/config.toml" in said.err[0]
@@ -135,7 +135,7 @@ def test_a_study_leaves_a_run_without_its_ledger_as_it_is(marless):
 
 def test_an_older_ledger_is_not_ok_and_its_policies_are_not_played(marless):
     older_ledger()
-    said = marless("verify", "six")
+    said = marless("runs", "verify", "six")
     lost = "the ledger ends at round 4, summary.json of round 6 and metrics.jsonl of round 6: a part of it was lost"
     assert said.code == 1 and lost in said.out[0]
     for command in (["evaluate", "six"], ["export", "six", "--to", "npz", "--episodes", "4"]):
@@ -153,4 +153,4 @@ def test_a_run_with_an_older_ledger_goes_on_from_there_and_says_so(marless):
     said = marless("resume", "six", "--workers", "1")
     assert said.code == 0 and any("what followed round 4 is trained again" in line for line in said.out + said.err)
     assert json.loads(Path("runs/six/summary.json").read_text())["weights_sha256"] == whole
-    assert marless("verify", "six").code == 0
+    assert marless("runs", "verify", "six").code == 0

@@ -65,4 +65,4 @@ def test_a_worker_without_kernels_is_turned_away_and_one_that_rounds_otherwise_s
     ended(other)
     assert marless("train", *RUN, "--run", "here", "--backend", "inline").code == 0
     assert weights(tmp_path, "there") == weights(tmp_path, "here")
-    assert "any-processor" not in "".join(marless("verify", "there").out)
+    assert "any-processor" not in "".join(marless("runs", "verify", "there").out)

@@ -146,7 +146,7 @@ def test_a_run_whose_policies_are_gone_says_so(marless):
     last.unlink()
     said = marless("replay", "a")
     assert said.code == 2
-    assert said.err == ["marless: a: objects of its newest policies are missing; see marless verify a"]
+    assert said.err == ["marless: a: objects of its newest policies are missing; see marless runs verify a"]
 
 
 def test_python_says_it_too(marless):

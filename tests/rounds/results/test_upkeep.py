@@ -68,24 +68,24 @@ def test_the_list_is_filtered_and_sorted_and_names_studies(marless, study):
 
 def test_a_run_is_removed_after_a_question_and_latest_is_the_newest_that_is_left(marless):
     assert Path("runs/latest").resolve().name == "second"
-    refused = marless("remove", "second")
+    refused = marless("runs", "remove", "second")
     assert (refused.code, refused.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
-    said = marless("remove", "latest", "--yes")
+    said = marless("runs", "remove", "latest", "--yes")
     assert said.code == 0 and said.out[0].startswith("removed second, ")
     assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
     assert Path("runs/latest").resolve().name == "first"
-    assert marless("remove", "first", "--yes").code == 0
+    assert marless("runs", "remove", "first", "--yes").code == 0
     assert list(Path("runs").iterdir()) == []
 
 
 def test_nothing_is_removed_where_a_run_is_driven_or_unknown(marless, study):
     with RunFolder(Path("runs/second")).driving():
-        said = marless("remove", "first", "second", "--yes")
+        said = marless("runs", "remove", "first", "second", "--yes")
         assert said.code == 2 and "second is in use by another process" in said.err[0]
     with RunFolder(Path("studies/lr/runs/base-s1")).driving():
-        assert "base-s1 of studies/lr is being trained" in marless("remove", "lr", "--yes").err[0]
-    assert marless("remove", "first", "third", "--yes").code == 2
-    assert marless("remove", "studies", "--yes").code == marless("remove", ".", "--yes").code == 2
+        assert "base-s1 of studies/lr is being trained" in marless("runs", "remove", "lr", "--yes").err[0]
+    assert marless("runs", "remove", "first", "third", "--yes").code == 2
+    assert marless("runs", "remove", "studies", "--yes").code == marless("runs", "remove", ".", "--yes").code == 2
     assert RunFolder(Path("runs/first")).begun and study.is_dir()
 
 
@@ -94,20 +94,20 @@ def test_a_study_goes_with_its_runs_and_links_are_not_followed(marless, study, t
     outside.mkdir()
     (outside / "kept").touch()
     (study / "runs" / "link").symlink_to(outside)
-    assert marless("remove", "lr", "--yes").code == 0
+    assert marless("runs", "remove", "lr", "--yes").code == 0
     assert not study.exists() and (outside / "kept").exists()
     shutil.move("runs/first", outside / "first")
     Path("runs/first").symlink_to(outside / "first")
-    assert "is a link to" in marless("remove", "first", "--yes").err[0]
+    assert "is a link to" in marless("runs", "remove", "first", "--yes").err[0]
     assert (outside / "first" / "plan.json").exists()
 
 
 def test_a_removal_that_was_cut_short_is_no_run_and_the_next_one_finishes_it(marless):
     removal.remove(Path("runs/second"), delete=lambda path: (path / "summary.json").unlink())
     said = marless("runs")
-    advice = "1 command cut short left files; delete them with: marless remove"
+    advice = "1 command cut short left files; delete them with: marless runs remove"
     assert names(said) == ["first"] and said.err == [advice]
-    assert "left by a command that was cut short" in marless("remove").out[0]
+    assert "left by a command that was cut short" in marless("runs", "remove").out[0]
     assert sorted(path.name for path in Path("runs").iterdir()) == ["first", "latest"]
 
 
@@ -116,8 +116,8 @@ def test_what_two_removals_of_one_run_at_once_do_is_done_once_and_said_twice(mar
 
     def meanwhile(path):
         """What the second says before the first one has deleted the files, and a third that deletes them too."""
-        said.append(marless("remove", "second", "--yes"))
-        assert marless("remove", "--yes").code == 2 and path.is_dir()  # what somebody is at work on is no leftover
+        said.append(marless("runs", "remove", "second", "--yes"))
+        assert marless("runs", "remove", "--yes").code == 2 and path.is_dir()  # another command still works on it
         removal.discard(path)
         removal.discard(path)
 
@@ -133,39 +133,39 @@ def test_what_a_killed_archive_or_a_run_on_its_way_back_leaves_is_deleted_by_the
     part, arriving = Path(".archiving-first.tar.gz-0123abcd"), Path("runs/.arriving-first-0123abcd")
     part.write_bytes(b"a part")
     arriving.mkdir()
-    assert marless("runs").err == ["2 commands cut short left files; delete them with: marless remove"]
-    assert marless("archive", "first").code == 0 and not part.exists()
+    assert marless("runs").err == ["2 commands cut short left files; delete them with: marless runs remove"]
+    assert marless("runs", "archive", "first").code == 0 and not part.exists()
     shutil.rmtree("runs/first")
-    assert marless("unarchive", "first.tar.gz").code == 0 and not arriving.exists()
+    assert marless("runs", "restore", "first.tar.gz").code == 0 and not arriving.exists()
     Path("elsewhere").mkdir()
     shutil.move("runs/first", "elsewhere/first")
     removal.remove(Path("elsewhere/first"), delete=lambda path: (path / "summary.json").unlink())
-    assert "left by a command that was cut short" in marless("remove", "elsewhere/first").out[0]
+    assert "left by a command that was cut short" in marless("runs", "remove", "elsewhere/first").out[0]
     assert list(Path("elsewhere").iterdir()) == []
 
 
 def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
     before = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
-    assert marless("archive", "first").out == ["first.tar.gz"]
+    assert marless("runs", "archive", "first").out == ["first.tar.gz"]
     os.utime("runs/first/summary.json", (1, 1))
-    assert marless("archive", "first", "-o", "again.tar.gz").code == 0
+    assert marless("runs", "archive", "first", "-o", "again.tar.gz").code == 0
     assert Path("first.tar.gz").read_bytes() == Path("again.tar.gz").read_bytes()
-    assert "exists; give another file" in marless("archive", "first").err[0]
-    assert marless("archive", "first", "-o", "no/first.tar.gz").err == [
+    assert "exists; give another file" in marless("runs", "archive", "first").err[0]
+    assert marless("runs", "archive", "first", "-o", "no/first.tar.gz").err == [
         "marless: -o no/first.tar.gz: there is no folder no"
     ]
-    assert "already" in marless("unarchive", "first.tar.gz").err[0]
+    assert "already" in marless("runs", "restore", "first.tar.gz").err[0]
     shutil.rmtree("runs/first")
-    assert marless("unarchive", "first.tar.gz").out == ["runs/first"]
+    assert marless("runs", "restore", "first.tar.gz").out == ["runs/first"]
     after = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
     assert {name: body for name, body in before.items() if name != ".lock"} == after
-    assert marless("verify", "first").code == 0
+    assert marless("runs", "verify", "first").code == 0
     assert marless("resume", "first", "stop.rounds=2", "--workers", "1").code == 0
 
 
 def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
     body = bytearray()
-    assert marless("archive", "first").code == 0
+    assert marless("runs", "archive", "first").code == 0
     body += Path("first.tar.gz").read_bytes()
     Path("cut.tar.gz").write_bytes(body[: len(body) // 2])
     Path("text.tar.gz").write_bytes(b"text")
@@ -184,7 +184,7 @@ def test_what_is_no_archive_of_a_run_is_refused_and_leaves_nothing(marless):
         archive.add("runs/first", ".")
     shutil.rmtree("runs/first")
     for name in ("cut", "text", "above", "through", "zero", "both", "bare", "absent"):
-        said = marless("unarchive", f"{name}.tar.gz")
+        said = marless("runs", "restore", f"{name}.tar.gz")
         assert said.code == 2 and len(said.err) == 1
     assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"] and not Path("third").exists()
 
@@ -237,7 +237,7 @@ ODD = {
 def test_an_odd_archive_is_refused_in_one_short_line_and_leaves_nothing(oddity, marless):
     ODD[oddity]()
     shutil.rmtree("runs/first")
-    said = marless("unarchive", "odd.tar.gz")
+    said = marless("runs", "restore", "odd.tar.gz")
     assert (said.code, len(said.err)) == (2, 1)
     assert len(said.err[0]) < 400
     assert sorted(path.name for path in Path("runs").iterdir()) == ["latest", "second"]
@@ -248,7 +248,7 @@ def test_an_odd_archive_is_refused_in_one_short_line_and_leaves_nothing(oddity, 
 )
 def test_an_archive_with_a_changed_header_is_unpacked_below_runs_or_refused_in_one_line(seed, count, marless):
     draw = random.Random(seed)
-    assert marless("archive", "first").code == 0
+    assert marless("runs", "archive", "first").code == 0
     shutil.rmtree("runs/first")
     whole = gzip.decompress(Path("first.tar.gz").read_bytes())
     with tarfile.open("first.tar.gz") as archive:
@@ -273,10 +273,10 @@ def test_an_archive_with_a_changed_header_is_unpacked_below_runs_or_refused_in_o
 
 
 def test_a_file_where_the_folder_of_runs_would_be_is_named_and_not_the_archive(marless):
-    assert marless("archive", "first").code == 0
+    assert marless("runs", "archive", "first").code == 0
     shutil.rmtree("runs")
     Path("runs").write_text("notes")
-    said = marless("unarchive", "first.tar.gz")
+    said = marless("runs", "restore", "first.tar.gz")
     assert said.code == 2
     assert said.err == ["marless: runs is no folder, and runs are kept in one of that name; move it, or rename it"]
     assert Path("runs").read_text() == "notes"

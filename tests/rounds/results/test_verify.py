@@ -1,4 +1,4 @@
-"""`marless verify` of the files beside a run's objects: a changed digit in any of them is told."""
+"""`marless runs verify` of the files beside a run's objects: a changed digit in any of them is told."""
 
 import json
 import re
@@ -34,14 +34,14 @@ def test_a_changed_digit_is_found(marless, name, place):
     digits = [match.start() for match in re.finditer(rb"[0-8]", body)]
     body[digits[{"first": 0, "middle": len(digits) // 2, "last": -1}[place]]] += 1
     path.write_bytes(body)
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     assert said.code == 1 and f"{name} does not match its hash in the ledger" in said.out[0]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"run": 1}', b"\xff"])
 def test_a_summary_that_cannot_be_read_is_a_changed_file(marless, body):
     Path("runs/run/summary.json").write_bytes(body)
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     assert said.code == 1 and "summary.json does not match its hash in the ledger" in said.out[0]
 
 
@@ -50,7 +50,7 @@ def test_another_origin_is_found(marless, field):
     path = Path("runs/run/plan.json")
     plan = json.loads(path.read_text())
     path.write_text(json.dumps({**plan, field: "inline" if field == "backend" else f"{plan[field]}0"}))
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     assert said.code == 1 and "plan.json does not match its hash in the ledger" in said.out[0]
 
 
@@ -67,13 +67,13 @@ def test_a_field_that_a_later_program_adds_changes_no_hash(marless):
 def test_lines_that_were_added_or_lost_are_found(marless, name, change):
     path = Path("runs/run") / name
     path.write_bytes(change(path.read_bytes()))
-    assert f"{name} does not match" in marless("verify", "run").out[0]
+    assert f"{name} does not match" in marless("runs", "verify", "run").out[0]
 
 
 @pytest.mark.parametrize("name", COVERED)
 def test_a_file_that_is_gone_is_found(marless, name):
     (Path("runs/run") / name).unlink()
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     assert said.code == 1 and f"{name} does not match its hash" in said.out[0]
 
 
@@ -81,15 +81,15 @@ def test_a_run_of_an_earlier_program_is_ok_and_said_not_to_be_covered(marless):
     with sqlite3.connect("runs/run/ledger.sqlite") as connection:
         connection.execute("DELETE FROM items WHERE item = 'files'")
     connection.close()
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     names = ["plan.json", *COVERED]
     assert said.code == 0 and said.out[0].endswith(f"not covered: {', '.join(names)}")
-    assert json.loads(marless("verify", "run", "--json").out[0])["not_covered"] == names
+    assert json.loads(marless("runs", "verify", "run", "--json").out[0])["not_covered"] == names
 
 
 def test_a_run_that_went_on_is_ok(marless):
     assert marless("resume", "run", "stop.rounds=6", "--workers", "1").code == 0
-    said = marless("verify", "run")
+    said = marless("runs", "verify", "run")
     assert said.code == 0 and "not covered" not in said.out[0]
 
 
@@ -107,7 +107,7 @@ def test_a_kill_before_a_file_is_written_leaves_it_ok(marless, monkeypatch, name
         patch.setattr(RunFolder, "write", dies)
         with pytest.raises(KeyboardInterrupt):
             main(["resume", "run", "stop.rounds=6", "--workers", "1"])
-    assert not [line for line in marless("verify", "run").out if "does not match its hash" in line]
+    assert not [line for line in marless("runs", "verify", "run").out if "does not match its hash" in line]
 
 
 def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless, monkeypatch):
@@ -124,19 +124,19 @@ def test_a_kill_in_the_midst_of_a_round_leaves_the_attempts_before_it_ok(marless
         patch.setattr(AttemptLog, "record", dies)
         with pytest.raises(KeyboardInterrupt):
             main(["resume", "run", "stop.rounds=8", "--workers", "1"])
-    assert marless("verify", "run").code == 0
+    assert marless("runs", "verify", "run").code == 0
 
 
 def test_weights_are_as_published_or_not(marless):
     sha256 = json.loads(Path("runs/run/summary.json").read_text())["weights_sha256"]
-    said = marless("verify", "run", "--published", sha256.upper())
+    said = marless("runs", "verify", "run", "--published", sha256.upper())
     assert said.code == 0 and f"weights_sha256 {sha256} as published" in said.out[0]
-    assert json.loads(marless("verify", "run", "--published", sha256, "--json").out[0])["as_published"] is True
-    said = marless("verify", "run", "--published", "0" * 64)
+    assert json.loads(marless("runs", "verify", "run", "--published", sha256, "--json").out[0])["as_published"] is True
+    said = marless("runs", "verify", "run", "--published", "0" * 64)
     assert said.code == 1 and f"weights_sha256 is {sha256}, not the published {'0' * 64}" in said.out[0]
-    assert json.loads(marless("verify", "run", "--json").out[0])["as_published"] is False
+    assert json.loads(marless("runs", "verify", "run", "--json").out[0])["as_published"] is False
 
 
 def test_what_is_no_hash_is_refused(marless):
-    said = marless("verify", "run", "--published", "abc")
+    said = marless("runs", "verify", "run", "--published", "abc")
     assert said.code == 2 and "--published abc: a weights_sha256 has 64 digits from 0 to f" in said.err[0]

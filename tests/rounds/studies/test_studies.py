@@ -31,7 +31,7 @@ def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path
     assert hashes(tmp_path / "studies/all") == alone and len(alone) == 8
     one = marless("resume", "studies/all/runs/ippo-signal-s1", "stop.rounds=6")
     assert one.code == 0
-    assert marless("verify", "studies/all/runs/ippo-signal-s1").code == 0
+    assert marless("runs", "verify", "studies/all/runs/ippo-signal-s1").code == 0
 
 
 @pytest.mark.slow

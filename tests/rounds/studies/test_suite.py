@@ -43,7 +43,7 @@ def marless(tmp_path, shell, capfd):
 
 @pytest.mark.slow
 def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marless):
-    said = marless("ablate", "small.toml", "--jobs", "2")
+    said = marless("ablate", "small.toml", "--workers", "2")
     assert (said.code, said.out[-1]) == (0, "ablations/small")
     root = Path("ablations/small")
     assert [task["task"] for task in json.loads((root / "table.json").read_text())] == ["signal", "corridor"]
@@ -55,7 +55,7 @@ def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marles
     assert len(list((root / "signal" / "runs").iterdir())) == 2 and (root / "signal" / "table.md").exists()
     table = (root / "table.md").read_bytes()
     stamp = (root / "signal" / "runs" / "none-constant-2-split-s101" / "summary.json").stat().st_mtime_ns
-    said = marless("ablate", "small.toml", "--jobs", "2")
+    said = marless("ablate", "small.toml", "--workers", "2")
     assert said.out[0] == "arms: 2, seeds: 1, runs: 2, of them finished: 2"
     assert (root / "table.md").read_bytes() == table
     assert (root / "signal" / "runs" / "none-constant-2-split-s101" / "summary.json").stat().st_mtime_ns == stamp

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from marless import extras
 from marless.backends.badge import badge
-from marless.cli.app import COMMANDS, GROUPS, main
+from marless.cli.app import COMMANDS, OFFERED, main
 from marless.cli.arguments import split
 from marless.coordinator.config.config_keys import general, valid_keys
 from marless.coordinator.config.loading import convert, load
@@ -192,21 +192,15 @@ def test_the_file_and_the_settings_come_in_any_order():
 
 def test_every_command_has_help(capsys):
     assert main([]) == 0
-    overview = capsys.readouterr().out
-    titles = re.findall("^(.+):$", overview, re.MULTILINE)
-    assert titles == [*GROUPS] and sum(map(len, GROUPS.values())) == len(COMMANDS)
+    screen = capsys.readouterr().out.splitlines()
+    assert len(screen) <= 24 and max(map(len, screen[:-3])) <= 80
+    assert [line[10:20].strip() for line in screen[2:-3]] == [name for name in OFFERED if " " not in name]
     for command, does in COMMANDS.items():
-        assert f"  {command:<12}{does}" in overview
-        assert main([command, "--help"]) == 0
+        assert main([*command.split(), "--help"]) == 0
         shown, _, _ = capsys.readouterr().out.partition("\noptions:")
         assert does in shown
         examples = shown.partition("\nexamples:\n")[2].partition("\n\n")[0].splitlines()
         assert sum(f"marless {command}" in line for line in examples) >= 2
-
-
-def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
-    assert main(["trian"]) == 2
-    assert capsys.readouterr().err == "marless: there is no command trian; did you mean train?\n"
 
 
 @pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
@@ -231,13 +225,7 @@ def test_doctor_prints_what_is_here(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["machine"]["program"] == badge().program  # what a driver and its workers compare
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
-    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {
-        "local",
-        "inline",
-        "ray",
-        "emulated",
-        "aws",
-    }
+    assert found["backends"]["local"]["ready"] and {"inline", "ray", "emulated", "aws"} < {*found["backends"]}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +243,7 @@ def test_doctor_prints_what_is_here(capsys):
     ],
 )
 def test_a_value_that_cloudformation_would_refuse_is_refused_at_once(options, message, capsys):
-    assert main(["deploy", "--backend", "emulated", *options]) == 2
+    assert main(["cloud", "deploy", "--backend", "emulated", *options]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.startswith(f"marless: {message}"), printed.err.count("\n")) == ("", True, 1)
 

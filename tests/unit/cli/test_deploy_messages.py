@@ -1,4 +1,4 @@
-"""What `marless deploy` prints before it asks."""
+"""What `marless cloud deploy` prints before it asks."""
 
 from dataclasses import replace
 

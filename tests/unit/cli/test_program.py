@@ -61,8 +61,9 @@ def test_what_a_command_tells_to_type_can_be_typed(elsewhere, capsys):
 
 
 def test_lines_of_rooms_that_do_not_know_the_program_s_name_can_be_typed_too(elsewhere):
-    said = as_typed_here("it has failed; its log: marless logs --function actor, or `marless resume first`")
-    assert said == f"it has failed; its log: {program_name()} logs --function actor, or `{program_name()} resume first`"
+    said = as_typed_here("it has failed; its log: marless cloud logs --function actor, or `marless resume first`")
+    name = program_name()
+    assert said == f"it has failed; its log: {name} cloud logs --function actor, or `{name} resume first`"
     assert as_typed_here("no torch: pip install 'marless[learner]'") == f"no torch: {extras.install('learner')}"
     # Packages beside an extra are named once.
     packages = "'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'"

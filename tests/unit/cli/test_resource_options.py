@@ -1,4 +1,4 @@
-"""External resources as options of `marless deploy`, and what a run may ask of a deployment."""
+"""External resources as options of `marless cloud deploy`, and what a run may ask of a deployment."""
 
 import pytest
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from marless.coordinator.errors import UserError
 from marless.functions.resources.settings import Resource
 
 JUDGE = Resource(serve="my_judge:grade")
-DEPLOY = "marless deploy"
+DEPLOY = "marless cloud deploy"
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_a_run_takes_the_sizes_of_the_deployment():
         (
             Resource(serve="other:grade", slots=2),
             "resources.judge: other:grade was asked for, and my_judge:grade is deployed; deploy again with:"
-            " marless deploy --resource judge=other:grade,slots=2",
+            " marless cloud deploy --resource judge=other:grade,slots=2",
         ),
         (
             replace(JUDGE, slots=2),
             "resources.judge.slots: 2 was asked for, and 4 is deployed; leave it out, or deploy again with:"
-            " marless deploy --resource judge=my_judge:grade,slots=2",
+            " marless cloud deploy --resource judge=my_judge:grade,slots=2",
         ),
         (Resource(command="cat"), "resources.judge.command: functions on AWS have no such program"),
         (replace(JUDGE, sandbox="bubblewrap"), "resources.judge.sandbox: Lambda has no bubblewrap"),
@@ -85,5 +85,5 @@ def test_a_resource_that_is_not_deployed_is_refused_with_the_command_that_deploy
     with pytest.raises(UserError) as refused:
         fit_resources({"judge": replace(JUDGE, slots=4)}, {}, DEPLOY)
     assert str(refused.value) == (
-        "resources.judge is not deployed; add it with: marless deploy --resource judge=my_judge:grade,slots=4"
+        "resources.judge is not deployed; add it with: marless cloud deploy --resource judge=my_judge:grade,slots=4"
     )

@@ -16,7 +16,7 @@ from marless.functions.algorithms import registry as algorithms
 
 # Each line is completed as bash does it: the function that the script registers reads the line and sets COMPREPLY.
 SCRIPT = r"""
-eval "$(marless completion bash)"
+eval "$(marless doctor --completion bash)"
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 while read -r COMP_LINE; do
     COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMPREPLY=()
@@ -27,7 +27,7 @@ done
 # As zsh does it: the widget's line and words are variables, and `_describe` shows what it is given.
 ZSH_SCRIPT = r"""
 compdef() {}
-eval "$(marless completion zsh)"
+eval "$(marless doctor --completion zsh)"
 _describe() { print -rl -- ${(P)2} }
 while IFS= read -r BUFFER; do
     CURSOR=${#BUFFER} words=(${(z)BUFFER})
@@ -35,7 +35,7 @@ while IFS= read -r BUFFER; do
 done
 """
 CANDIDATES = {
-    "marless comple": ("completion", "print a script that lets bash or zsh complete commands"),
+    "marless runs arch": ("archive", "write a run into one file"),
     "marless train --back": ("--backend", "where functions run (default: local)"),
     "marless status fi": ("first", ""),
     "marless train algorithm.name=qmix algorithm.mixing": (
@@ -125,7 +125,7 @@ def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_bein
     (tmp_path / "runs" / "latest").symlink_to("first")
     for name in ("studies/lr", "ablations/rules"):
         (tmp_path / name).mkdir(parents=True)
-    assert completers("remove")["runs"](prefix="") == ["latest", "first", "studies/lr", "ablations/rules"]
+    assert completers("runs remove")["runs"](prefix="") == ["latest", "first", "studies/lr", "ablations/rules"]
 
 
 def test_folders_of_runs_are_those_that_commands_look_into():

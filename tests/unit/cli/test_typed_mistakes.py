@@ -137,7 +137,7 @@ OPTIONS = {
     "train qmix": "qmix is neither a file nor key=value; did you mean algorithm.name=qmix?",
     "train mpe/simple_tag": "did you mean task.name=mpe/simple_tag?",
     "status first second": "second is one argument too many; see marless status --help",
-    "runs --order name": "there is no option --order; see marless runs --help",
+    "runs --order name": "there is no option --order; see marless runs list --help",
 }
 COMMANDS = {
     "ls": "there is no command ls; did you mean: marless runs",
@@ -153,6 +153,13 @@ COMMANDS = {
     "trian": "there is no command trian; did you mean train?",
     "xyzzy": "there is no command xyzzy; marless --help lists all, and marless COMMAND --help what they take",
 }
+OLD_NAMES = {
+    "archive": "`marless runs archive`", "bill": "`marless status --bill`", "logs": "`marless cloud logs`",
+    "deploy": "`marless cloud deploy`", "watch": "`marless status --follow`", "policy": "`marless cloud policy`",
+    "simulate": "`marless estimate --simulate`", "remove": "`marless runs remove`", "verify": "`marless runs verify`",
+    "timeline": "`marless report --timeline`", "unarchive": "`marless runs restore`", "study x --slots=1": "--workers",
+    "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "ablate --jobs=2": "--workers"
+}  # fmt: skip
 # A line that is no mistake, and a line that it prints.
 ACCEPTED = {
     "config algorithm.hidden=64,64": "hidden = [64, 64]  # command line",
@@ -171,6 +178,12 @@ ACCEPTED = {
     "help train": "usage: marless train",
     "train help": "usage: marless train",
 }
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_an_old_name_works_and_names_the_new(old, capsys):
+    assert main([*old.split(), "--help"]) == 0
+    assert capsys.readouterr().err.endswith(f" is now {OLD_NAMES[old]}\n")
 
 
 def answer_to(line, capsys):

@@ -41,7 +41,7 @@ def test_a_process_that_is_known_to_have_ended_is_followed_at_once():
 def test_the_cloud_does_not_end_with_a_process():
     ledger = MemoryLedger()
     lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0, "here 1"), resume=None)
-    with pytest.raises(LeaseHeld, match="marless watch"):
+    with pytest.raises(LeaseHeld, match="marless status --follow"):
         lease.take(ledger, "two", lambda: 0.0, "here 2", lambda process: True)
 
 
@@ -56,7 +56,7 @@ def test_the_cloud_holds_a_run_until_it_lets_go():
     ledger = MemoryLedger()
     lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0), resume=7)
     assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
-    with pytest.raises(LeaseHeld, match="marless watch"):
+    with pytest.raises(LeaseHeld, match="marless status --follow"):
         lease.take(ledger, "one", lambda: 1e12)
     lease.clear(ledger, "it could not")
     assert lease.read(ledger)[0] == Lease(problem="it could not")
@@ -70,7 +70,7 @@ def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
     with pytest.raises(LeaseHeld):
         lease.hand_over(ledger, first, None)
     lease.hand_over(ledger, second, None)
-    with pytest.raises(LeaseHeld, match="marless watch"):
+    with pytest.raises(LeaseHeld, match="marless status --follow"):
         lease.take(ledger, "three", lambda: 1e12)
 
 

@@ -171,7 +171,7 @@ def test_runs_that_are_logged_elsewhere_are_compared_as_one_setting(marless):
 def test_every_run_of_a_study_has_a_log_of_its_own_in_the_group_of_the_study(marless):
     settings = "\n".join(f"base.{text}" for text in (*SMALL, CSV) if not text.startswith("task"))
     Path("lr.toml").write_text(f'seeds = "1-2"\nbase.task.name = "toy/signal"\n{settings}\n')
-    assert marless("study", "lr.toml", "--slots", "1").code == 0
+    assert marless("study", "lr.toml", "--workers", "1").code == 0
     runs = [RunFolder(path) for path in sorted(Path("studies/lr/runs").iterdir())]
     logged = [logged_run(folder, folder.identity(), folder.config()) for folder in runs]
     assert [(run.name, run.group) for run in logged] == [("base-s1", "lr"), ("base-s2", "lr")]

@@ -19,7 +19,9 @@ from marless.reports.text import table
 
 EXAMPLES = """examples:
   marless doctor                checks this machine
-  marless doctor --json         prints the checks as JSON"""
+  marless doctor --json         prints the checks as JSON
+  eval "$(marless doctor --completion bash)"    in ~/.bashrc: the tab key completes commands
+  eval "$(marless doctor --completion zsh)"     in ~/.zshrc, below: autoload -U compinit && compinit"""
 
 _GIB = 1 << 30
 # Of a last column, in a terminal of 80 columns.
@@ -28,11 +30,20 @@ _TEXT_WIDTH = 55
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.add_argument(
+        "--completion", nargs="?", const="bash", choices=("bash", "zsh"), help="print only a script for the tab key"
+    )
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints what is installed and what is missing; always 0."""
+    """Print what is installed and what is missing. Return 0."""
+    if options.completion:
+        extras.require("completion", "completion")
+        from argcomplete.shell_integration import shellcode
+
+        say_text(shellcode(["marless"], shell=options.completion))
+        return 0
     if options.json:
         has_extra = {name: extras.is_installed(name) for name in extras.EXTRAS}
         report = {"machine": dict(_machine()), "extras": has_extra, "backends": _backends()}
@@ -83,7 +94,7 @@ def _commands(missing: Sequence[str]) -> Iterator[str]:
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
     """The back-end, and below it what it requires."""
-    parts = [("", f"  {part.name}", part.text if part.ready else _missing(part.text)) for part in readiness.parts]
+    parts = [("", f"  {part.name}", part.text if part.ready else f"missing: {part.text}") for part in readiness.parts]
     return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
 
 
@@ -93,7 +104,3 @@ def _wrapped(row: tuple[str, str, str]) -> Iterator[tuple[str, str, str]]:
     for line in textwrap.wrap(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False):
         yield name, state, line
         name = state = ""
-
-
-def _missing(text: str) -> str:
-    return f"missing: {text}"

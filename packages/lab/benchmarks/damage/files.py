@@ -24,19 +24,19 @@ _RUN, _OTHER = "damaged", "other"
 _ROUNDS, _MORE = 4, 2
 _TRAIN_S = 600.0
 COMMANDS = {
-    "verify": ("verify", _RUN),
+    "runs verify": ("runs", "verify", _RUN),
     "status": ("status", _RUN, "--json"),
-    "runs": ("runs", "--json"),
+    "runs list": ("runs", "--json"),
     "evaluate": ("evaluate", _RUN, "--episodes", "4", "--workers", "1", "--json"),
     "export": ("export", _RUN, "--to", "safetensors", "-o", "exported"),
     "report": ("report", _RUN, "-o", "page.html"),
     "log": ("log", _RUN, "--to", "csv"),
     "compare": ("compare", _RUN, _OTHER, "--json"),
-    "timeline": ("timeline", _RUN),
+    "report --timeline": ("report", "--timeline", _RUN),
 }
 # Where a command writes its answer, beside what it prints.
 _WRITES = {"export": "exported", "log": f"runs/{_RUN}/progress.csv"}
-_VERIFIES = "verify"
+_VERIFIES = "runs verify"
 
 
 def check(number: int, seed: int, table: Table) -> int:

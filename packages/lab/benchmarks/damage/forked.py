@@ -43,7 +43,7 @@ class Outcome:
 def preload(commands: Iterable[str]) -> None:
     """Imports what commands need, once for all forks."""
     for name in commands:
-        app.module_of(name)
+        app.module_of(name.partition(" --")[0])
     import marless.functions.evaluator.handler
     import marless.functions.learner.handler  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""marless teardown: deletes a tenant's deployment and all its runs, and checks that nothing is left."""
+"""marless cloud teardown: deletes a tenant's deployment and all its runs, and checks that nothing is left."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -19,8 +19,8 @@ from marless.runs.folder import RunFolder, all_runs
 _NAMED = 5
 
 EXAMPLES = """examples:
-  marless teardown
-  marless teardown --backend emulated --yes    also ends the emulated account when it is empty"""
+  marless cloud teardown
+  marless cloud teardown --backend emulated --yes  also ends the emulated account when it is empty"""
 
 
 def arguments(parser: ArgumentParser) -> None:

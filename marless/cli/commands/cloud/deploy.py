@@ -1,4 +1,4 @@
-"""marless deploy: creates or updates the deployment that runs in an AWS account need."""
+"""marless cloud deploy: creates or updates the deployment that runs in an AWS account need."""
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
@@ -21,13 +21,13 @@ from marless.program import program_name
 from marless.reports import provenance
 
 EXAMPLES = """examples:
-  marless deploy                               shows resources and costs, then asks for confirmation
-  marless deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
-  marless deploy --plugin ./my_tasks --actor-memory 3008
-  marless deploy --plugin ./my_judge.py --resource judge=my_judge:grade,slots=4
-  marless deploy --dry-run --learner-memory 3008   what that would change
-  marless deploy --backend emulated            into an emulated account on this machine, free of charge
-  MARLESS_EMULATED_CONCURRENCY=10 marless deploy --backend emulated   ... with the concurrency of a new account
+  marless cloud deploy                         shows resources and costs, then asks for confirmation
+  marless cloud deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
+  marless cloud deploy --plugin ./my_tasks --actor-memory 3008
+  marless cloud deploy --plugin ./my_judge.py --resource judge=my_judge:grade,slots=4
+  marless cloud deploy --dry-run --learner-memory 3008  what that would change
+  marless cloud deploy --backend emulated      into an emulated account on this machine, free of charge
+  MARLESS_EMULATED_CONCURRENCY=10 marless cloud deploy --backend emulated  ... with the concurrency of a new account
 
 Options that are left out keep their last deployed values, except --plugin, which must be given every time."""
 

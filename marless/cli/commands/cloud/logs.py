@@ -1,4 +1,4 @@
-"""marless logs: prints the log lines of deployed functions, oldest first."""
+"""marless cloud logs: prints the log lines of deployed functions, oldest first."""
 
 import re
 import time
@@ -31,10 +31,10 @@ _HIDDEN = frozenset(
 )
 
 EXAMPLES = """examples:
-  marless logs                                      the newest run, last hour
-  marless logs first --follow                       print new lines until Ctrl-C
-  marless logs --function learner --since 1d        all runs in the deployment of the newest run
-  marless logs --function actor --backend aws       all runs of tenant default on AWS"""
+  marless cloud logs                                the newest run, last hour
+  marless cloud logs first --follow                 print new lines until Ctrl-C
+  marless cloud logs --function learner --since 1d  all runs in the deployment of the newest run
+  marless cloud logs --function actor --backend aws  all runs of tenant default on AWS"""
 
 
 _FUNCTIONS = (*ROLES, RESOURCE)

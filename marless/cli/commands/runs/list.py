@@ -1,9 +1,10 @@
-"""marless runs: lists all runs, oldest first."""
+"""marless runs list: list all runs, oldest first."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from marless.cli import arguments as common
+from marless.cli.command_names import family_overview
 from marless.comparison.run_selection import COLLECTIONS, PLACES, collection_of, folders_of
 from marless.output import note, say, say_json, say_text
 from marless.program import program_name
@@ -12,10 +13,13 @@ from marless.runs import folder as folders
 from marless.runs.listing import Row, rows
 from marless.runs.upkeep.removal import leftovers
 
-EXAMPLES = """examples:
-  marless runs --sort return                  the best run last
-  marless runs --task spread --status finished
-  marless runs lr --long                      the runs of a study, with all columns"""
+EXAMPLES = f"""examples:
+  marless runs list --sort return             the best run last
+  marless runs list --task spread --status finished
+  marless runs list lr --long                  the runs of a study, with all columns
+
+other commands:
+{family_overview("runs")}"""
 
 _LONG = ("run", "status", "final return", "size", "rounds", "steps", "seconds", "bill", "begun (UTC)")
 # Eighty columns hold them.
@@ -75,7 +79,7 @@ def _note_others() -> None:
     if collections:
         note(f"and in {', '.join(collections)}; list those with: {program_name()} runs {collections[0]}")
     if left := [path.name for parent in PLACES for path in leftovers(parent)]:
-        note(f"{counted(len(left), 'command')} cut short left files; delete them with: {program_name()} remove")
+        note(f"{counted(len(left), 'command')} cut short left files; delete them with: {program_name()} runs remove")
 
 
 def _cells(row: Row, columns: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""marless verify: checks a run's objects and weights against the hashes that the run recorded."""
+"""marless runs verify: checks a run's objects and weights against the hashes that the run recorded."""
 
 import dataclasses
 import re
@@ -25,8 +25,8 @@ from marless.runs.run_files import Documents
 from marless.runs.stored_run import Stored, look
 
 EXAMPLES = """examples:
-  marless verify                checks the latest run
-  marless verify first --json   checks runs/first, and prints JSON"""
+  marless runs verify           checks the latest run
+  marless runs verify first --json  checks runs/first, and prints JSON"""
 
 _HASH = re.compile("[0-9a-f]{64}")
 

@@ -1,4 +1,4 @@
-"""marless remove: deletes runs, studies and ablations, after a question."""
+"""marless runs remove: deletes runs, studies and ablations, after a question."""
 
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
@@ -15,12 +15,12 @@ from marless.runs.upkeep.disk_space import size_of
 from marless.runs.upkeep.removal import discard, leftovers, remove
 
 EXAMPLES = """examples:
-  marless remove first second          says how large they are, and asks
-  marless remove studies/lr --yes      a study with all its runs
-  marless remove                       what commands that were cut short have left
+  marless runs remove first second     says how large they are, and asks
+  marless runs remove studies/lr --yes  a study with all its runs
+  marless runs remove                  what commands that were cut short have left
 
 A run that a process here trains is refused. One in the cloud goes on there: `marless stop` it first. What the cloud
-holds of a run stays until `marless teardown`."""
+holds of a run stays until `marless cloud teardown`."""
 
 
 def arguments(parser: ArgumentParser) -> None:

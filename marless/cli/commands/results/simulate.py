@@ -1,7 +1,7 @@
-"""marless simulate: seconds and dollars of a recorded run with other numbers of rollouts, slots and faults."""
+"""marless estimate --simulate: seconds and dollars of a recorded run with other rollouts, slots and faults."""
 
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace, _ArgumentGroup
 from pathlib import Path
 
 from marless.cli import arguments as common
@@ -16,23 +16,19 @@ from marless.reports.atomic_files import write_for_user
 from marless.runs.folder import LATEST
 from marless.views.progress_lines import progress_lines
 
-EXAMPLES = """examples:
-  marless simulate latest --rollouts 50,500,1850 --slots 1000
-  marless simulate my_run.toml --rollouts 100 --latency aws
-  marless simulate latest --rollouts 500 --slow 0.01 --lost 0.001"""
-
 LATENCIES = ("local", "aws")
 
 _SHARE = common.number("a share from 0 to 1", lambda share: 0 <= share <= 1)
 
 
-def arguments(parser: ArgumentParser) -> None:
-    """What `marless simulate` takes."""
-    text = f"a recorded run, or a configuration to record briefly (default: {LATEST})"
-    parser.add_argument("run", nargs="?", default=LATEST, metavar="RUN | FILE.toml", help=text)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings that differ from the recorded run's")
-    parser.add_argument("--rollouts", type=_counts, metavar="N,N", help="rollouts per round (default: as recorded)")
-    parser.add_argument("--slots", type=common.count, metavar="N", help="functions at once (default: as recorded)")
+def arguments(parser: _ArgumentGroup) -> None:
+    """Add the options of a simulation."""
+    parser.add_argument(
+        "--rollouts",
+        type=_counts,
+        metavar="N,N",
+        help="rollouts per round (default: as recorded)",
+    )
     parser.add_argument("--rounds", type=_rounds, default=20, metavar="N", help="rounds to simulate (default: 20)")
     parser.add_argument(
         "--latency", choices=LATENCIES, default="local", help="latency of requests and storage (default: as recorded)"
@@ -45,20 +41,20 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--throttled", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that are rejected")
     parser.add_argument("--lost", type=_SHARE, default=0.0, metavar="SHARE", help="attempts that never report")
     parser.add_argument("--timeline", type=Path, metavar="FILE", help="draw the last rounds of the last simulation")
-    common.workers(parser)
-    common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Simulates each number of rollouts and prints a row for it."""
+    """Simulate each number of rollouts and print a row for it."""
+    first, *settings = options.settings or [LATEST]
+    run_and_settings = common.run_and_settings(Namespace(run=first, settings=settings))
     with progress_lines() as progress:
-        recording = recording_of(*common.run_and_settings(options), options.workers, progress)
+        recording = recording_of(*run_and_settings, options.workers, progress)
     results = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
         setting = Setting(
             rollouts=rollouts,
             rounds=options.rounds,
-            slots=options.slots or recording.slots,
+            slots=options.concurrency or recording.slots,
             deployed=options.latency == "aws",
             faults=Faults(slow=options.slow, cold=options.cold, throttled=options.throttled, lost=options.lost),
             seed=options.seed,

@@ -1,17 +1,20 @@
-"""marless status: prints the progress of a run from its ledger, without disturbing the run."""
+"""marless status: print the progress of a run from its ledger, without disturbing the run."""
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from marless.backends import registry
 from marless.cli import arguments as common
+from marless.cli.commands.results.bill import print_bill
+from marless.cli.console import report_ending
 from marless.cli.typed_lines import as_typed_here
 from marless.cloud.remote_runs import find_run
 from marless.coordinator.core import budget
 from marless.coordinator.core.state import State
+from marless.coordinator.errors import UserError
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports import statistics
@@ -20,15 +23,21 @@ from marless.reports.lost_attempts import lost_attempts
 from marless.reports.text import LOWER_LEARNING_RATE, counted, money, placement_text, plus_minus, seconds
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import Stored, look
+from marless.signals import Signals
 
 EXAMPLES = """examples:
   marless status                shows the latest run
-  marless status first --json   shows runs/first as JSON"""
+  marless status first --json   shows runs/first as JSON
+  marless status --bill         shows the cost of the run until now, line by line
+  marless status --follow       follows a run in the cloud, and downloads its results when it ends"""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.run(parser)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--bill", action="store_true", help="print the bill of the run, line by line")
+    instead.add_argument("--follow", action="store_true", help="follow a run in the cloud, then download its results")
     common.elsewhere(parser)
     common.json(parser)
 
@@ -36,6 +45,10 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints the run's progress."""
     folder = find_run(options)
+    if options.bill:
+        return print_bill(folder, options.json)
+    if options.follow:
+        return _follow(folder, options)
     with look(folder) as stored_run:
         if options.json:
             say_json(_fields(folder, stored_run))
@@ -44,6 +57,25 @@ def run(options: Namespace) -> int:
     for label, text in rows:
         say(f"{label:<12}{text}")
     return 0
+
+
+def _follow(folder: RunFolder, options: Namespace) -> int:
+    """Show the run like `marless train`. Ctrl-C does not stop it."""
+    from marless.cloud.watching import Watch
+    from marless.views import choose_view
+
+    identity = folder.identity()
+    if identity.deployment_ref is None:
+        raise UserError(f"{folder.name} is a run on this machine; see {program_name()} status {folder.argument}")
+    with Signals() as signals, folder.driving():
+        backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
+        view = choose_view(options.json)
+        try:
+            ending = Watch(folder, identity, backend, view, signals, options.started).follow()
+        finally:
+            view.close()
+            backend.close()
+    return report_ending(ending)
 
 
 def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
@@ -59,7 +91,7 @@ def _rows(folder: RunFolder, stored_run: Stored) -> list[tuple[str, str]]:
         ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
         *_next(state),
         *_returns(state),
-        ("bill", _bill(dollars, stop.dollars)),
+        ("bill", money(float(dollars)) + (f" of {money(stop.dollars)}" if stop.dollars is not None else "")),
         *(("lost", text) for text in [str(lost_attempts(stored_run.plan, state))] if text),
         *(("task", as_typed_here(problem)) for problem in _problems(state)),
         *(("code", change.text) for change in stored_run.identity.changes),
@@ -140,10 +172,6 @@ def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
     slots = noted(folder.path / "workers") if status == "running" else Counter[str]()
     hosts = ", ".join(f"{host} {count:,}" for host, count in sorted(slots.items()))
     return [("workers", f"{in_words(slots)}: {hosts}")] if slots else []
-
-
-def _bill(dollars: Decimal, cap: float | None) -> str:
-    return money(float(dollars)) + (f" of {money(cap)}" if cap is not None else "")
 
 
 def _problems(state: State) -> list[str]:

@@ -1,4 +1,4 @@
-"""marless policy: prints the IAM policy that an identity needs to train in a tenant, or to deploy it."""
+"""marless cloud policy: prints the IAM policy that an identity needs to train in a tenant, or to deploy it."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -10,8 +10,8 @@ from marless.infra.deployment import WHO, identity_policy
 from marless.output import say_text
 
 EXAMPLES = """examples:
-  marless policy trainer --tenant team-b > trainer.json
-  marless policy deployer --region eu-west-1"""
+  marless cloud policy trainer --tenant team-b > trainer.json
+  marless cloud policy deployer --region eu-west-1"""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""marless archive: a run as one file, which `marless unarchive` brings back."""
+"""marless runs archive: a run as one file, which `marless runs restore` brings back."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -11,9 +11,9 @@ from marless.runs.folder import RunFolder
 from marless.runs.upkeep.archives import SUFFIX, pack
 
 EXAMPLES = """examples:
-  marless archive first                      first.tar.gz in this folder
-  marless archive first -o ../first.tar.gz && marless remove first
-  marless unarchive ../first.tar.gz          runs/first again
+  marless runs archive first                 first.tar.gz in this folder
+  marless runs archive first -o ../first.tar.gz && marless runs remove first
+  marless runs restore ../first.tar.gz       runs/first again
 
 The file is read back and compared before it gets its name; equal runs are equal files."""
 
