@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable
 from marless.infra.local.core_account import CoreAccount
@@ -13,11 +13,12 @@ from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane, Pending, outputs
 from marless.infra.local.pipe_messages import Ask, Damaged, Ended, Get, Loaded, Put, Ready, Restart, checked_header
 from marless.infra.local.scheduling.retries import lost_machine
-from marless.infra.local.scheduling.scheduler import Scheduler, TaskSource
+from marless.infra.local.scheduling.scheduler import Scheduler
 from marless.infra.local.worker_processes import Worker
-from marless.infra.local.workers import Workers, local_workers
+from marless.infra.local.workers import Failure, Workers, local_workers
 
 if TYPE_CHECKING:
+    from marless.infra.local.resources.resource_pool import CallSource
     from marless.infra.local.resources.resource_pools import ResourcePools
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
@@ -54,7 +55,7 @@ class TaskPool:
         logs: Path,
         workers: Workers | None = None,
         cores: CoreAccount | None = None,
-        source: TaskSource | None = None,
+        source: "CallSource | None" = None,
         resources: "Callable[[], ResourcePools] | None" = None,
     ) -> None:
         self.modules, self.logs = modules, logs
@@ -63,10 +64,8 @@ class TaskPool:
         self.cores = cores or CoreAccount(capacity.cores)
         self.scheduler = Scheduler(capacity, self._workers, self.cores, source)
         self._serves_runs = source is None
-        self.lanes = self.scheduler.lanes
-        """The lanes that are open."""
-        self.usual_cores, self.busy_s = self.lanes.usual_cores, self.lanes.busy_s
-        """See `Lanes`."""
+        self.usual_cores, self.busy_s = self.scheduler.usual_cores, self.scheduler.busy_s
+        """See `Scheduler`."""
         self.presumed_cores = 1.0
         """How many cores a task is expected to need while none of its kind has ended."""
         self.any_processor = self._workers.any_processor
@@ -92,11 +91,11 @@ class TaskPool:
 
     def open(self, lane: Lane) -> None:
         """Lets a lane take part; raises `ValueError` when there is one of its name."""
-        self.lanes.open(lane)
+        self.scheduler.open(lane)
 
     def waits(self, lane: Lane) -> None:
         """A task comes to the lane's empty queue."""
-        self.lanes.waits(lane)
+        self.scheduler.waits(lane)
 
     def fileno(self) -> int:
         """Readable when `wait` would not wait for a worker."""
@@ -104,13 +103,18 @@ class TaskPool:
 
     def weigh(self, lane: Lane, weight: float) -> None:
         """Changes a lane's share, of resources too."""
-        self.lanes.weigh(lane, weight)
+        self.scheduler.weigh(lane, weight)
         if self.resources is not None:
             self.resources.weigh(lane)
 
     def width(self, lane: Lane) -> int:
         """How many slots are the lane's own while all lanes have tasks; at least one."""
-        return self.lanes.width(lane, self.capacity.slots)
+        return self.scheduler.width(lane)
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The lanes that are open."""
+        return self.scheduler.lanes
 
     @property
     def capacity(self) -> Capacity:
@@ -126,7 +130,7 @@ class TaskPool:
         if self.resources is None:
             from marless.infra.local.resources.resource_pools import ResourcePools
 
-            make_own = partial(ResourcePools, self.logs / "resources", self.cores, TaskPool, self.workers.memory_mb)
+            make_own = partial(ResourcePools, self.logs / "resources", self.cores, self.workers.memory_mb)
             self.resources = (self._shared_resources or make_own)()
             self.workers.watch(self.resources.fileno())
         self.resources.prewarm(lane)
@@ -169,7 +173,7 @@ class TaskPool:
         forgets its reports. Idempotent."""
         if self.resources is not None:
             self.resources.drop(lane)
-        if not self.lanes.close(lane):
+        if not self.scheduler.close(lane):
             return
         exclusive_workers = [worker for worker in self.workers if worker.serves and worker.serves[0] == lane.name]
         for worker in {*lane.running, *exclusive_workers} if not self.workers.finish_tasks else ():
@@ -207,7 +211,7 @@ class TaskPool:
             self._receive(worker)
         if self.resources is not None:
             self.resources.listen()
-        self._workers.listen(self.lanes.have_waiting())
+        self._workers.listen(self.scheduler.have_waiting())
         if self.scheduler.count_slots():
             self.dispatch()
 
@@ -257,20 +261,7 @@ class TaskPool:
             self._start_s = message.init_ms / 1000
             worker.ready(message, pending.task.module if pending else None)
         elif pending is not None and (reason := pending.lane.refusal(message.code, worker.place)):
-            self._refuse(worker, pending, reason)
-
-    def _refuse(self, worker: Worker, pending: Pending, reason: str) -> None:
-        """The process has other code than its run: it ends, and nothing of its task counts."""
-        duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
-        self._workers.fail(worker, "refused", reason)
-        self._release(worker, pending, worker.processor.mean())
-        self.workers.remove(worker)
-        if worker.place:  # another machine may have the run's code
-            pending.lane.again(pending)
-            return
-        self.lanes.charge(pending, self._start_s, self.capacity)
-        pending.forget_output()
-        pending.lane.reports.append(pending.refused(reason, duration_ms=duration_ms, init_ms=worker.init_ms))
+            self._end_worker(worker, "refused", worker.place != "", reason)
 
     def _end_task(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
         cores = worker.processor.mean(message.processor_ms / max(message.duration_ms, 1.0))
@@ -314,32 +305,37 @@ class TaskPool:
             self.resources.forget(worker)
         self.scheduler.release(worker, pending, cores)
 
-    def _end_worker(
-        self, worker: Worker, outcome: Literal["timeout", "crash"], ended_by_itself: bool = False, reason: str = ""
-    ) -> None:
+    def _end_worker(self, worker: Worker, failure: Failure, ended_by_itself: bool = False, reason: str = "") -> None:
         """`ended_by_itself`: this pool did not end it, or its machine is at fault. `reason`: why the pool ends it."""
-        if not self._workers.fail(worker, outcome, reason):
+        if not self._workers.fail(worker, failure, reason):
             return
         duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
+        times = {"duration_ms": duration_ms, "init_ms": worker.init_ms}
         unbilled = {} if self.resources is None else self.resources.unbilled(worker)
         if (pending := worker.task) is not None:
             self._release(worker, pending, worker.processor.mean())
             # The lane pays for the start of the worker's successor.
-            self.lanes.charge(pending, self._start_s, self.capacity)
+            self.scheduler.charge(pending, self._start_s)
         end = self.workers.remove(worker)
-        if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, reason or end)):
-            why = f"no answer within {worker.clock.allowed_s:g} s" if outcome == "timeout" else reason or end
-            detail = f"{why}; {worker.log.last_words()}"
-            report = pending.report(outcome, duration_ms=duration_ms, init_ms=worker.init_ms, detail=detail, **unbilled)
+        if pending is not None and not (ended_by_itself and self._tries_again(worker, pending, failure, reason or end)):
+            if failure == "refused":  # nothing of the task counts
+                pending.forget_output()
+                report = pending.refused(reason, **times)
+            else:
+                why = f"no answer within {worker.clock.allowed_s:g} s" if failure == "timeout" else reason or end
+                report = pending.report(failure, detail=f"{why}; {worker.log.last_words()}", **times, **unbilled)
             pending.lane.reports.append(report)
         self.dispatch()
 
-    def _tries_again(self, worker: Worker, pending: Pending, end: str) -> bool:
+    def _tries_again(self, worker: Worker, pending: Pending, failure: Failure, end: str) -> bool:
         """Whether the attempt does not count, because of how its worker has come to its `end`: then it waits again."""
         retries = self.scheduler.retries
         if lost_machine(worker, end):
             # Its lane does not pay for the start of another process, as it does after one that it has ended.
-            self.lanes.charge(pending, -self._start_s, self.capacity)
+            self.scheduler.charge(pending, -self._start_s)
+            if failure == "refused":  # another machine may have the run's code
+                pending.lane.again(pending)
+                return True
             return retries.again_elsewhere(pending, end)
         has_calls_beside = self.resources is not None and self.resources.has_others(pending.lane)
         return retries.again_alone(pending, end, has_calls_beside)

@@ -4,7 +4,6 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
@@ -20,13 +19,13 @@ from marless.functions.resources.port import ActionCall, Outcome
 from marless.functions.resources.settings import Resource, token_variable
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.lane import Lane, Pending, SharedPool
+from marless.infra.local.lane import Lane, Pending
 from marless.infra.local.resources.elastic import ElasticCores
 from marless.infra.local.resources.questions import Question
 from marless.infra.local.resources.rate_limit import RateLimit
-from marless.infra.local.scheduling.scheduler import TaskSource
+from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.worker_processes import Worker
-from marless.infra.local.workers import Workers, local_workers
+from marless.infra.local.workers import local_workers
 
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "marless.functions.resources.answering"}
@@ -34,9 +33,6 @@ _MODULES = {_FUNCTION: "marless.functions.resources.answering"}
 _GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
-
-MakePool = Callable[[Capacity, Mapping[str, str], Path, Workers, CoreAccount, TaskSource], SharedPool]
-"""The class `TaskPool`, which imports this module."""
 
 
 @dataclass(slots=True)
@@ -87,16 +83,14 @@ class ActionLane(Lane):
 
 
 class CallSource:
-    """The actions of a resource, `resource.slots` of them at once, as the tasks of a `pool`: a `TaskSource`.
+    """The actions of a resource, `resource.slots` of them at once, as the tasks of a `pool`.
 
     Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin actions
     no faster than `resource.rate`. Where the settings leave the cores of an action open, they get what speeds them up
     most. Actions whose answers are kept outlive the run that asked.
     """
 
-    def __init__(
-        self, name: str, resource: Resource, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float
-    ) -> None:
+    def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float) -> None:
         self._machine = max(1, math.floor(cores.total))
         self._least, most = (min(each, self._machine) for each in resource.cores)
         self._resource = resource
@@ -113,7 +107,7 @@ class CallSource:
         grace_s = _timeout_s(resource) if resource.keep else 0.0
         token = token_variable(name)
         workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token, grace_s)
-        self.pool = make_pool(capacity, _MODULES, logs, workers, cores, self)
+        self.pool = TaskPool(capacity, _MODULES, logs, workers, cores, self)
         self.pool.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
         cores.is_counted = cores.is_counted or self._elastic is not None
 
@@ -147,7 +141,7 @@ class CallSource:
             self._rate.pause(time.monotonic() + outcome.pause_s)
 
     def plan(self, held_cores: float) -> tuple[float, float]:
-        """See `TaskSource`."""
+        """Return how many actions may begin beside `held_cores`, and how many cores the next one lacks."""
         slots = self._open_slots()
         if self._elastic is None:
             return slots, 0.0
@@ -157,16 +151,16 @@ class CallSource:
         return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
 
     def next_at(self, earliest: float) -> float:
-        """See `TaskSource`."""
+        """Return when an action may begin, at the `earliest`; both by the monotonic clock."""
         now = time.monotonic()
         return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
     def urgency(self) -> float:
-        """See `TaskSource`."""
+        """See `Sharer`."""
         return min((lane.waits_since() for lane in self.pool.lanes), default=inf)
 
     def body(self, worker: Worker, pending: Pending) -> bytes:
-        """See `TaskSource`."""
+        """Return the request of the action, which the worker begins."""
         assert isinstance(pending, PendingAction) and pending.question is not None
         cores = self._least
         if self._elastic is not None:

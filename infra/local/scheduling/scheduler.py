@@ -1,55 +1,94 @@
-"""Chooses the next task of a pool and its worker, and accounts for the time of its slots."""
+"""Choose the next task of a pool and its worker, and account for the time of slots and lanes."""
 
 import time
 from dataclasses import replace
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from marless.functions.system_errors import explain
 from marless.infra.local.available_cores import cores as cores_here
 from marless.infra.local.core_account import CoreAccount, soon
-from marless.infra.local.dispatch import CORES, GPUS, Capacity, Need, Task
+from marless.infra.local.dispatch import (
+    CORES,
+    GPUS,
+    Capacity,
+    Choice,
+    FairShares,
+    Need,
+    Slot,
+    Task,
+    choose,
+    dominant_share,
+)
 from marless.infra.local.lane import Lane, Pending
-from marless.infra.local.scheduling.lanes import Lanes
 from marless.infra.local.scheduling.retries import Retries
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Workers
 
-
-class TaskSource(Protocol):
-    """What gives a pool its tasks if not runs: all of them are served by the same code."""
-
-    def plan(self, held_cores: float) -> tuple[float, float]:
-        """Return how many tasks may begin beside `held_cores`, and how many cores the next one lacks."""
-        ...
-
-    def next_at(self, earliest: float) -> float:
-        """Return when a task may begin, at the `earliest`; both by the monotonic clock."""
-        ...
-
-    def urgency(self) -> float:
-        """See `Sharer`."""
-        ...
-
-    def body(self, worker: Worker, pending: Pending) -> bytes:
-        """Return the request of the task, which the worker begins."""
-        ...
+if TYPE_CHECKING:
+    from marless.infra.local.resources.resource_pool import CallSource
 
 
 class Scheduler:
-    """Shares the `cores` with the schedulers of other pools, see `Sharer`."""
+    """Lets lanes share a pool by their weights. Shares the `cores` with the schedulers of other pools, see `Sharer`."""
 
     def __init__(
-        self, capacity: Capacity, available: Workers, cores: CoreAccount, source: TaskSource | None = None
+        self, capacity: Capacity, available: Workers, cores: CoreAccount, source: "CallSource | None" = None
     ) -> None:
         self.capacity, self.cores, self.workers = capacity, cores, available.processes
         self._available, self._source = available, source
-        self.lanes = Lanes()
+        self.usual_cores: dict[str, float] = {}
+        """How many cores the last task of each kind kept busy: what is expected of a run that has run none."""
+        self.busy_s: dict[str, float] = {}
+        """Seconds for which slots ran tasks, by lane, start-up included."""
+        self._lanes: dict[str, Lane] = {}
+        self._weights = 0.0
+        self._shares = FairShares()
         self.retries = Retries(self.workers)
         # How many slots there are since when, and slots times seconds before.
         self._slots, self._counted_at, self._slot_s = 0, time.monotonic(), 0.0
         self.count_slots()
         cores.join(self)
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The lanes that are open."""
+        return list(self._lanes.values())
+
+    def open(self, lane: Lane) -> None:
+        """Lets a lane take part; raises `ValueError` when there is one of its name."""
+        if lane.name in self._lanes:
+            raise ValueError(f"the pool has a lane {lane.name} already")
+        self._lanes[lane.name] = lane
+        self._weights += lane.weight
+        self._shares.open(lane.name, lane.weight)
+
+    def close(self, lane: Lane) -> bool:
+        """The lane takes part no more; False if it did not before."""
+        if self._lanes.pop(lane.name, None) is None:
+            return False
+        self._weights = sum(other.weight for other in self._lanes.values())
+        self._shares.close(lane.name)
+        return True
+
+    def weigh(self, lane: Lane, weight: float) -> None:
+        """Changes a lane's share."""
+        self._weights += weight - lane.weight
+        lane.weight = weight
+        self._shares.weigh(lane.name, weight)
+
+    def width(self, lane: Lane) -> int:
+        """How many slots are the lane's own while all lanes have tasks; at least one."""
+        return max(1, round(self.capacity.slots * lane.weight / self._weights))
+
+    def waits(self, lane: Lane) -> None:
+        """A task comes to the lane's empty queue."""
+        if lane.name in self._lanes:
+            self._shares.waits(lane.name)
+
+    def have_waiting(self) -> bool:
+        """Whether a task waits."""
+        return any(lane.waiting for lane in self._lanes.values())
 
     @property
     def slots(self) -> int:
@@ -63,7 +102,7 @@ class Scheduler:
     def next_check_at(self) -> float:
         """See `Sharer`."""
         has_idle = sum(worker.task is not None for worker in self.workers) < self._available.slots
-        if not has_idle or not self.lanes.have_waiting():
+        if not has_idle or not self.have_waiting():
             return inf
         return soon() if self._source is None else self._source.next_at(soon())
 
@@ -72,15 +111,11 @@ class Scheduler:
         limit, lacking_cores = (inf, 0.0) if self._source is None else self._source.plan(held_cores)
         while limit > 0 and self._available.slots and not self._serve_alone():
             limit -= 1
-            lanes = self.lanes.startable(self.capacity.slots)
+            lanes = self._startable()
             if not lanes:
                 return 0.0
-            slots = self.workers.slots(self.capacity.load_s_per_byte, self._available.free_agents())
-            # An import costs more than a slot that is not the lane's own gains, where each slot has two processes.
-            may_start = len(self.workers) < min(self.max_workers(), 2 * self.capacity.slots)
-            now, in_use = time.monotonic(), self._in_use(held_cores)
-            choice, lacking_cores = self.lanes.choose(lanes, slots, in_use, self.capacity, now, may_start)
-            if choice is None or not self._hand_over(self.lanes[choice.lane], choice.task, choice.slot):
+            choice, lacking_cores = self._choose(lanes, held_cores)
+            if choice is None or not self._hand_over(self._lanes[choice.lane], choice.task, choice.slot):
                 break
         return lacking_cores
 
@@ -89,7 +124,7 @@ class Scheduler:
         plays and one that learns, and one for each lane."""
         slots = self.capacity.slots
         few = self._source is not None or self.workers.memory_mb
-        return slots if few else slots + max(slots, len(self.lanes))
+        return slots if few else slots + max(slots, len(self._lanes))
 
     def limit_cores(self) -> None:
         """For tasks that begin from now on there are no more cores than the machine has, also where slots were taken
@@ -110,7 +145,7 @@ class Scheduler:
     def busy_share(self) -> float:
         """The part of the time since the pool was made for which its slots ran tasks that have ended."""
         self.count_slots()
-        return min(1.0, sum(self.lanes.busy_s.values()) / self._slot_s) if self._slot_s else 0.0
+        return min(1.0, sum(self.busy_s.values()) / self._slot_s) if self._slot_s else 0.0
 
     def release(self, worker: Worker, pending: Pending, cores: float) -> None:
         """The worker's task has ended; `cores` is how many it kept busy."""
@@ -119,8 +154,39 @@ class Scheduler:
         if worker.computes:
             self.cores.change(-worker.processor.expected)
         worker.end()
-        pending.lane.running.discard(worker)
-        self.lanes.task_ended(pending, seconds, loading_s, cores, self.capacity)
+        lane, task, kind = pending.lane, pending.task, pending.kind
+        lane.running.discard(worker)
+        lane.measured(pending, seconds - loading_s, cores)
+        if kind not in self.usual_cores:
+            for other in self._lanes.values():
+                other.expect(kind, cores)
+        self.usual_cores[kind] = cores
+        self.busy_s[lane.name] = self.busy_s.get(lane.name, 0.0) + seconds
+        self.charge(pending, seconds - task.expected_s)
+
+    def charge(self, pending: Pending, seconds: float) -> None:
+        """The task has cost its lane so much more than was expected (negative: less)."""
+        self._shares.correct(pending.lane.name, seconds * dominant_share(pending.task, self.capacity))
+
+    def _startable(self) -> list[Lane]:
+        """The lanes with tasks that may have one more slot: beyond their own only for tasks that are known to end soon,
+        because a slot that was lent comes back only at the end of its task."""
+        lanes = (lane for lane in self._lanes.values() if lane.waiting)
+        return [lane for lane in lanes if len(lane.running) < self.width(lane) or lane.may_borrow()]
+
+    def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[Choice | None, float]:
+        """The next task of one of the `lanes`; if there is none, also how many cores the first task lacks."""
+        capacity = self.capacity
+        slots = self.workers.slots(capacity.load_s_per_byte, self._available.free_agents())
+        # An import costs more than a slot that is not the lane's own gains, where each slot has two processes.
+        may_start = len(self.workers) < min(self.max_workers(), 2 * capacity.slots)
+        queues = {lane.name: _first(lane, slots, may_start or len(lane.running) < self.width(lane)) for lane in lanes}
+        alike = {lane.name: lane.waiting.alike() for lane in lanes}
+        now, in_use = time.monotonic(), self._in_use(held_cores)
+        choice = choose(self._shares, queues, slots, in_use, capacity, now, alike)
+        if choice is not None or sum(slot.idle_since is None for slot in slots) >= capacity.slots:
+            return choice, 0.0
+        return None, min((queue[0].need[CORES] for queue in queues.values() if queue), default=0.0)
 
     def _serve_alone(self) -> bool:
         """Whether a task is served alone, or waits for that; it begins when the others have ended."""
@@ -153,7 +219,7 @@ class Scheduler:
         body = pending.attempt.body() if self._source is None else self._source.body(worker, pending)
         order = self._available.order(worker, pending, body)
         self.cores.change(worker.processor.expected)
-        self.lanes.task_started(lane, task, self.capacity)
+        self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
         self.workers.send(worker, order)
         return True
 
@@ -162,3 +228,12 @@ class Scheduler:
         running = [worker.task.task.need for worker in self.workers if worker.task is not None]
         others = {name: sum(need.get(name, 0.0) for need in running) for name in self.capacity.others}
         return {CORES: self.cores.busy() + held_cores, **others}
+
+
+def _first(lane: Lane, slots: list[Slot], may_start: bool) -> list[Task]:
+    """The next tasks of the lane. Unless a process `may_start`, a free process must be able to serve them."""
+    tasks = lane.waiting.first()
+    if may_start:
+        return tasks
+    free = [slot for slot in slots if slot.idle_since is not None]
+    return [task for task in tasks if any(slot.suits(lane.name, task) for slot in free)]
