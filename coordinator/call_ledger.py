@@ -15,7 +15,7 @@ import msgspec
 from marless.functions.messages.exchange import Answer, Done
 from marless.functions.messages.message import Message
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.usage import CallTime, CallUse
 
 # The relative error of a quantile, and with it the ratio of a bucket's bounds.
 ERROR = 0.01
@@ -27,7 +27,7 @@ _LEAST_MS = 1e-3
 class CallTally(Message, frozen=True, kw_only=True):
     """The actions of one resource since a round began."""
 
-    use: ActionUse = ActionUse()
+    use: CallUse = CallUse()
     """What tasks used."""
     timed: int = 0
     """The actions whose completion times are known."""
@@ -36,7 +36,7 @@ class CallTally(Message, frozen=True, kw_only=True):
     buckets: dict[int, int] = msgspec.field(default_factory=dict)
     """How many of them took more than ratio^(i - 1) milliseconds and at most ratio^i, by i."""
 
-    def plus(self, use: ActionUse, completion_ms: Iterable[float]) -> "CallTally":
+    def plus(self, use: CallUse, completion_ms: Iterable[float]) -> "CallTally":
         """With more actions, and the completion times of some."""
         times = [max(_LEAST_MS, each) for each in completion_ms]
         buckets = dict(self.buckets)
@@ -73,9 +73,9 @@ class AttemptCalls:
 
     attempt: int
     """The attempt that made the calls."""
-    use: Mapping[str, ActionUse]
+    use: Mapping[str, CallUse]
     """Use by resource."""
-    times: tuple[ActionTime, ...] = ()
+    times: tuple[CallTime, ...] = ()
     """When they were made."""
     repeats_earlier_report: bool = False
     """Whether another attempt tells of them, which found them stored. Their own attempt may have told of them, too."""
@@ -83,7 +83,7 @@ class AttemptCalls:
     @classmethod
     def of(cls, report: Report, answer: Answer | None, resources: Collection[str]) -> Self:
         """The calls of these resources."""
-        by_name, times = (answer.usage.actions, answer.actions) if answer else (report.action_use, report.actions)
+        by_name, times = (answer.usage.actions, answer.actions) if answer else (report.call_use, report.actions)
         asked_in = answer.actions_of if isinstance(answer, Done) else None
         use = {name: use for name, use in by_name.items() if name in resources}
         return cls(report.attempt if asked_in is None else asked_in, use, times, asked_in is not None)
@@ -103,14 +103,14 @@ class CallLedger(NamedTuple):
     * After its work item was answered and a checkpoint was made, an attempt pays for no kept answer any more.
     """
 
-    paid: Mapping[str, Mapping[int, Mapping[str, ActionUse]]]
+    paid: Mapping[str, Mapping[int, Mapping[str, CallUse]]]
     """Reported calls since the last checkpoint, by round and work name, and by attempt."""
     tallies: Mapping[str, CallTally]
     """The calls since the last round ended, by resource."""
 
     def record(
         self, work: str, calls: AttemptCalls, kept_names: Collection[str], is_over: bool
-    ) -> tuple["CallLedger", dict[str, ActionUse]]:
+    ) -> tuple["CallLedger", dict[str, CallUse]]:
         """The ledger with the calls of an attempt at the work item, and the part of them that is to be paid now.
 
         The resources `kept_names` keep answers. `is_over`: no task waits for the work item any more.
@@ -119,7 +119,7 @@ class CallLedger(NamedTuple):
         if is_over and not earlier:
             calls = calls.without(kept_names)
         is_known = calls.repeats_earlier_report and calls.attempt in earlier
-        unpaid, tallies = dict[str, ActionUse](), dict(self.tallies)
+        unpaid, tallies = dict[str, CallUse](), dict(self.tallies)
         for name, use in calls.use.items():
             if is_known and name not in kept_names:
                 continue
@@ -136,9 +136,9 @@ class CallLedger(NamedTuple):
         return self._replace(paid=paid)
 
 
-def _beyond(use: ActionUse, earlier: Iterable[ActionUse]) -> ActionUse:
+def _beyond(use: CallUse, earlier: Iterable[CallUse]) -> CallUse:
     """Return the part of `use` beyond the most of the `earlier`, count by count."""
-    most = ActionUse()
+    most = CallUse()
     for each in earlier:
         most += each.beyond(most)
     return use.beyond(most)

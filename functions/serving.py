@@ -2,7 +2,7 @@
 
 A task's objects are written in a fixed order, and the header of the last holds the whole answer. An attempt that finds
 that object answers with it, and one that finds an earlier object of its own task continues after it. What a task asked
-of resources is an object of its own before the last (`marless.functions.resources.action_meter`).
+of resources is an object of its own before the last (`marless.functions.resources.call_meter`).
 
 Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
 `inline_objects` those of the answer have the same bytes and are not stored.
@@ -52,7 +52,7 @@ from marless.functions.text.tracebacks import show_traceback
 from marless.functions.warm_cache import WARM
 
 if TYPE_CHECKING:
-    from marless.functions.resources.action_meter import CallMeter
+    from marless.functions.resources.call_meter import CallMeter
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -233,8 +233,8 @@ def _resources(request: Request, meter: Counted) -> Iterator[None]:
     if not request.resources:
         yield
         return
-    from marless.functions.resources.action_meter import CallMeter
     from marless.functions.resources.asking import Asking
+    from marless.functions.resources.call_meter import CallMeter
     from marless.functions.resources.port import RESOURCES
 
     meter.actions = CallMeter()

@@ -19,7 +19,7 @@ from marless.coordinator.placement.message_size import request_bytes
 from marless.coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
 from marless.functions.messages.message import Record
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionUse, Usage
+from marless.functions.messages.usage import CallUse, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
 # take ten times the longest so far.
@@ -104,7 +104,7 @@ def most_dollars(plan: Plan, state: State, nodes: list[Node]) -> Decimal:
     """The bill if all waiting attempts, `nodes` and the final evaluations cost their most, under the plan's cap."""
     at_most = _waiting(state) + [(node.item, allowed_s(plan, state, node)) for node in [*nodes, *ending(plan, state)]]
     meter = add_lost(plan, state.meter, at_most)
-    meter = _with_actions(plan, state, meter, [item for item, _ in at_most])
+    meter = _with_calls(plan, state, meter, [item for item, _ in at_most])
     meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
@@ -117,7 +117,7 @@ def kept_for_end(plan: Plan, state: State) -> Decimal:
     if plan.config.stop.dollars is None:
         return Decimal(0)
     at_most = [(node.item, allowed_s(plan, state, node)) for node in ending(plan, state)]
-    return dollars(plan, _with_actions(plan, state, add_lost(plan, Meter(), at_most), [item for item, _ in at_most]))
+    return dollars(plan, _with_calls(plan, state, add_lost(plan, Meter(), at_most), [item for item, _ in at_most]))
 
 
 def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter:
@@ -134,20 +134,20 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
     return meter + turn * turns + report * (new_tasks + len(state.waiting))
 
 
-def _with_actions(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
+def _with_calls(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) -> Meter:
     """The meter with what `items` may ask of resources: a multiple of the most that tasks of their kind have asked,
     and of a kind that has not asked yet nothing."""
     for item in items if state.most_calls else ():
         for name, (count, ms) in state.most_calls.get(item.kind, {}).items():
             if resource := plan.config.resources.get(name):
-                most = ActionUse(
+                most = CallUse(
                     count=math.ceil(ASKED_SLACK * count * item.weight), ms=math.ceil(ASKED_SLACK * ms * item.weight)
                 )
                 meter = meter.add_calls(name, most, resource.memory_mb, per_vcpu(plan))
     return meter
 
 
-def add_calls(plan: Plan, meter: Meter, uses: Mapping[str, ActionUse]) -> Meter:
+def add_calls(plan: Plan, meter: Meter, uses: Mapping[str, CallUse]) -> Meter:
     """Add calls of resources, by name, to the meter. If messages leave the region, add their log lines."""
     for name, use in uses.items():
         meter = meter.add_calls(name, use, plan.config.resources[name].memory_mb, per_vcpu(plan))

@@ -28,7 +28,7 @@ from marless.functions.messages.learner import FrozenNetworks, Past
 from marless.functions.messages.message import Message, Ref
 from marless.functions.messages.order import LanguageModel
 from marless.functions.messages.team import Team
-from marless.functions.messages.usage import ActionUse, Usage
+from marless.functions.messages.usage import CallUse, Usage
 
 Phase = Literal["describe", "initialise", "round", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
@@ -282,7 +282,7 @@ class State(Message, frozen=True, kw_only=True):
     """What the bill counts, so far."""
     lost_use: Meter = Meter()
     """The part of `meter` that attempts without an answer used, apart from what they asked of resources."""
-    billed_calls: dict[str, dict[int, dict[str, ActionUse]]] = field(default_factory=dict, name="billed_actions")
+    billed_calls: dict[str, dict[int, dict[str, CallUse]]] = field(default_factory=dict, name="billed_actions")
     """What of it work items asked of resources since the last checkpoint, by round and work name, and by attempt."""
     resource_calls: dict[str, CallTally] = field(default_factory=dict, name="actions")
     """The calls of resources since the last round ended, by resource."""

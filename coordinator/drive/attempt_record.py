@@ -9,7 +9,7 @@ from marless.coordinator.core.state import WorkItem
 from marless.functions.messages.exchange import Answer, Done, Failed
 from marless.functions.messages.message import Message
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionTime, Usage
+from marless.functions.messages.usage import CallTime, Usage
 
 # Differences and sums of times far beyond these would be no numbers.
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)]
@@ -39,7 +39,7 @@ class AttemptRecord(Message, frozen=True, kw_only=True):
     outcome: Literal["answered", "failed", "timeout", "crash", "throttled", "withdrawn"] = "answered"
     usage: Usage = Usage()
     # What it asked of resources; times in milliseconds since its task began.
-    actions: tuple[ActionTime, ...] = ()
+    actions: tuple[CallTime, ...] = ()
 
 
 def record_of(
@@ -61,12 +61,12 @@ def record_of(
         init_ms=report.init_ms,
         duration_ms=report.duration_ms,
         outcome="failed" if isinstance(answer, Failed) else report.outcome,
-        usage=answer.usage if answer else Usage(actions=report.action_use),
+        usage=answer.usage if answer else Usage(actions=report.call_use),
         actions=_actions(answer, report),
     )
 
 
-def _actions(answer: Answer | None, report: Report) -> tuple[ActionTime, ...]:
+def _actions(answer: Answer | None, report: Report) -> tuple[CallTime, ...]:
     """The attempt's own actions: those of an earlier one, whose answer it found stored, were at another time."""
     if isinstance(answer, Done) and answer.actions_of not in (None, answer.attempt):
         return ()

@@ -232,13 +232,13 @@ def _read_answer(
             return _failed(request, "corrupt_object", f"{key} is missing, although its task reported it", report, True)
         header = codec.header(head.start, key)
         done = stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), report.usage)
-        return _with_actions(request, done, actions) if actions else done
+        return _with_calls(request, done, actions) if actions else done
     except (CorruptObject, ForeignObject) as error:
         kind: FailureKind = "foreign_object" if isinstance(error, ForeignObject) else "corrupt_object"
         return _failed(request, kind, str(error), report, False)
 
 
-def _with_actions(request: Request, done: Done, head: Head) -> Done:
+def _with_calls(request: Request, done: Done, head: Head) -> Done:
     """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
     key = keys.object_key(request.address.output, keys.ACTIONS)
     stored = codec.calls_header(head.start, key, request.address.id)

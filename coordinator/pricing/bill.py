@@ -20,7 +20,7 @@ import msgspec
 from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
 from marless.functions.encoding import to_json_file
 from marless.functions.function_specs import BILLED, NAMES, by_function
-from marless.functions.messages.usage import ActionUse, Usage, sums_by_name
+from marless.functions.messages.usage import CallUse, Usage, sums_by_name
 
 _GB = 2**30
 # Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
@@ -232,7 +232,7 @@ class Meter(_Charges, frozen=True, kw_only=True):
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
 
-    def add_calls(self, name: str, use: ActionUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
+    def add_calls(self, name: str, use: CallUse, memory_mb: int, mb_per_vcpu: int | None = None) -> Self:
         """This meter plus the use of a resource, whose actions cost what invocations of a function of `memory_mb` cost;
         `mb_per_vcpu` as in `billed_ms`."""
         ms = billed_ms(use.ms, 0, memory_mb, mb_per_vcpu)

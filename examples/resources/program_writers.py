@@ -10,7 +10,7 @@ from pettingzoo import ParallelEnv
 
 from marless.functions.encoding import from_json, to_json
 from marless.functions.resources.code_judge import share_of_lines
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.serving.sandbox import Sandbox
 
 OPERANDS, OPERATORS, STEPS = ("x", "1", "2", "3"), ("+", "-", "*"), 3
 # What a program is to compute, one of these in every episode.

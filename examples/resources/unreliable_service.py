@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock
 
 from examples.resources.program_writers import grade
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.serving.sandbox import Sandbox
 
 # What happens to a new question at its first attempt, in turn.
 TROUBLES = ("cut off", "500", "not HTTP", "hangs")

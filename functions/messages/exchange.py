@@ -18,7 +18,7 @@ from marless.functions.messages.learner import (
     WholeTask,
 )
 from marless.functions.messages.message import Message, Ref
-from marless.functions.messages.usage import ActionTime, Usage
+from marless.functions.messages.usage import CallTime, Usage
 
 Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply
@@ -40,7 +40,7 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     """Results other than objects."""
     usage: Usage = Usage()
     """Storage operations and actions of the attempt."""
-    actions: tuple[ActionTime, ...] = ()
+    actions: tuple[CallTime, ...] = ()
     """Its actions; not part of the stored answer, as `usage` is not."""
     actions_of: int | None = None
     """The attempt that asked them, where this one found its answer stored; None: this one."""
@@ -73,7 +73,7 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     """Whether another attempt may succeed."""
     usage: Usage = Usage()
     """Storage operations and actions of the attempt."""
-    actions: tuple[ActionTime, ...] = ()
+    actions: tuple[CallTime, ...] = ()
     """As in `Done`."""
     remarks: tuple[str, ...] = ()
     """As in `Done`."""

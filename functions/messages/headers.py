@@ -2,7 +2,7 @@
 
 from marless.functions.messages.exchange import Done
 from marless.functions.messages.message import Message
-from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.usage import CallTime, CallUse
 
 SCHEMA = 1
 
@@ -45,7 +45,7 @@ class CallsHeader(Message, frozen=True, kw_only=True):
     """The id of the task."""
     attempt: int
     """The attempt that asked them."""
-    use: dict[str, ActionUse]
+    use: dict[str, CallUse]
     """As `Usage.actions`."""
-    actions: tuple[ActionTime, ...] = ()
+    actions: tuple[CallTime, ...] = ()
     """As `Done.actions`."""

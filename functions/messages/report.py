@@ -3,7 +3,7 @@
 from typing import Literal
 
 from marless.functions.messages.message import Message
-from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.usage import CallTime, CallUse
 
 
 class Report(Message, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class Report(Message, frozen=True, kw_only=True):
     """Why it did not answer, if it did not."""
     remarks: tuple[str, ...] = ()
     """What happened to its process, for the run's output."""
-    action_use: dict[str, ActionUse] = {}
+    call_use: dict[str, CallUse] = {}
     """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
-    actions: tuple[ActionTime, ...] = ()
+    actions: tuple[CallTime, ...] = ()
     """The actions of such an attempt."""
 
     @property

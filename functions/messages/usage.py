@@ -25,7 +25,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]
 
 
-class ActionUse(Message, frozen=True, kw_only=True):
+class CallUse(Message, frozen=True, kw_only=True):
     """What tasks used of a resource."""
 
     count: _Count = 0
@@ -53,7 +53,7 @@ class ActionUse(Message, frozen=True, kw_only=True):
         return type(self)(**{name: round(share * getattr(self, name)) for name in self.__struct_fields__})
 
 
-class ActionTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True, gc=False):
+class CallTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True, gc=False):
     """One action of an attempt, in milliseconds since the attempt's task began."""
 
     resource: str
@@ -88,7 +88,7 @@ class Usage(Message, frozen=True, kw_only=True):
     """Objects that the process had kept, so that they were not read from storage."""
     hit_bytes: int = 0
     """Bytes of these."""
-    actions: dict[str, ActionUse] = {}
+    actions: dict[str, CallUse] = {}
     """Of the resources that were asked, by name."""
 
     def __add__(self, other: Self) -> Self:

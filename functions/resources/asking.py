@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from marless.functions.keys import answer_key
 from marless.functions.messages.order import ResourceRef
-from marless.functions.resources.action_meter import CallMeter
+from marless.functions.resources.call_meter import CallMeter
 from marless.functions.resources.kept_answers import kept_answer, question_key
-from marless.functions.resources.port import MOST_BYTES, Action, Host, Outcome, ResourceFault
+from marless.functions.resources.port import MOST_BYTES, CallOutcome, Host, ResourceCall, ResourceFault
 from marless.functions.storage_port import Blobs
 
 
@@ -36,7 +36,7 @@ class Asking:
         if self._refs[name].keep:
             outcomes = self._once_each(name, questions)
         else:
-            outcomes = self._from_host(name, [Action(each, asked_by=self._asked_by) for each in questions])
+            outcomes = self._from_host(name, [ResourceCall(each, asked_by=self._asked_by) for each in questions])
             for outcome in outcomes:
                 self._meter.count(name, outcome)
         if errors := [outcome.error for outcome in outcomes if outcome.error]:
@@ -48,7 +48,7 @@ class Asking:
         ref = self._refs.get(name)
         return answer_key(question_key(ref.identity, question)) if ref and ref.keep else ""
 
-    def _once_each(self, name: str, questions: Sequence[bytes]) -> list[Outcome]:
+    def _once_each(self, name: str, questions: Sequence[bytes]) -> list[CallOutcome]:
         """Of kept answers: each question is asked once, however often the batch has it."""
         keys = [question_key(self._refs[name].identity, question) for question in questions]
         distinct = dict(zip(keys, questions, strict=True))
@@ -57,19 +57,19 @@ class Asking:
             for key in distinct
             if (answer := kept_answer(self._blobs, key)) is not None
         }
-        actions = [Action(each, key, self._asked_by) for key, each in distinct.items() if key not in by_key]
-        by_key |= dict(zip((action.key for action in actions), self._from_host(name, actions), strict=True))
+        calls = [ResourceCall(each, key, self._asked_by) for key, each in distinct.items() if key not in by_key]
+        by_key |= dict(zip((call.key for call in calls), self._from_host(name, calls), strict=True))
         for key in keys:
             self._meter.count(name, by_key[key], key)
         return [by_key[key] for key in keys]
 
-    def _from_host(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
-        if not actions:
+    def _from_host(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
+        if not calls:
             return []
         if self._host is None:
             raise ResourceFault(f"resource {name!r}: nothing in this process serves resources")
         asked_ms = self._meter.now_ms()
-        outcomes = self._host.ask(name, actions)
+        outcomes = self._host.ask(name, calls)
         self._meter.time(name, outcomes, asked_ms)
         return outcomes
 

@@ -1,19 +1,19 @@
-"""The outcome of several attempts at one action, and whether another attempt is made."""
+"""The outcome of several attempts at one call, and whether another attempt is made."""
 
 import time
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from marless.functions.resources.port import Outcome
+from marless.functions.resources.port import CallOutcome
 
 
-def tries(attempts: Sequence[Outcome]) -> int:
+def tries(attempts: Sequence[CallOutcome]) -> int:
     """Return how many of these count. An attempt does not if the resource asked to be left alone."""
     return sum(not attempt.pause_s for attempt in attempts)
 
 
-def are_over(attempts: Sequence[Outcome], most: int, patience_s: float) -> bool:
+def are_over(attempts: Sequence[CallOutcome], most: int, patience_s: float) -> bool:
     """Whether no other attempt is made: one was answered, `most` have failed, or the resource asks for a longer pause
     than `patience_s`."""
     if pause_s := attempts[-1].pause_s:
@@ -21,8 +21,8 @@ def are_over(attempts: Sequence[Outcome], most: int, patience_s: float) -> bool:
     return not attempts[-1].error or tries(attempts) >= most
 
 
-def after(attempts: Sequence[Outcome]) -> Outcome:
-    """How an action ended after these attempts, one or more, of which all but the last have failed."""
+def after(attempts: Sequence[CallOutcome]) -> CallOutcome:
+    """How a call ended after these attempts, one or more, of which all but the last have failed."""
     last = attempts[-1]
     count = tries(attempts)
     tried = f" ({count} attempts)" if last.error and count > 1 else ""
@@ -36,22 +36,22 @@ def after(attempts: Sequence[Outcome]) -> Outcome:
     )
 
 
-def unasked(fault: Outcome) -> Outcome:
-    """Return the outcome of an action that is not asked, as another action of its task has shown that the
+def unasked(fault: CallOutcome) -> CallOutcome:
+    """Return the outcome of a call that is not asked, as another call of its task has shown that the
     resource is down."""
     return replace(fault, run_ms=0.0, attempts=0)
 
 
 class Batch:
-    """Actions that a task asks together, for hosts that wait themselves. No more of them are asked after one has shown
+    """Calls that a task asks together, for hosts that wait themselves. No more of them are asked after one has shown
     that the resource is down."""
 
     def __init__(self) -> None:
-        self._fault: Outcome | None = None
+        self._fault: CallOutcome | None = None
         self._answered_at = 0.0
 
-    def outcome(self, ask: Callable[[], Outcome]) -> Outcome:
-        """Return how an action ended, which `ask` asks."""
+    def outcome(self, ask: Callable[[], CallOutcome]) -> CallOutcome:
+        """Return how a call ended, which `ask` asks."""
         if self._fault is not None:
             return unasked(self._fault)
         began = time.monotonic()
@@ -63,7 +63,7 @@ class Batch:
         return outcome
 
     def is_over(self) -> bool:
-        """Whether no other action is asked."""
+        """Whether no other call is asked."""
         return self._fault is not None
 
 
@@ -73,22 +73,22 @@ class Attempts:
 
     def __init__(self) -> None:
         # For each resource that asked to be left alone, the end of that time by the monotonic clock, and its refusal.
-        self._pauses: dict[str, tuple[float, Outcome]] = {}
+        self._pauses: dict[str, tuple[float, CallOutcome]] = {}
 
     def outcome(
         self,
         name: str,
         most: int,
         patience_s: float,
-        attempt: Callable[[Sequence[Outcome]], Outcome],
+        attempt: Callable[[Sequence[CallOutcome]], CallOutcome],
         wait: Callable[[float], object] = time.sleep,
         is_stopped: Callable[[], bool] = lambda: False,
-    ) -> Outcome:
-        """Return how an action ended. `attempt` makes one attempt, given the failed attempts before it."""
-        attempts: list[Outcome] = []
+    ) -> CallOutcome:
+        """Return how a call ended. `attempt` makes one attempt, given the failed attempts before it."""
+        attempts: list[CallOutcome] = []
         gives_up_at = time.monotonic() + patience_s
         while not attempts or not (is_stopped() or are_over(attempts, most, gives_up_at - time.monotonic())):
-            opens_at, refusal = self._pauses.get(name, (0.0, Outcome()))
+            opens_at, refusal = self._pauses.get(name, (0.0, CallOutcome()))
             if opens_at > gives_up_at:
                 attempts.append(replace(refusal, run_ms=0.0, attempts=0))
                 break

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import msgspec
 
 from marless.functions.encoding import JsonDecoder, to_json
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.serving.sandbox import Sandbox
 
 
 class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

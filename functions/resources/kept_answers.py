@@ -8,7 +8,7 @@ from marless.functions import keys
 from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from marless.functions.errors import CorruptObject, NoSuchObject
 from marless.functions.isolation.foreign_files import FOREIGN_FILES
-from marless.functions.resources.port import Outcome
+from marless.functions.resources.port import CallOutcome
 from marless.functions.storage_port import Blobs
 
 # What asking once costs on AWS: the claim and the answer, and a look for an answer between them.
@@ -28,11 +28,11 @@ class KeptAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: dict[str, str] = {}
     """The files of the code that answered, by name with a hash."""
 
-    def outcome(self, asked_by: str) -> Outcome:
+    def outcome(self, asked_by: str) -> CallOutcome:
         """What the work item `asked_by` gets, which pays if it asked first: in whichever of its attempts."""
         if self.asked_by != asked_by:
-            return Outcome(self.answer, paid=False, run_ms=self.ms, attempts=0)
-        return Outcome(self.answer, run_ms=self.ms, attempts=self.failed + 1, puts=PUTS, gets=GETS)
+            return CallOutcome(self.answer, paid=False, run_ms=self.ms, attempts=0)
+        return CallOutcome(self.answer, run_ms=self.ms, attempts=self.failed + 1, puts=PUTS, gets=GETS)
 
 
 _DECODER = MessagePackDecoder[KeptAnswer](KeptAnswer)

@@ -22,7 +22,7 @@ class ResourceFault(EnvironmentFault):
     """A resource gave no answer; the message is one line, which names the resource and the cause."""
 
 
-class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ResourceCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One question to a resource."""
 
     question: bytes
@@ -32,8 +32,8 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """The id of the work item that asks."""
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an action ended: with an answer, or with an error after its last attempt."""
+class CallOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a call ended: with an answer, or with an error after its last attempt."""
 
     answer: bytes = b""
     error: str = ""
@@ -59,12 +59,12 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Objects that it looked for."""
 
 
-class ActionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the process of a resource is sent: one attempt at an action. Encoded as MessagePack."""
+class CallAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the process of a resource is sent: one attempt at a call. Encoded as MessagePack."""
 
     name: str
     resource: Resource
-    action: Action
+    call: ResourceCall = msgspec.field(name="action")
     cores: int = 1
     failed: int = 0
     """How many attempts have failed before."""
@@ -73,10 +73,10 @@ class ActionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class Host(Protocol):
-    """Has actions served. It knows the resources' settings; who asks names a resource by its name alone."""
+    """Has calls served. It knows the resources' settings; who asks names a resource by its name alone."""
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
-        """The outcomes in the order of the actions, which are served side by side as far as there are slots; returns
+    def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
+        """The outcomes in the order of the calls, which are served side by side as far as there are slots; returns
         when all have ended. Raises `ResourceFault` for a name that it does not know."""
 
 
@@ -103,7 +103,7 @@ class ProcessResources:
 
     def __init__(self) -> None:
         self.host: Host | None = None
-        """What serves the actions of this process's tasks; None where nothing does."""
+        """What serves the calls of this process's tasks; None where nothing does."""
         self.restart_clock: Callable[[], None] = lambda: None
         """Tells whoever limits the time of this process's task that it has only waited for another process so far."""
         # By thread, the innermost last.
@@ -147,7 +147,7 @@ class ProcessResources:
 
     @contextmanager
     def hosted(self, host: Host) -> Iterator[None]:
-        """Has `host` serve the actions, until the block ends."""
+        """Has `host` serve the calls, until the block ends."""
         before, self.host = self.host, host
         try:
             yield

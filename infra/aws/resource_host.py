@@ -13,22 +13,22 @@ from msgspec.structs import replace
 
 from marless.functions.encoding import Undecodable, to_json
 from marless.functions.resources.attempts import Attempts, Batch
-from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import explain
 from marless.infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
 from marless.infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64, Metering, metering, parse_result
-from marless.infra.aws.resource_settings import OUTCOMES, ActionEvent, AskableFunction
+from marless.infra.aws.resource_settings import OUTCOMES, AskableFunction, CallEvent
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.
 _START_S = 30.0
-# Threads of one function; further actions wait for one.
+# Threads of one function; further calls wait for one.
 _MOST_THREADS = 64
 
 
 class LambdaResources:
-    """Asks `functions`, by the name of the resource. Actions go side by side, each on a thread, as many as there are
+    """Asks `functions`, by the name of the resource. Calls go side by side, each on a thread, as many as there are
     slots.
 
     A resource's function has its slots reserved, so Lambda throttles calls beyond them: they are repeated within the
@@ -40,7 +40,7 @@ class LambdaResources:
         self._clients: dict[str, Any] = {}
         self._attempts = Attempts()
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+    def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
         """See `port.Host`."""
         if name not in self._functions:
             raise ResourceFault(
@@ -49,36 +49,36 @@ class LambdaResources:
         function = self._functions[name]
         if name not in self._clients:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
-        threads, is_over = ThreadPoolExecutor(min(len(actions), function.slots, _MOST_THREADS)), Event()
+        threads, is_over = ThreadPoolExecutor(min(len(calls), function.slots, _MOST_THREADS)), Event()
         try:
             since, batch = time.monotonic(), Batch()
             ask = partial(self._outcome, name, since, batch, is_over)
-            return list(threads.map(lambda action: batch.outcome(partial(ask, action)), actions))
+            return list(threads.map(lambda call: batch.outcome(partial(ask, call)), calls))
         finally:
             # Whoever is interrupted at its time limit does not wait for answers that it will not need, and asks for no
             # more of them.
             is_over.set()
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, name: str, since: float, batch: Batch, is_over: Event, action: Action) -> Outcome:
+    def _outcome(self, name: str, since: float, batch: Batch, is_over: Event, call: ResourceCall) -> CallOutcome:
         function = self._functions[name]
         outcome = self._attempts.outcome(
             name,
             function.attempts,
             function.attempts * function.timeout_s,
-            lambda _: self._attempt(name, action, is_over),
+            lambda _: self._attempt(name, call, is_over),
             is_over.wait,
             lambda: is_over.is_set() or batch.is_over(),
         )
         return replace(outcome, queued_ms=max(0.0, (time.monotonic() - since) * 1000 - outcome.run_ms))
 
-    def _attempt(self, name: str, action: Action, is_over: Event) -> Outcome:
+    def _attempt(self, name: str, call: ResourceCall, is_over: Event) -> CallOutcome:
         function = self._functions[name]
-        body = to_json(ActionEvent(action, action.asked_by.partition("/")[0]))
+        body = to_json(CallEvent(call, call.asked_by.partition("/")[0]))
         if len(body) > LARGEST:
-            size = f"{len(action.question):,} bytes"
+            size = f"{len(call.question):,} bytes"
             error = f"a question of {size} is too large: Lambda takes {MOST_IN_BASE64:,}, as it travels in base64"
-            return Outcome(error=error, attempts=0)
+            return CallOutcome(error=error, attempts=0)
         waits = until(time.monotonic() + function.timeout_s, SLOT_PAUSE_S)
         try:
             reply = retry(
@@ -92,25 +92,25 @@ class LambdaResources:
             return _without_answer(function, error)
 
 
-def _of_reply(reply: Mapping[str, Any]) -> Outcome:
+def _of_reply(reply: Mapping[str, Any]) -> CallOutcome:
     """How an invocation ended, metered as Lambda bills it."""
     log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
     result = parse_result("FunctionError" in reply, reply["Payload"].read(), log)
     billed_ms = float((metering(log) or Metering()).billed_ms)
     if result.outcome != "answered":
-        return Outcome(error=result.detail, run_ms=billed_ms)
+        return CallOutcome(error=result.detail, run_ms=billed_ms)
     try:
         return replace(OUTCOMES.decode(result.body), run_ms=billed_ms, attempts=1)
     except Undecodable as error:
-        return Outcome(error=f"its function answered what is no outcome: {error}", run_ms=billed_ms)
+        return CallOutcome(error=f"its function answered what is no outcome: {error}", run_ms=billed_ms)
 
 
-def _without_answer(function: AskableFunction, error: Exception) -> Outcome:
+def _without_answer(function: AskableFunction, error: Exception) -> CallOutcome:
     """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
     if turned_away(error):
         slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
         reason = f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}"
-        return Outcome(error=reason, attempts=0, is_down=True)
+        return CallOutcome(error=reason, attempts=0, is_down=True)
     if unclear(error):
-        return Outcome(error=explain(error), run_ms=function.timeout_s * 1000)
-    return Outcome(error=explain(error), attempts=0)
+        return CallOutcome(error=explain(error), run_ms=function.timeout_s * 1000)
+    return CallOutcome(error=explain(error), attempts=0)

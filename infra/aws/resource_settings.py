@@ -6,7 +6,7 @@ Environment variables, which a deployment fills in, have what each serves and ma
 import msgspec
 
 from marless.functions.encoding import JsonDecoder
-from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.port import CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
 
 SERVES = "MARLESS_RESOURCE"
@@ -30,14 +30,14 @@ class OwnResource(msgspec.Struct, frozen=True):
     resource: Resource
 
 
-class ActionEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One attempt at an action; the answer is kept among the objects of `run`, if it is kept. Encoded as JSON."""
+class CallEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attempt at a call; the answer is kept among the objects of `run`, if it is kept. Encoded as JSON."""
 
-    action: Action
+    call: ResourceCall = msgspec.field(name="action")
     run: str = ""
 
 
-ACTION_EVENTS = JsonDecoder[ActionEvent](ActionEvent)
-OUTCOMES = JsonDecoder[Outcome](Outcome)
+ACTION_EVENTS = JsonDecoder[CallEvent](CallEvent)
+OUTCOMES = JsonDecoder[CallOutcome](CallOutcome)
 ASKABLE_FUNCTIONS = JsonDecoder[dict[str, AskableFunction]](dict[str, AskableFunction])
 OWN_RESOURCE = JsonDecoder[OwnResource](OwnResource)

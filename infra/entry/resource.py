@@ -1,4 +1,4 @@
-"""An external resource as a Lambda function: one action an invocation."""
+"""An external resource as a Lambda function: one call an invocation."""
 
 import os
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from aws_lambda_powertools import Logger
 from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, from_json, to_json, to_message_pack
-from marless.functions.resources.answering import handle
-from marless.functions.resources.port import ActionCall, Outcome
+from marless.functions.resources.port import CallAttempt, CallOutcome
+from marless.functions.resources.serving.answering import handle
 from marless.infra.aws.claimed_storage import ClaimedStorage
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.function_settings import Settings
@@ -20,7 +20,7 @@ from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
 
 # The memory that buys one vCPU (Lambda developer guide, "Configure Lambda function memory").
 _MB_PER_VCPU = 1769
-_OUTCOMES = MessagePackDecoder[Outcome](Outcome)
+_OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class ResourceFunction:
@@ -32,26 +32,26 @@ class ResourceFunction:
         self._cloud, self._log = Cloud.here(), Logger()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The `Outcome` of one attempt at an action."""
+        """The `CallOutcome` of one attempt at a call."""
         request = ACTION_EVENTS.decode(to_json(event))
-        self._log.set_correlation_id(request.action.asked_by)
+        self._log.set_correlation_id(request.call.asked_by)
         resource = self._own.resource
         cores = max(1, resource.memory_mb // _MB_PER_VCPU)
-        call = ActionCall(self._own.name, resource, request.action, cores)
+        attempt = CallAttempt(self._own.name, resource, request.call, cores)
         # Without a key no object is touched.
         blobs = ClaimedStorage(self._cloud, self._settings.bucket, self._settings.objects(request.run or "none"))
         try:
             with time_limit(resource.timeout_s):
-                outcome = _OUTCOMES.decode(handle(to_message_pack(call), blobs))
+                outcome = _OUTCOMES.decode(handle(to_message_pack(attempt), blobs))
         except AttemptTimedOut as error:
-            outcome = Outcome(error=str(error))
+            outcome = CallOutcome(error=str(error))
         outcome = _fitting(replace(outcome, puts=blobs.puts, gets=blobs.gets))
         if outcome.error:
             self._log.error(outcome.error, extra={"resource": self._own.name})
         return from_json(to_json(outcome), Any)
 
 
-def _fitting(outcome: Outcome) -> Outcome:
+def _fitting(outcome: CallOutcome) -> CallOutcome:
     """The outcome; an error where its answer is larger than what Lambda returns."""
     if len(to_json(outcome)) <= LARGEST:
         return outcome

@@ -76,7 +76,7 @@ class Loaded(_Message, frozen=True, tag="loaded"):
     token: int = 0
 
 
-class Ended(_Message, frozen=True, tag="ended"):
+class TaskEnded(_Message, frozen=True, tag="ended"):
     """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message').
 
     `processor_ms`: of all its threads. `peak_mb`, `resident_mb`: the most memory so far, and at present.
@@ -112,7 +112,7 @@ class Restart(_Message, frozen=True, tag="restart"):
     token: int = 0
 
 
-class Told(_Message, frozen=True, tag="told"):
+class ResourceAnswer(_Message, frozen=True, tag="told"):
     """To the worker: its question `number` has come to the encoded `marless.functions.resources.port.Outcome` in the
     frame's bytes. The `token` is that of the task that asked."""
 
@@ -149,7 +149,7 @@ class Stored(_Message, frozen=True, tag="stored"):
     detail: str = ""
 
 
-Message = Call | Offer | Told | Stored | Ready | Loaded | Ended | Ask | Restart | Get | Put
+Message = Call | Offer | ResourceAnswer | Stored | Ready | Loaded | TaskEnded | Ask | Restart | Get | Put
 
 
 _M = TypeVar("_M", bound=_Message)

@@ -11,7 +11,7 @@ from marless.functions.encoding import MessagePackDecoder, Undecodable
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane, Pending, outputs
-from marless.infra.local.pipe_messages import Ask, Damaged, Ended, Get, Loaded, Put, Ready, Restart, checked_header
+from marless.infra.local.pipe_messages import Ask, Damaged, Get, Loaded, Put, Ready, Restart, TaskEnded, checked_header
 from marless.infra.local.scheduling.retries import lost_machine
 from marless.infra.local.scheduling.scheduler import Scheduler
 from marless.infra.local.worker_processes import Worker
@@ -26,7 +26,7 @@ _TRANSFER_S = 10.0
 # A process that holds more than this part of what it may allocate is replaced after its task.
 _FULL = 0.5
 
-_Message = Ready | Loaded | Ended | Ask | Restart | Get | Put
+_Message = Ready | Loaded | TaskEnded | Ask | Restart | Get | Put
 _decoder = MessagePackDecoder[_Message](_Message)
 
 
@@ -263,7 +263,7 @@ class TaskPool:
         elif pending is not None and (reason := pending.lane.refusal(message.code, worker.place)):
             self._end_worker(worker, "refused", worker.place != "", reason)
 
-    def _end_task(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> None:
+    def _end_task(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> None:
         cores = worker.processor.mean(message.processor_ms / max(message.duration_ms, 1.0))
         if not self._workers.accept(worker, pending, message, body):
             self._release(worker, pending, cores)
@@ -291,7 +291,7 @@ class TaskPool:
         if memory_mb and message.resident_mb > _FULL * memory_mb and worker in self.workers:
             self.workers.remove(worker)
 
-    def _look_at_process(self, worker: Worker, pending: Pending, message: Ended) -> None:
+    def _look_at_process(self, worker: Worker, pending: Pending, message: TaskEnded) -> None:
         """Third-party code keeps the worker for its lane and group of tasks. Changes to the process end the worker."""
         if self._serves_runs and message.third_party_code and worker.serves is None:
             worker.serves = pending.lane.name, pending.task.group

@@ -29,7 +29,7 @@ from marless.functions.text.redaction import redact
 from marless.functions.text.tracebacks import show_traceback
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
-from marless.infra.local.pipe_messages import Call, Ended, Inbox, Loaded, Offer, Ready, frame
+from marless.infra.local.pipe_messages import Call, Inbox, Loaded, Offer, Ready, TaskEnded, frame
 from marless.infra.local.processes.import_folders import add_last_folders
 from marless.infra.local.processes.lifeline import end_with
 from marless.infra.local.processes.process_tree import adopt_orphans
@@ -150,7 +150,7 @@ class Worker:
             except BaseException as problem:  # SystemExit too: the worker outlives its tasks
                 answer, error = b"", _describe(problem)
         duration_ms = (time.perf_counter() - start) * 1000
-        end = Ended(
+        end = TaskEnded(
             duration_ms=duration_ms,
             processor_ms=(time.process_time() - processor) * 1000,
             peak_mb=peak_mb(),

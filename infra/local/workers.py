@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from marless.functions.encoding import Undecodable
 from marless.infra.local.lane import Pending
-from marless.infra.local.pipe_messages import Call, Ended, Get, Put, frame
+from marless.infra.local.pipe_messages import Call, Get, Put, TaskEnded, frame
 from marless.infra.local.processes.process_starters import local_starter, worker_environment
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
@@ -44,7 +44,7 @@ class Workers(Protocol):
         """Serve a task that reads or stores an object. Raises `Undecodable` if it has no objects here."""
         ...
 
-    def accept(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> bool:
+    def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
         """Take the answer of a task; False if the task must be done again. Raises `Undecodable` for a wrong answer."""
         ...
 
@@ -90,7 +90,7 @@ class LocalWorkers:
         """Raises `Undecodable`."""
         raise Undecodable("workers of this machine have the storage")
 
-    def accept(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> bool:
+    def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
         """Every answer counts."""
         return True
 

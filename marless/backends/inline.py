@@ -84,7 +84,7 @@ class InlineInvoker:
     def serve(self, resources: Mapping[str, "Resource"]) -> None:
         """Answers what environments ask, in this process too."""
         if resources:
-            from marless.functions.resources.in_process import InProcess
+            from marless.functions.resources.serving.in_process import InProcess
 
             self._host = InProcess(resources, self._blobs)
 

@@ -20,7 +20,7 @@ from marless.estimation.service_times import ResourceTimes
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
 from marless.functions.messages.order import Attempt
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionUse, Usage
+from marless.functions.messages.usage import CallUse, Usage
 from marless.infra.aws import backoff
 
 # The end of an attempt that holds its environment.
@@ -77,10 +77,10 @@ class AskingFunctions(VirtualFunctions):
         heappush(environments, _RUNNING)
         before_ms = 1000 * service.cold_s + service.init_ms
 
-        def finish(uses: dict[str, ActionUse]) -> None:
+        def finish(uses: dict[str, CallUse]) -> None:
             environments.remove(_RUNNING)
             duration_ms = self._resources.now_ms - start_ms - before_ms
-            whole_service = service._replace(duration_ms=duration_ms, usage=_with_actions(service.usage, uses))
+            whole_service = service._replace(duration_ms=duration_ms, usage=_with_calls(service.usage, uses))
             self._release(self._end(invocation, start_ms / 1000, whole_service), next_task)
 
         self._resources.play(before_ms, service.asks, service.duration_ms, finish)
@@ -90,10 +90,10 @@ class AskingFunctions(VirtualFunctions):
         next_task()
 
 
-def _with_actions(usage: Usage, uses: Mapping[str, ActionUse]) -> Usage:
+def _with_calls(usage: Usage, uses: Mapping[str, CallUse]) -> Usage:
     """The usage with what the attempt took of resources; hits and requests are the record's."""
     actions = {
-        name: replace(usage.actions.get(name, ActionUse()), count=use.count, ms=use.ms) for name, use in uses.items()
+        name: replace(usage.actions.get(name, CallUse()), count=use.count, ms=use.ms) for name, use in uses.items()
     }
     return replace(usage, actions={**usage.actions, **actions})
 
@@ -120,11 +120,11 @@ class VirtualResources:
             happen()
 
     def play(
-        self, before_ms: float, asks: Sequence[Ask], work_ms: float, finish: Callable[[dict[str, ActionUse]], None]
+        self, before_ms: float, asks: Sequence[Ask], work_ms: float, finish: Callable[[dict[str, CallUse]], None]
     ) -> None:
         """Begins a task now, which works for `work_ms` after `before_ms`, and waits for its answers. `finish` gets its
         use of resources."""
-        uses, left, rest_ms = dict[str, ActionUse](), deque(asks), work_ms - sum(ask.compute_ms for ask in asks)
+        uses, left, rest_ms = dict[str, CallUse](), deque(asks), work_ms - sum(ask.compute_ms for ask in asks)
 
         def step() -> None:
             if left:
@@ -133,31 +133,31 @@ class VirtualResources:
             else:
                 self.at(self.now_ms + max(0.0, rest_ms), lambda: finish(uses))
 
-        def answered(resource: str, use: ActionUse) -> None:
-            uses[resource] = uses.get(resource, ActionUse()) + use
+        def answered(resource: str, use: CallUse) -> None:
+            uses[resource] = uses.get(resource, CallUse()) + use
             step()
 
         self.at(self.now_ms + before_ms, step)
 
-    def _ask(self, ask: Ask, answered: Callable[[ActionUse], None]) -> None:
+    def _ask(self, ask: Ask, answered: Callable[[CallUse], None]) -> None:
         """Has all questions of `ask` answered, as many side by side as there are slots, then calls `answered`."""
-        left, uses = deque(ask.work_ms), list[ActionUse]()
+        left, uses = deque(ask.work_ms), list[CallUse]()
 
         def one_more() -> None:
             """The next question of a thread, or its end."""
             if left:
                 self._serve(ask.resource, left.popleft(), one_answer)
 
-        def one_answer(use: ActionUse) -> None:
+        def one_answer(use: CallUse) -> None:
             uses.append(use)
             one_more()
             if len(uses) == len(ask.work_ms):
-                answered(sum(uses, ActionUse()))
+                answered(sum(uses, CallUse()))
 
         for _ in range(min(self._times[ask.resource].slots, len(left))):
             one_more()
 
-    def _serve(self, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
+    def _serve(self, name: str, work_ms: float, answered: Callable[[CallUse], None]) -> None:
         times = self._times[name]
         growing = takewhile(lambda each: each < backoff.SLOT_PAUSE_S, backoff.ceilings(backoff.SLOT_PAUSE_S))
         pauses = growing if times.polls else iter(())
@@ -172,7 +172,7 @@ class VirtualResources:
 
         attempt()
 
-    def _take_slot(self, name: str, work_ms: float, answered: Callable[[ActionUse], None]) -> None:
+    def _take_slot(self, name: str, work_ms: float, answered: Callable[[CallUse], None]) -> None:
         times = self._times[name]
         self._busy[name] += 1
         is_cold = self._busy[name] > self._warm[name]
@@ -182,7 +182,7 @@ class VirtualResources:
         def end() -> None:
             self._busy[name] -= 1
             self._wake(name)
-            answered(ActionUse(count=1, ms=ceil(billed_ms)))
+            answered(CallUse(count=1, ms=ceil(billed_ms)))
 
         self.at(self.now_ms + billed_ms + times.hand_over_ms, end)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from marless.functions.messages.usage import ActionTime
+from marless.functions.messages.usage import CallTime
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Ask:
     work_ms: tuple[float, ...]
 
 
-def asks_of(actions: Sequence[ActionTime]) -> tuple[Ask, ...]:
+def asks_of(actions: Sequence[CallTime]) -> tuple[Ask, ...]:
     """A task's actions, put together as they were asked."""
     asks: list[Ask] = []
     answered_ms = 0.0
@@ -28,13 +28,13 @@ def asks_of(actions: Sequence[ActionTime]) -> tuple[Ask, ...]:
     return tuple(asks)
 
 
-def blocked_ms(actions: Sequence[ActionTime]) -> float:
+def blocked_ms(actions: Sequence[CallTime]) -> float:
     """How long the task waited for answers."""
     return sum(max(each.ended_ms for each in together) - together[0].asked_ms for together in _side_by_side(actions))
 
 
-def _side_by_side(actions: Sequence[ActionTime]) -> list[list[ActionTime]]:
-    batches: list[list[ActionTime]] = []
+def _side_by_side(actions: Sequence[CallTime]) -> list[list[CallTime]]:
+    batches: list[list[CallTime]] = []
     for each in actions:
         if batches and (batches[-1][0].resource, batches[-1][0].asked_ms) == (each.resource, each.asked_ms):
             batches[-1].append(each)

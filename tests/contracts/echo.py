@@ -24,7 +24,7 @@ import numpy as np
 from marless.functions.errors import KeyTaken
 from marless.functions.storage_port import Blobs
 from marless.infra.local.own_process import resident_mb
-from marless.infra.local.pipe_messages import Ended, Ready, frame
+from marless.infra.local.pipe_messages import Ready, TaskEnded, frame
 
 mark = "fresh"
 UNSPEAKABLE = object()
@@ -242,11 +242,11 @@ def _close_everything(argument, blobs):
 
 def _write_everywhere(argument, blobs):
     """Into every pipe: text that is none, a frame that promises more than any memory holds, or one like a worker's."""
-    ended = frame(Ended(duration_ms=1.0, processor_ms=1.0, peak_mb=1.0, resident_mb=1.0, error="QQQQ"))
+    ended = frame(TaskEnded(duration_ms=1.0, processor_ms=1.0, peak_mb=1.0, resident_mb=1.0, error="QQQQ"))
     data = {
         "bad text": ended.replace(b"QQQQ", b"\xff" * 4),
         "endless": struct.pack("<IQ", 9, 1 << 40),
-        "forged answer": frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"'),
+        "forged answer": frame(TaskEnded(1.0, 1.0, 1.0, 1.0), b'"forged"'),
         "forged import": frame(Ready("echo", 1e9)),
     }[argument]
     for descriptor in range(3, 64):
@@ -287,9 +287,9 @@ def _name_a_file_whose_name_is_no_text(argument, blobs):
 
 
 def _ask(argument, blobs):
-    from marless.functions.resources.port import RESOURCES, Action
+    from marless.functions.resources.port import RESOURCES, ResourceCall
 
-    return RESOURCES.host.ask(argument, [Action(b"q")])[0].error
+    return RESOURCES.host.ask(argument, [ResourceCall(b"q")])[0].error
 
 
 _DEEDS = {

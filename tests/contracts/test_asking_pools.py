@@ -457,8 +457,8 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
     begun(4, pool.wait)  # the last one waits for a slot
     os.kill(pids(FileStorage(tmp_path / "run"), 1)[0], signal.SIGKILL)
     report = collect(run, 1)["task"]
-    assert list(report.action_use) == ["judge"]
-    use = report.action_use["judge"]
+    assert list(report.call_use) == ["judge"]
+    use = report.call_use["judge"]
     assert (use.count, use.hits) == (3, 0) and use.ms >= 100
     assert [time.resource for time in report.actions] == ["keeper", "judge", "judge", "judge"]
     assert all(time.asked_ms <= time.begun_ms <= time.ended_ms for time in report.actions)

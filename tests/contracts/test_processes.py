@@ -21,7 +21,7 @@ from marless.functions.messages.team import Team
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Pending
-from marless.infra.local.pipe_messages import Ended, frame
+from marless.infra.local.pipe_messages import TaskEnded, frame
 from marless.infra.local.separate_pools import SeparatePools
 from marless.infra.local.single_run_pool import WorkerPool
 from marless.infra.local.task_pool import TaskPool
@@ -244,14 +244,14 @@ def test_an_idle_worker_that_was_killed_costs_no_task(pool):
     assert said(ask(pool, "echo", "on")) == "on"
 
 
-ENDED = frame(Ended(1.0, 1.0, 1.0, 1.0, "QQQQ"))
+ENDED = frame(TaskEnded(1.0, 1.0, 1.0, 1.0, "QQQQ"))
 # What a task may write into its worker's pipe, in place of an answer.
 FRAMES = {
     "text that is not UTF-8": ENDED.replace(b"QQQQ", b"\xff\xfe\xff\xfe"),
     "deep": struct.pack("<IQ", 100_000, 0) + b"\x91" * 100_000,
     "noise": struct.pack("<IQ", 30, 0) + bytes(range(200, 230)),
-    "a time that is no number": frame(Ended(float("nan"), 1.0, 1.0, 1.0)),
-    "memory beyond all bounds": frame(Ended(1.0, 1.0, 1e300, 1.0)),
+    "a time that is no number": frame(TaskEnded(float("nan"), 1.0, 1.0, 1.0)),
+    "memory beyond all bounds": frame(TaskEnded(1.0, 1.0, 1e300, 1.0)),
     "no lengths": b"\xff" * 50,
 }
 

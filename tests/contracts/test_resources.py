@@ -9,7 +9,7 @@ import pytest
 from resource_hosts import APART, HOSTS, asking, in_processes
 
 from marless.functions.resources.kept_answers import KeptAnswer, keep_answer
-from marless.functions.resources.port import Action, ResourceFault
+from marless.functions.resources.port import ResourceCall, ResourceFault
 from marless.functions.resources.settings import Resource
 from marless.infra.local.file_storage import FileStorage
 
@@ -161,7 +161,7 @@ def test_a_batch_is_served_by_as_many_slots_as_there_are(tmp_path, shell):
     resources = {"judge": Resource(serve="judges:slow", slots=4, timeout_s=5.0)}
     with in_processes(resources, tmp_path / "objects") as host:
         since = time.monotonic()
-        outcomes = host.ask("judge", [Action(b"0.25")] * 8)
+        outcomes = host.ask("judge", [ResourceCall(b"0.25")] * 8)
     assert [outcome.answer for outcome in outcomes] == [b"0.25"] * 8
     assert {outcome.slot for outcome in outcomes} == {0, 1, 2, 3}
     assert time.monotonic() - since >= 0.5
@@ -279,10 +279,10 @@ def test_who_waits_for_the_answer_of_another_is_billed_nothing_of_it(tmp_path, s
     shell.export(CALLS=str(tmp_path / "calls"))
     resources = {"judge": Resource(serve="judges:at_random", keep=True)}
     with EVERYWHERE[where](resources, tmp_path / "objects") as host:
-        (earlier,) = host.ask("judge", [Action(b"a", "0" * 64, "run/000000/sample/0")])
+        (earlier,) = host.ask("judge", [ResourceCall(b"a", "0" * 64, "run/000000/sample/0")])
         stored = KeptAnswer(b"7", "run/000000/sample/9", 5.0)
         keep_answer(FileStorage(tmp_path / "objects"), "1" * 64, stored)
-        (own, other) = host.ask("judge", [Action(b"a", digit * 64, "run/000000/sample/0") for digit in "01"])
+        (own, other) = host.ask("judge", [ResourceCall(b"a", digit * 64, "run/000000/sample/0") for digit in "01"])
     assert (own.answer, own.paid, own.attempts) == (earlier.answer, True, 1)
     assert (own.puts, own.gets) == (earlier.puts, earlier.gets)
     assert (other.answer, other.paid, other.attempts, other.puts) == (b"7", False, 0, 0)

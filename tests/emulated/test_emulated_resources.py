@@ -13,7 +13,7 @@ from emulated_runs import summary
 
 from marless.cli.app import main
 from marless.coordinator.pricing.bill import LOG_BYTES
-from marless.functions.resources.port import Action, ResourceFault
+from marless.functions.resources.port import ResourceCall, ResourceFault
 from marless.infra.aws.resource_host import LambdaResources
 from marless.infra.aws.resource_settings import AskableFunction
 
@@ -122,7 +122,7 @@ def test_kept_answers_are_asked_once_however_often_actors_are_killed(place, marl
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_answer_is_an_error_in_one_line_whose_attempts_are_metered(place, name):
     function = AskableFunction(f"marless-asks_{name}:live", slots=1, timeout_s=2.0, attempts=2)
-    (outcome,) = LambdaResources(place.cloud, {name: function}).ask(name, [Action(b"why?")])
+    (outcome,) = LambdaResources(place.cloud, {name: function}).ask(name, [ResourceCall(b"why?")])
     error, attempts = BAD[name]
     assert outcome.error.startswith(error) and "\n" not in outcome.error
     assert outcome.attempts == attempts and outcome.run_ms > 0
@@ -132,21 +132,21 @@ def test_questions_and_answers_pass_unchanged_in_their_order(place):
     function = AskableFunction("marless-asks_judge:live", slots=SLOTS, timeout_s=20.0, attempts=1)
     resources = LambdaResources(place.cloud, {"judge": function})
     questions = [bytes(range(256)), b"", b"a" * 1_000_000]
-    first, again = (resources.ask("judge", [Action(each) for each in questions]) for _ in range(2))
+    first, again = (resources.ask("judge", [ResourceCall(each) for each in questions]) for _ in range(2))
     assert [outcome.answer for outcome in first] == [outcome.answer for outcome in again]
     assert len({outcome.answer for outcome in first}) == len(questions) and not any(each.error for each in first)
-    (outcome,) = resources.ask("judge", [Action(b"a" * 5_000_000)])
+    (outcome,) = resources.ask("judge", [ResourceCall(b"a" * 5_000_000)])
     assert (outcome.error, outcome.attempts) == (
         "a question of 5,000,000 bytes is too large: Lambda takes 4,718,592, as it travels in base64",
         0,
     )
     with pytest.raises(ResourceFault, match="resource 'other' is not deployed: marless cloud deploy --resource other="):
-        resources.ask("other", [Action(b"a")])
+        resources.ask("other", [ResourceCall(b"a")])
 
 
 def test_an_action_has_the_cores_that_the_memory_of_its_function_buys(place):
     function = AskableFunction("marless-asks_wide:live", slots=1, timeout_s=20.0, attempts=1)
-    (outcome,) = LambdaResources(place.cloud, {"wide": function}).ask("wide", [Action(b"")])
+    (outcome,) = LambdaResources(place.cloud, {"wide": function}).ask("wide", [ResourceCall(b"")])
     assert outcome.answer == b"2"
 
 

@@ -14,9 +14,9 @@ from examples.resources import heated_plate, program_writers
 from marless.environments import EnvTask, check
 from marless.functions.encoding import from_json, to_json
 from marless.functions.environments import registry
-from marless.functions.resources.kinds.registry import begin
-from marless.functions.resources.port import Action
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.registry import begin
+from marless.functions.resources.serving.sandbox import Sandbox
 from marless.functions.resources.settings import Resource
 
 SANDBOX = Sandbox("none", timeout_s=20, memory_mb=256)
@@ -163,7 +163,8 @@ def test_stockfish_repeats_a_move_whatever_it_was_asked_before(sandbox):
 
     def moves(*questions):
         with closing(begin("engine", Resource(command=STOCKFISH, until="bestmove", sandbox=sandbox))) as engine:
-            return [engine.answer(Action(each), cores=1).rpartition(b"bestmove ")[2].split()[0] for each in questions]
+            answers = [engine.answer(ResourceCall(each), cores=1) for each in questions]
+            return [answer.rpartition(b"bestmove ")[2].split()[0] for answer in answers]
 
     first, _, again = moves(opening, reply, opening)
     assert [first] == [again] == moves(opening)

@@ -5,7 +5,7 @@ import threading
 import pytest
 from stand_in import answer, json_error, standing
 
-from marless.functions.resources.port import Action
+from marless.functions.resources.port import ResourceCall
 from marless.infra.aws.resource_host import LambdaResources
 from marless.infra.aws.resource_settings import AskableFunction
 from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
@@ -25,7 +25,7 @@ def test_whoever_is_interrupted_asks_no_more():
         before = {*threading.enumerate()}
         with pytest.raises(AttemptTimedOut), time_limit(2.0):
             LambdaResources(service.cloud, {"judge": function}).ask(
-                "judge", [Action(each) for each in (b"a", b"b", b"c")]
+                "judge", [ResourceCall(each) for each in (b"a", b"b", b"c")]
             )
         asking = [each for each in {*threading.enumerate()} - before if "ThreadPoolExecutor" in each.name]
         for each in asking:

@@ -367,7 +367,7 @@ def test_the_package_of_resources_has_every_kind_and_the_modules_that_they_name(
         assert packages.archives.keys() == {*ENTRIES, "resource"}
         with ZipFile(packages.archives["resource"]) as archive:
             files = set(archive.namelist())
-    kinds = {f"marless/functions/resources/kinds/{kind}.py" for kind in ("function", "command", "http")}
+    kinds = {f"marless/functions/resources/serving/kinds/{kind}.py" for kind in ("function", "command", "http")}
     assert files >= {"my_judge.py", "marless/infra/entry/resource.py", "marless/infra/aws/claimed_storage.py", *kinds}
     brought = {name.replace("-", "_") for name in PINNED} | {"threadpoolctl"}  # what serves here limits threads with it
     assert not sources(ROOT, RESOURCE_ENTRY["resource"]).foreign - brought

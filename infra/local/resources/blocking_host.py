@@ -8,7 +8,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.functions.resources.settings import Resource
 from marless.infra.local.available_cores import cores
 from marless.infra.local.core_account import CoreAccount
@@ -33,23 +33,23 @@ class BlockingHost:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._pools, selectors.EVENT_READ)
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+    def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
         """See `marless.functions.resources.port.Host`."""
         if os.getpid() != self._process:
             raise ResourceFault(f"resource {name!r}: a process that was forked cannot ask; the one that serves it can")
         if name not in self._lane.resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, CallOutcome] = {}
         resource = self._lane.resources[name]
-        for place, action in enumerate(actions):
+        for place, call in enumerate(calls):
             tell = partial(outcomes.__setitem__, place)
-            self._pools.begin(Question(self._lane, name, resource, action, tell))
-        while len(outcomes) < len(actions):
+            self._pools.begin(Question(self._lane, name, resource, call, tell))
+        while len(outcomes) < len(calls):
             self._wait()
-        return [outcomes[place] for place in range(len(actions))]
+        return [outcomes[place] for place in range(len(calls))]
 
     def close(self) -> None:
-        """Ends the processes, but for those at actions whose answers are kept, which end after these. Idempotent."""
+        """Ends the processes, but for those at calls whose answers are kept, which end after these. Idempotent."""
         self._selector.close()
         self._pool.close()
         self._pools.close()

@@ -1,59 +1,59 @@
-"""How many cores each action of a resource gets where its settings leave a choice, as in ``cores = [1, 4]``.
+"""How many cores each call of a resource gets where its settings leave a choice, as in ``cores = [1, 4]``.
 
-What actions took is fitted by ``t(k) = a + b / min(k, p)`` seconds on k cores: Amdahl's law for a computation that
+What calls took is fitted by ``t(k) = a + b / min(k, p)`` seconds on k cores: Amdahl's law for a computation that
 has at most p parts side by side. Because t falls ever more slowly, cores that are handed out one by one, each to the
-action that gains most by it, are spread evenly; none is given to an action whose core-seconds k t(k) would exceed
+call that gains most by it, are spread evenly; none is given to a call whose core-seconds k t(k) would exceed
 twice those at its least. What runs keeps the cores with which it began.
 
-How many of the waiting actions begin side by side is decided by the sum of their completion times, as the curve
+How many of the waiting calls begin side by side is decided by the sum of their completion times, as the curve
 predicts them, and by what their additional core-seconds cost those that come later: a core-second more delays all who
-arrive before the queue is empty again by 1 / (number of cores). With n actions in the queue and cores that are busy for
+arrive before the queue is empty again by 1 / (number of cores). With n calls in the queue and cores that are busy for
 the part u of the time these are about n u / (1 - u) (the number served in a busy period, Kleinrock 1975, "Queueing
-Systems", volume 1, section 5.9). So an idle machine serves a batch with few wide actions if they use cores well, and
-under load every action has its least, where a core-second does most. Where there are more cores than slots, each action
-has its part of them for nothing. No core idles while an action waits that fits.
+Systems", volume 1, section 5.9). So an idle machine serves a batch with few wide calls if they use cores well, and
+under load every call has its least, where a core-second does most. Where there are more cores than slots, each call
+has its part of them for nothing. No core idles while a call waits that fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, floor, log
 from typing import NamedTuple
 
-# What an action is taken for before one has ended, and the least that one takes.
+# What a call is taken for before one has ended, and the least that one takes.
 _UNKNOWN_S, _SHORTEST_S = 1.0, 1e-6
 # How much a measurement weighs when the next has come: about the last five hundred count.
 _KEPT = 0.998
-# So many actions on the most cores are presumed to have been sped up perfectly, so that wide ones are tried.
+# So many calls on the most cores are presumed to have been sped up perfectly, so that wide ones are tried.
 _PRESUMED = 4.0
-# No action gets cores on which it takes more than this times the core-seconds of its least.
+# No call gets cores on which it takes more than this times the core-seconds of its least.
 _DEAREST = 2.0
-# A wide action is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
+# A wide call is presumed to take so much of its least's core-seconds more than was measured: measurements are few.
 _DOUBT = 0.1
-# A core of which this part is busy, as many tasks keep it that only wait, counts as idle: with two cores an action less
+# A core of which this part is busy, as many tasks keep it that only wait, counts as idle: with two cores a call less
 # costs more than the part that two share.
 _NEGLIGIBLE = 0.5
-# Over how many actions, one after another, it is measured which part of the cores is busy, and the most that counts.
+# Over how many calls, one after another, it is measured which part of the cores is busy, and the most that counts.
 _RECENT_ACTIONS = 30.0
 _BUSIEST = 0.99
 
 
 class Curve(NamedTuple):
-    """Seconds of an action on k cores: ``fixed_s + divided_s / min(k, parts)``; neither is negative."""
+    """Seconds of a call on k cores: ``fixed_s + divided_s / min(k, parts)``; neither is negative."""
 
     fixed_s: float
     divided_s: float
     parts: int
 
     def seconds(self, cores: int) -> float:
-        """How long an action takes on so many cores."""
+        """How long a call takes on so many cores."""
         return self.fixed_s + self.divided_s / min(cores, self.parts)
 
 
 class SpeedUp:
-    """What actions of one resource took on how many cores, from `least` to `most`."""
+    """What calls of one resource took on how many cores, from `least` to `most`."""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
-        # Weighted sums by the number of cores; of logarithms, because actions differ by factors.
+        # Weighted sums by the number of cores; of logarithms, because calls differ by factors.
         self._weights: dict[int, float] = {}
         self._logs: dict[int, float] = {}
         self.curve: Curve | None = None
@@ -61,7 +61,7 @@ class SpeedUp:
         anything was."""
 
     def add(self, cores: int, seconds: float) -> None:
-        """An action has ended."""
+        """A call has ended."""
         for number in self._weights:
             self._weights[number] *= _KEPT
             self._logs[number] *= _KEPT
@@ -70,7 +70,7 @@ class SpeedUp:
         self.curve = self._fit()
 
     def least_s(self) -> float:
-        """What an action takes at its least; a second before any was measured."""
+        """What a call takes at its least; a second before any was measured."""
         return self.curve.seconds(self.least) if self.curve else _UNKNOWN_S
 
     def _fit(self) -> Curve:
@@ -110,9 +110,9 @@ class Load:
     def __init__(self) -> None:
         self._since = self._busy = self.share = 0.0
 
-    def change(self, now: float, busy: float, action_s: float) -> None:
-        """From `now` on the part `busy` of the cores is; an action takes about `action_s`, above 0."""
-        stays = exp(-max(0.0, now - self._since) / (_RECENT_ACTIONS * action_s))
+    def change(self, now: float, busy: float, call_s: float) -> None:
+        """From `now` on the part `busy` of the cores is; a call takes about `call_s`, above 0."""
+        stays = exp(-max(0.0, now - self._since) / (_RECENT_ACTIONS * call_s))
         self.share = stays * self.share + (1 - stays) * self._busy
         self._since, self._busy = now, busy
 
@@ -128,36 +128,36 @@ class Cores(NamedTuple):
 
 
 Plan = Sequence[tuple[int, int]]
-"""How many actions begin with how many cores each, the most first."""
+"""How many calls begin with how many cores each, the most first."""
 
 
 class ElasticCores:
-    """Hands out the cores of a machine to the actions of one resource, at most `slots` at once: from `least` to `most`
+    """Hands out the cores of a machine to the calls of one resource, at most `slots` at once: from `least` to `most`
     to each, of which the machine has `most`."""
 
     def __init__(self, least: int, most: int, slots: int) -> None:
         self._speed_up, self._load, self._slots = SpeedUp(least, most), Load(), slots
 
     def add(self, cores: int, seconds: float) -> None:
-        """An action has been answered, `seconds` after it began on so many cores."""
+        """A call has been answered, `seconds` after it began on so many cores."""
         self._speed_up.add(cores, seconds)
 
     def begin(self, waiting: int, slots: int, total: int, busy: float, now: float) -> list[int]:
-        """The cores of each action that begins now, the most first: `waiting` of them wait, `slots` may begin, and
-        `busy` of `total` cores are. To be asked whenever an action comes or ends, even if none waits."""
-        action_s = self._speed_up.least_s()
-        self._load.change(now, busy / total, action_s)
+        """The cores of each call that begins now, the most first: `waiting` of them wait, `slots` may begin, and
+        `busy` of `total` cores are. To be asked whenever a call comes or ends, even if none waits."""
+        call_s = self._speed_up.least_s()
+        self._load.change(now, busy / total, call_s)
         idle = floor(total - busy + _NEGLIGIBLE)
         cores = Cores(total, idle, self._load.share, total // self._slots)
         plan = side_by_side(self._speed_up, waiting, slots, cores)
-        self._load.change(now, min(1.0, (busy + sum(plan)) / total), action_s)
+        self._load.change(now, min(1.0, (busy + sum(plan)) / total), call_s)
         return plan
 
 
 def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> list[int]:
-    """The cores of each action that begins now, while `waiting` of them wait and `slots` may begin; the most first.
+    """The cores of each call that begins now, while `waiting` of them wait and `slots` may begin; the most first.
 
-    An action that needs more than there is begins when all cores are idle.
+    A call that needs more than there is begins when all cores are idle.
     """
     least = speed_up.least
     count = min(waiting, slots, cores.idle // least)
@@ -175,7 +175,7 @@ def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> l
 
 
 def _useful(curve: Curve, least: int, most: int) -> int:
-    """The most cores that make an action faster without taking more core-seconds than are allowed."""
+    """The most cores that make a call faster without taking more core-seconds than are allowed."""
     dearest = _DEAREST * least * curve.seconds(least) * (1 + 1e-9)
     useful = least
     while (
@@ -188,7 +188,7 @@ def _useful(curve: Curve, least: int, most: int) -> int:
 
 
 def _spread(idle: int, count: int, most: int) -> Plan:
-    """Evenly over so many actions, at most `most` to one."""
+    """Evenly over so many calls, at most `most` to one."""
     each, rest = divmod(idle, count)
     if each >= most:
         return [(count, most)]
@@ -196,7 +196,7 @@ def _spread(idle: int, count: int, most: int) -> Plan:
 
 
 def _total(plan: Plan, value: Callable[[int], float]) -> float:
-    """The sum over its actions of a value of their cores."""
+    """The sum over its calls of a value of their cores."""
     return sum(number * value(each) for number, each in plan)
 
 
@@ -206,7 +206,7 @@ def _cost(plan: Plan, curve: Curve, usual: int, waiting: int, cores: Cores) -> f
     usual_s = (1 - _DOUBT) * usual * curve.seconds(usual)
 
     def more_s(each: int) -> float:
-        """Core-seconds of an action beyond those on its usual cores."""
+        """Core-seconds of a call beyond those on its usual cores."""
         return each * curve.seconds(each) - usual_s if each > usual else 0.0
 
     count = sum(number for number, _ in plan)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from marless.functions.messages.usage import ActionTime
+from marless.functions.messages.usage import CallTime
 from marless.functions.resources.attempts import are_over, tries
-from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.port import CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Task
 from marless.infra.local.lane import Lane
@@ -16,14 +16,14 @@ from marless.infra.local.lane import Lane
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """An action, in one attempt after the other."""
+    """A call, in one attempt after the other."""
 
     asker: Lane
     """The lane of the task that asks."""
     name: str
     resource: Resource
-    action: Action
-    tell: Callable[[Outcome], None] | None
+    call: ResourceCall
+    tell: Callable[[CallOutcome], None] | None
     """None when the task that asked has ended."""
     asked_at: float = field(default_factory=time.monotonic)
     begun_at: float = 0.0
@@ -35,9 +35,9 @@ class Question:
     slot: int = 0
     """Of its last attempt."""
     queued_ms: float = 0.0
-    attempts: list[Outcome] = field(default_factory=list)
+    attempts: list[CallOutcome] = field(default_factory=list)
     """Those that have ended."""
-    failed_before: Sequence[Outcome] = ()
+    failed_before: Sequence[CallOutcome] = ()
     """Attempts for a task that had ended by then: paid with the answer, which its next attempt gets."""
     first_task: Task | None = None
     """Of its first attempt: its place in the queue."""
@@ -57,7 +57,7 @@ class Question:
         self.served_at = time.monotonic()
         self.begun_at = self.begun_at or self.served_at
 
-    def attempt_ended(self, outcome: Outcome) -> None:
+    def attempt_ended(self, outcome: CallOutcome) -> None:
         """An attempt has ended."""
         self.attempts.append(outcome)
         self.is_served = False
@@ -69,8 +69,8 @@ class Question:
 
     def is_beside(self, other: "Question") -> bool:
         """Whether both are of the same task and for the same resource."""
-        theirs = (other.asker, other.name, other.action.asked_by)
-        return (self.asker, self.name, self.action.asked_by) == theirs
+        theirs = (other.asker, other.name, other.call.asked_by)
+        return (self.asker, self.name, self.call.asked_by) == theirs
 
     def patience_s(self) -> float:
         """How many seconds it may still wait for a resource that asks to be left alone."""
@@ -79,7 +79,7 @@ class Question:
         now = time.monotonic()
         return (self.begun_at or now) + self.resource.patience_s - now
 
-    def all_attempts(self) -> list[Outcome]:
+    def all_attempts(self) -> list[CallOutcome]:
         """Those that have ended, for whomever."""
         return [*self.failed_before, *self.attempts]
 
@@ -92,12 +92,12 @@ class Question:
         served_ms = (time.monotonic() - self.served_at) * 1000 if self.is_served else 0.0
         return sum(attempt.run_ms for attempt in self.all_attempts()) + served_ms
 
-    def time(self, since: float) -> ActionTime:
+    def time(self, since: float) -> CallTime:
         """When it was asked and served so far, in milliseconds `since` then; it has begun."""
         points = (self.asked_at, self.begun_at, self.ended_at or time.monotonic())
-        return ActionTime(self.name, self.slot, *(round(max(0.0, point - since) * 1000, 3) for point in points))
+        return CallTime(self.name, self.slot, *(round(max(0.0, point - since) * 1000, 3) for point in points))
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: CallOutcome) -> None:
         """The outcome of all attempts is there."""
         self.ended_at = time.monotonic()
         if self.tell is not None:

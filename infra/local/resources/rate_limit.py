@@ -1,4 +1,4 @@
-"""When the next action of a resource may begin, by its rate and by the pause that the resource asks for.
+"""When the next call of a resource may begin, by its rate and by the pause that the resource asks for.
 
 Two of them are never closer than the rate's interval, so that any stretch of w seconds has at most 1 + w * rate
 beginnings, however a service counts them. An interval that passes unused is not saved up for a burst.
@@ -8,20 +8,20 @@ from math import inf
 
 
 class RateLimit:
-    """Beginnings of actions, at most `per_s` in a second on average; 0: without a limit."""
+    """Beginnings of calls, at most `per_s` in a second on average; 0: without a limit."""
 
     def __init__(self, per_s: float) -> None:
         self._interval_s = 1 / per_s if per_s else 0.0
         self._opens_at = -inf
 
     def wait_s(self, now: float) -> float:
-        """Seconds from `now` until the next action may begin; 0: it may begin now."""
+        """Seconds from `now` until the next call may begin; 0: it may begin now."""
         return max(0.0, self._opens_at - now)
 
     def begin(self, now: float) -> None:
-        """An action begins."""
+        """A call begins."""
         self._opens_at = max(self._opens_at, now + self._interval_s)
 
     def pause(self, until: float) -> None:
-        """No action begins before `until`."""
+        """No call begins before `until`."""
         self._opens_at = max(self._opens_at, until)

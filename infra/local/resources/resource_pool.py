@@ -15,7 +15,7 @@ from marless.functions.keys import answer_key
 from marless.functions.messages.order import Address, Attempt, Order
 from marless.functions.messages.report import Report
 from marless.functions.resources.attempts import tries
-from marless.functions.resources.port import ActionCall, Outcome
+from marless.functions.resources.port import CallAttempt, CallOutcome
 from marless.functions.resources.settings import Resource, token_variable
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
@@ -28,7 +28,7 @@ from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import local_workers
 
 _FUNCTION = "resource"
-_MODULES = {_FUNCTION: "marless.functions.resources.answering"}
+_MODULES = {_FUNCTION: "marless.functions.resources.serving.answering"}
 # Programs and services have the time-out themselves, and say more of what happened; a process that fails to is ended.
 _GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.
@@ -36,8 +36,8 @@ _WAITING_CORES = 0.01
 
 
 @dataclass(slots=True)
-class PendingAction(Pending):
-    """One attempt at an action."""
+class PendingCall(Pending):
+    """One attempt at a call."""
 
     question: Question | None = None
 
@@ -48,11 +48,11 @@ class PendingAction(Pending):
     @property
     def output(self) -> str:
         """Where its answer is kept, '' for nowhere."""
-        return answer_key(self.question.action.key) if self.question and self.question.action.key else ""
+        return answer_key(self.question.call.key) if self.question and self.question.call.key else ""
 
 
-class ActionLane(Lane):
-    """The actions which the tasks of the lane `asker` ask."""
+class CallLane(Lane):
+    """The calls which the tasks of the lane `asker` ask."""
 
     _ids = count()
 
@@ -73,21 +73,21 @@ class ActionLane(Lane):
         task = self._task(attempt)
         question.first_task = first = question.first_task or task
         task = replace(task, number=first.number, expected_s=first.expected_s)
-        self._add(PendingAction(task, self, attempt, time.monotonic(), question=question))
+        self._add(PendingCall(task, self, attempt, time.monotonic(), question=question))
         return id
 
     def cancel(self, question: Question) -> None:
-        """Drops the action if it has not begun."""
+        """Drops the call if it has not begun."""
         for pending in [pending for pending in self.pending_tasks() if pending.id == question.attempt_id]:
             self.pop(pending.task)
 
 
 class CallSource:
-    """The actions of a resource, `resource.slots` of them at once, as the tasks of a `pool`.
+    """The calls of a resource, `resource.slots` of them at once, as the tasks of a `pool`.
 
-    Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin actions
-    no faster than `resource.rate`. Where the settings leave the cores of an action open, they get what speeds them up
-    most. Actions whose answers are kept outlive the run that asked.
+    Its processes serve all runs, and keep what its code does to them: that is the same code for all. They begin calls
+    no faster than `resource.rate`. Where the settings leave the cores of a call open, they get what speeds them up
+    most. Calls whose answers are kept outlive the run that asked.
     """
 
     def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float) -> None:
@@ -96,7 +96,7 @@ class CallSource:
         self._resource = resource
         self._rate = RateLimit(resource.per_s)
         # The last one of the resource, which asked to be left alone.
-        self._refusal: Outcome | None = None
+        self._refusal: CallOutcome | None = None
         # When it gave its last answer, and whether it was found to be down after that.
         self._answered_at, self._is_down = 0.0, False
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
@@ -111,8 +111,8 @@ class CallSource:
         self.pool.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
         cores.is_counted = cores.is_counted or self._elastic is not None
 
-    def refusal(self, patience_s: float) -> Outcome | None:
-        """Return the outcome of an action that would have to wait for more than `patience_s` until the resource may be
+    def refusal(self, patience_s: float) -> CallOutcome | None:
+        """Return the outcome of a call that would have to wait for more than `patience_s` until the resource may be
         asked, None if it may wait."""
         return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
 
@@ -121,27 +121,27 @@ class CallSource:
         """Whether it answered no question at all when it was asked last."""
         return self._is_down
 
-    def learn_down(self, question: Question, outcome: Outcome) -> bool:
+    def learn_down(self, question: Question, outcome: CallOutcome) -> bool:
         """Whether the outcome of a question shows that the resource answers no question at all."""
         is_down = outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
         self._is_down = self._is_down or is_down
         return is_down
 
     def learn(self, cores: int, seconds: float) -> None:
-        """An action took so long on so many cores."""
+        """A call took so long on so many cores."""
         if self._elastic is not None:
             self._elastic.add(cores, seconds)
 
-    def attempt_ended(self, outcome: Outcome) -> None:
-        """Begins no other action if the resource asks to be left alone."""
+    def attempt_ended(self, outcome: CallOutcome) -> None:
+        """Begins no other call if the resource asks to be left alone."""
         if not outcome.error:
             self._answered_at, self._is_down = time.monotonic(), False
         if outcome.pause_s:
-            self._refusal = Outcome(error=outcome.error, attempts=0, pause_s=outcome.pause_s, is_down=True)
+            self._refusal = CallOutcome(error=outcome.error, attempts=0, pause_s=outcome.pause_s, is_down=True)
             self._rate.pause(time.monotonic() + outcome.pause_s)
 
     def plan(self, held_cores: float) -> tuple[float, float]:
-        """Return how many actions may begin beside `held_cores`, and how many cores the next one lacks."""
+        """Return how many calls may begin beside `held_cores`, and how many cores the next one lacks."""
         slots = self._open_slots()
         if self._elastic is None:
             return slots, 0.0
@@ -151,7 +151,7 @@ class CallSource:
         return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
 
     def next_at(self, earliest: float) -> float:
-        """Return when an action may begin, at the `earliest`; both by the monotonic clock."""
+        """Return when a call may begin, at the `earliest`; both by the monotonic clock."""
         now = time.monotonic()
         return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
@@ -160,8 +160,8 @@ class CallSource:
         return min((lane.waits_since() for lane in self.pool.lanes), default=inf)
 
     def body(self, worker: Worker, pending: Pending) -> bytes:
-        """Return the request of the action, which the worker begins."""
-        assert isinstance(pending, PendingAction) and pending.question is not None
+        """Return the request of the call, which the worker begins."""
+        assert isinstance(pending, PendingCall) and pending.question is not None
         cores = self._least
         if self._elastic is not None:
             cores = self._plan.popleft()
@@ -172,10 +172,10 @@ class CallSource:
         question = pending.question
         failed, failed_ms = tries(question.all_attempts()), question.run_ms()
         question.begin(worker.slot, cores, pending.queued_ms)
-        return to_message_pack(ActionCall(question.name, self._resource, question.action, cores, failed, failed_ms))
+        return to_message_pack(CallAttempt(question.name, self._resource, question.call, cores, failed, failed_ms))
 
     def _open_slots(self) -> int:
-        """How many actions may begin now."""
+        """How many calls may begin now."""
         if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.pool.lanes):
             return 0  # a question whose attempt has failed comes before the next one
         free = self._resource.slots - sum(worker.task is not None for worker in self.pool.workers)

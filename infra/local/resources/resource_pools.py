@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable
 from marless.functions.messages.report import Report
-from marless.functions.messages.usage import ActionUse, sums_by_name
-from marless.functions.resources.action_meter import MOST_TIMES
+from marless.functions.messages.usage import CallUse, sums_by_name
 from marless.functions.resources.attempts import after, unasked
-from marless.functions.resources.port import Action, Outcome
+from marless.functions.resources.call_meter import MOST_TIMES
+from marless.functions.resources.port import CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
 from marless.functions.system_errors import explain
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.lane import Lane
 from marless.infra.local.pipe_messages import Ask
 from marless.infra.local.resources.questions import Question
-from marless.infra.local.resources.resource_pool import ActionLane, CallSource
+from marless.infra.local.resources.resource_pool import CallLane, CallSource
 from marless.infra.local.resources.upcalls import answer_frame
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
-_DECODER = MessagePackDecoder[Outcome](Outcome)
+_DECODER = MessagePackDecoder[CallOutcome](CallOutcome)
 # The user is told of a pause that is as long.
 _TOLD_S = 5.0
 
@@ -42,12 +42,12 @@ class ResourcePools:
         self._logs, self._cores, self._memory_mb = logs, cores, memory_mb
         self._sources: dict[tuple[str, Resource], CallSource] = {}
         # Those of a lane whose tasks ask.
-        self._lanes: dict[Lane, dict[tuple[str, Resource], ActionLane]] = {}
+        self._lanes: dict[Lane, dict[tuple[str, Resource], CallLane]] = {}
         # Those with an attempt that waits or is being served, by its id; those of each task, by its token.
         self._questions: dict[str, Question] = {}
         self._asked: dict[int, list[Question]] = {}
         # Attempts that have failed at questions of tasks that have ended, where answers are kept: by lane and answer.
-        self._failed: dict[tuple[Lane, str], list[Outcome]] = {}
+        self._failed: dict[tuple[Lane, str], list[CallOutcome]] = {}
         # Lines for the user, and for each resource until when nothing else is said of it.
         self._news: list[str] = []
         self._told_until: dict[str, float] = {}
@@ -67,7 +67,7 @@ class ResourcePools:
         return min((calls.pool.due_at() for calls in self._sources.values()), default=inf)
 
     def prewarm(self, lane: Lane) -> None:
-        """Starts a process for each of the lane's resources ahead of its first action."""
+        """Starts a process for each of the lane's resources ahead of its first call."""
         for name, resource in lane.resources.items():
             self._lane(lane, name, resource).prewarm("resource")
 
@@ -82,11 +82,11 @@ class ResourcePools:
         tell = partial(self._tell, workers, worker, worker.token, message.number)
         resource = pending.lane.resources.get(message.resource)
         if resource is None:
-            tell(Outcome(error="the run has no such resource"))
+            tell(CallOutcome(error="the run has no such resource"))
             return
-        action = Action(body, message.key if resource.keep else "", pending.id)
-        failed = self._failed.pop((pending.lane, action.key), ())
-        question = Question(pending.lane, message.resource, resource, action, tell, failed_before=failed)
+        call = ResourceCall(body, message.key if resource.keep else "", pending.id)
+        failed = self._failed.pop((pending.lane, call.key), ())
+        question = Question(pending.lane, message.resource, resource, call, tell, failed_before=failed)
         self._asked.setdefault(worker.token, []).append(question)
         self.begin(question)
 
@@ -96,7 +96,7 @@ class ResourcePools:
             question.is_last = self._lane_of(question).source.is_down
             self._begin(question)
         except OSError as error:
-            question.end(Outcome(error=f"no process can be started for it: {explain(error)}"))
+            question.end(CallOutcome(error=f"no process can be started for it: {explain(error)}"))
         self._cores.dispatch()
 
     def listen(self) -> None:
@@ -118,12 +118,12 @@ class ResourcePools:
         """The fields of the report that say what the worker's task has used of resources, and when, if it gives no
         answer. Kept answers are not counted: they are, once, for the attempt that gives one."""
         questions = [question for question in self._asked.get(worker.token, ()) if question.begun_at]
-        use: dict[str, ActionUse] = {}
+        use: dict[str, CallUse] = {}
         for question in questions:
             if not question.resource.keep:
-                use = sums_by_name(use, {question.name: ActionUse(count=question.tries(), ms=ceil(question.run_ms()))})
+                use = sums_by_name(use, {question.name: CallUse(count=question.tries(), ms=ceil(question.run_ms()))})
         times = tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
-        return {"action_use": use, "actions": times}
+        return {"call_use": use, "actions": times}
 
     def forget(self, worker: Worker) -> None:
         """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""
@@ -135,13 +135,13 @@ class ResourcePools:
 
     def weigh(self, lane: Lane) -> None:
         """The lane's share has changed."""
-        for actions in self._lanes.get(lane, {}).values():
-            actions.source.pool.weigh(actions, lane.weight)
+        for calls in self._lanes.get(lane, {}).values():
+            calls.source.pool.weigh(calls, lane.weight)
 
     def drop(self, lane: Lane) -> None:
-        """The lane has ended: its actions whose answers are kept go on, and the processes at the others are killed."""
-        for actions in self._lanes.pop(lane, {}).values():
-            actions.close()
+        """The lane has ended: its calls whose answers are kept go on, and the processes at the others are killed."""
+        for calls in self._lanes.pop(lane, {}).values():
+            calls.close()
         self._questions = {id: one for id, one in self._questions.items() if one.asker is not lane}
         self._asked = {token: each for token, each in self._asked.items() if each[0].asker is not lane}
         self._failed = {key: attempts for key, attempts in self._failed.items() if key[0] is not lane}
@@ -153,7 +153,7 @@ class ResourcePools:
         return any(worker.task is not None and worker.task.lane not in its_lanes for worker in workers)
 
     def close(self) -> None:
-        """Kills and reaps all processes, but for those at actions whose answers are kept, which end after these.
+        """Kills and reaps all processes, but for those at calls whose answers are kept, which end after these.
         Idempotent."""
         for source in self._sources.values():
             source.pool.close()
@@ -171,7 +171,7 @@ class ResourcePools:
         question.attempt_id = lane.ask(question)
         self._questions[question.attempt_id] = question
 
-    def _attempt_ended(self, question: Question, outcome: Outcome, duration_ms: float) -> None:
+    def _attempt_ended(self, question: Question, outcome: CallOutcome, duration_ms: float) -> None:
         question.attempt_ended(outcome)
         if outcome.pause_s:
             self._note_pause(question.name, outcome)
@@ -185,7 +185,7 @@ class ResourcePools:
             self._remember_failed(question)
         self._end(question)
 
-    def _end(self, question: Question, *refusal: Outcome) -> None:
+    def _end(self, question: Question, *refusal: CallOutcome) -> None:
         """End a question. If the resource is down, no other question of its task is asked."""
         outcome = after([*question.all_attempts(), *refusal])
         question.end(outcome)
@@ -199,7 +199,7 @@ class ResourcePools:
                 final = after([*other.all_attempts(), unasked(outcome)])
                 other.end(replace(final, error=outcome.error))
 
-    def _note_pause(self, name: str, outcome: Outcome) -> None:
+    def _note_pause(self, name: str, outcome: CallOutcome) -> None:
         """Notes a line about a resource that asks to be left alone, unless one was noted of this pause."""
         now = time.monotonic()
         if outcome.pause_s >= _TOLD_S and now >= self._told_until.get(name, 0.0):
@@ -218,10 +218,10 @@ class ResourcePools:
 
     def _remember_failed(self, question: Question) -> None:
         """Nobody is told of the question's attempts, which are paid by who asks it next."""
-        if question.action.key and (attempts := question.all_attempts()):
-            self._failed[question.asker, question.action.key] = attempts
+        if question.call.key and (attempts := question.all_attempts()):
+            self._failed[question.asker, question.call.key] = attempts
 
-    def _tell(self, workers: WorkerProcesses, worker: Worker, token: int, number: int, outcome: Outcome) -> None:
+    def _tell(self, workers: WorkerProcesses, worker: Worker, token: int, number: int, outcome: CallOutcome) -> None:
         """Tells the task of the token, which goes on when it waits for nothing else."""
         if worker in workers and worker.token == token:
             workers.send(worker, answer_frame(number, token, outcome))
@@ -229,10 +229,10 @@ class ResourcePools:
             if worker.computes:
                 self._cores.change(worker.processor.expected)
 
-    def _lane_of(self, question: Question) -> ActionLane:
+    def _lane_of(self, question: Question) -> CallLane:
         return self._lane(question.asker, question.name, question.resource)
 
-    def _lane(self, asker: Lane, name: str, resource: Resource) -> ActionLane:
+    def _lane(self, asker: Lane, name: str, resource: Resource) -> CallLane:
         """The lane in which the tasks of `asker` ask; raises `OSError`."""
         lanes = self._lanes.setdefault(asker, {})
         key = name, resource
@@ -243,12 +243,12 @@ class ResourcePools:
                 logs = self._logs / (f"{name}-{like + 1}" if like else name)
                 source = self._sources[key] = CallSource(name, resource, logs, self._cores, self._memory_mb)
                 self._selector.register(source.pool.fileno(), selectors.EVENT_READ, source)
-            lanes[key] = ActionLane(source, asker)
+            lanes[key] = CallLane(source, asker)
         return lanes[key]
 
-    def _take(self) -> list[tuple[Report, Outcome]]:
+    def _take(self) -> list[tuple[Report, CallOutcome]]:
         """The attempts that have ended since the last call."""
-        attempts = list[tuple[Report, Outcome]]()
+        attempts = list[tuple[Report, CallOutcome]]()
         for lane in (lane for lanes in self._lanes.values() for lane in lanes.values()):
             for report in lane.reports:
                 attempts.append((report, _outcome(report)))
@@ -257,7 +257,7 @@ class ResourcePools:
         return attempts
 
 
-def _outcome(report: Report) -> Outcome:
+def _outcome(report: Report) -> CallOutcome:
     """How an attempt ended."""
     try:
         return _DECODER.decode(report.body) if report.outcome == "answered" else _failed(report, report.detail)
@@ -265,5 +265,5 @@ def _outcome(report: Report) -> Outcome:
         return _failed(report, str(error))
 
 
-def _failed(report: Report, cause: str) -> Outcome:
-    return Outcome(error=cause, run_ms=report.duration_ms)
+def _failed(report: Report, cause: str) -> CallOutcome:
+    return CallOutcome(error=cause, run_ms=report.duration_ms)

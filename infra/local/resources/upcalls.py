@@ -7,24 +7,24 @@ from itertools import count
 from threading import Lock
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
-from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.infra.local.pipe_messages import (
     Ask,
     Call,
     Damaged,
     Inbox,
     Offer,
+    ResourceAnswer,
     Restart,
     Stored,
-    Told,
     checked_header,
     frame,
 )
 
-Answer = Told | Stored
+Answer = ResourceAnswer | Stored
 DAMAGED = os.EX_PROTOCOL
 """The exit status of a process that received a damaged message."""
-_OUTCOMES = MessagePackDecoder[Outcome](Outcome)
+_OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class NoTask(Exception):
@@ -53,11 +53,10 @@ class Upcalls:
             with self._lock:  # a thread of the task may still wait, and only one can read
                 self._token = None
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+    def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
         """See `marless.functions.resources.port.Host`."""
         questions = [
-            lambda number, token, each=action: frame(Ask(name, number, each.key, token), each.question)
-            for action in actions
+            lambda number, token, each=call: frame(Ask(name, number, each.key, token), each.question) for call in calls
         ]
         try:
             answers = self.exchange(questions)
@@ -103,7 +102,7 @@ class Upcalls:
         if not self._inbox.fill():
             raise ConnectionResetError("the pool of this worker is gone")
         for header, body in self._inbox.frames():
-            if isinstance(message := heard(self._decoder, header, body), Told | Stored):
+            if isinstance(message := heard(self._decoder, header, body), ResourceAnswer | Stored):
                 yield message, body
 
 
@@ -115,6 +114,6 @@ def heard(decoder: MessagePackDecoder[Call | Offer | Answer], header: bytes, bod
         os._exit(DAMAGED)
 
 
-def answer_frame(number: int, token: int, outcome: Outcome) -> bytes:
+def answer_frame(number: int, token: int, outcome: CallOutcome) -> bytes:
     """The frame that answers a question of the task of the token."""
-    return frame(Told(number, token), to_message_pack(outcome))
+    return frame(ResourceAnswer(number, token), to_message_pack(outcome))

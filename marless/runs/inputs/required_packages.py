@@ -85,8 +85,8 @@ def _require_resource(name: str, resource: Resource) -> None:
 
 def _require_service(name: str, resource: Resource) -> None:
     """Look at the token and the proxy of a service, which is not asked."""
-    from marless.functions.resources.kinds.http import begin
-    from marless.functions.resources.kinds.kind import NoAnswer
+    from marless.functions.resources.serving.kinds.http import begin
+    from marless.functions.resources.serving.kinds.kind import NoAnswer
 
     try:
         begin(name, resource)
@@ -95,7 +95,7 @@ def _require_service(name: str, resource: Resource) -> None:
 
 
 def _require_sandbox(name: str, resource: Resource) -> None:
-    from marless.functions.resources.sandbox import SandboxError, require
+    from marless.functions.resources.serving.sandbox import SandboxError, require
 
     try:
         require(resource.sandbox, resource.sandbox_paths)

@@ -23,7 +23,7 @@ from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt
 from marless.functions.messages.team import Team
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.pipe_messages import Ended, Put, Ready, frame
+from marless.infra.local.pipe_messages import Put, Ready, TaskEnded, frame
 from marless_cluster.remote.dial_in_workers import dial_in_run, separate_dial_in_pools
 
 TASK = make_task(
@@ -65,7 +65,7 @@ def says(call, body, objects=HONEST, answer=HONEST.answer, change=lambda answer:
     for number, (key, stored) in enumerate(objects.items()):
         yield frame(Put(key, number, call.token, ahead=call.ahead), stored)
     encoded = answer if isinstance(answer, bytes) else to_json(replace(answer, attempt=own.attempt))
-    yield frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), change(encoded))
+    yield frame(TaskEnded(1.0, 1.0, 1.0, 1.0, token=call.token), change(encoded))
 
 
 def liar(**lies):
@@ -178,7 +178,7 @@ def test_an_object_that_is_damaged_here_is_no_fault_of_the_machine(is_damaged, p
         episodes=1,
     )
     failed = Failed(id=fields["id"], attempt=0, kind="corrupt_object", message="its hash differs", again=False)
-    run, agents = pool(lambda call, _: [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), to_json(failed))])
+    run, agents = pool(lambda call, _: [frame(TaskEnded(1.0, 1.0, 1.0, 1.0, token=call.token), to_json(failed))])
     run.invoke(Attempt("learner", replace(task, timeout_s=20.0)))
     [report] = collect(run, 1).values()
     if is_damaged:
@@ -207,7 +207,7 @@ def test_a_task_waits_for_a_machine_that_is_busy_rather_than_for_a_wrong_answer(
     def slow(call, body):
         if body == b"another task":
             other.wait(60)
-            return [frame(Ended(1.0, 1.0, 1.0, 1.0, token=call.token), b"its answer")]
+            return [frame(TaskEnded(1.0, 1.0, 1.0, 1.0, token=call.token), b"its answer")]
         return honest(call, body)
 
     run, agents = pool(liar(objects={}), slow)

@@ -30,7 +30,7 @@ from marless.backends.badge import Badge
 from marless.functions.resources.settings import Resource
 from marless.infra.local.census import noted
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.pipe_messages import Ended, frame
+from marless.infra.local.pipe_messages import TaskEnded, frame
 from marless_cluster.remote import encryption
 from marless_cluster.remote.addresses import Address, address_of, listening_socket
 from marless_cluster.remote.connection import Ends, RemoteChild, WorkerConnection
@@ -384,7 +384,7 @@ def test_a_connection_that_has_ended_is_not_taken_although_it_is_still_among_the
 
 
 def test_a_connection_that_is_cut_inside_a_frame_costs_its_task_no_attempt(run):
-    half = frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"')[:-3]
+    half = frame(TaskEnded(1.0, 1.0, 1.0, 1.0), b'"forged"')[:-3]
     with listening() as listener:
         impostor = Impostor(listener, TOKEN, BADGE, half)
         idle(listener, 1)
@@ -439,7 +439,7 @@ def test_a_frame_that_no_memory_holds_ends_the_connection_in_one_line(run, annou
 
 def test_what_a_task_did_not_write_itself_is_its_worker_s_crash(run):
     with listening() as listener:
-        Impostor(listener, TOKEN, BADGE, frame(Ended(1.0, 1.0, 1.0, 1.0), b'"forged"'), stays=True)
+        Impostor(listener, TOKEN, BADGE, frame(TaskEnded(1.0, 1.0, 1.0, 1.0), b'"forged"'), stays=True)
         idle(listener, 1)
         invoker = run(listener)
         begin(invoker, "run/1/sample", "echo", "said")

@@ -1,9 +1,9 @@
 """A function whose tasks ask the host of their process, and answer with the outcomes."""
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
-from marless.functions.resources.port import RESOURCES, Action
+from marless.functions.resources.port import RESOURCES, ResourceCall
 
-_DECODER = MessagePackDecoder[tuple[str, list[Action]]](tuple[str, list[Action]])
+_DECODER = MessagePackDecoder[tuple[str, list[ResourceCall]]](tuple[str, list[ResourceCall]])
 
 
 def handle(body, blobs):

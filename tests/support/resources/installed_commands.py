@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from marless.functions.resources.sandbox import SandboxError, require
+from marless.functions.resources.serving.sandbox import SandboxError, require
 
 # Debian keeps engines in /usr/games, which is not on the path of every account.
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/games"])

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-from marless.functions.resources.port import RESOURCES, Action, ResourceFault
+from marless.functions.resources.port import RESOURCES, ResourceCall, ResourceFault
 from marless.infra.local.pipe_messages import Ask, frame
 
 
@@ -26,7 +26,7 @@ def steps(*each):
 
 def _ask(blobs, name, questions, keys=()):
     keys = keys or [""] * len(questions)
-    actions = [Action(question.encode(), key) for question, key in zip(questions, keys, strict=True)]
+    actions = [ResourceCall(question.encode(), key) for question, key in zip(questions, keys, strict=True)]
     began = time.monotonic()
     try:
         outcomes = RESOURCES.host.ask(name, actions)

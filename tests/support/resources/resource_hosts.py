@@ -8,10 +8,10 @@ from attempts import attempt_of
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
 from marless.functions.messages.order import ResourceRef
-from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.asking import Asking
-from marless.functions.resources.in_process import InProcess
-from marless.functions.resources.port import Action, Host, Outcome
+from marless.functions.resources.call_meter import CallMeter
+from marless.functions.resources.port import CallOutcome, Host, ResourceCall
+from marless.functions.resources.serving.in_process import InProcess
 from marless.functions.resources.settings import Resource, identity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Lane
@@ -27,7 +27,7 @@ def in_process(resources: Mapping[str, Resource], folder: Path) -> Iterator[Host
     yield InProcess(resources, FileStorage(folder))
 
 
-_OUTCOMES = MessagePackDecoder[list[Outcome]](list[Outcome])
+_OUTCOMES = MessagePackDecoder[list[CallOutcome]](list[CallOutcome])
 
 
 class _AskingTasks:
@@ -36,7 +36,7 @@ class _AskingTasks:
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+    def ask(self, name: str, actions: Sequence[ResourceCall]) -> list[CallOutcome]:
         self._lane.invoke(attempt_of("actor", "run/000000/sample/0", 0, to_message_pack((name, list(actions))), 120.0))
         while not (reports := self._lane.wait(10.0)):
             pass

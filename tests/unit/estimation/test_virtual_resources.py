@@ -6,7 +6,7 @@ import pytest
 from marless.estimation.asking_functions import VirtualResources
 from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
 from marless.estimation.service_times import ResourceTimes
-from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.usage import CallTime, CallUse
 
 
 def played(times, *courses, seed=0):
@@ -17,11 +17,11 @@ def played(times, *courses, seed=0):
 
         def finish(use, number=number):
             ends[number] = resources.now_ms
-            uses.append(use.get("judge", ActionUse()))
+            uses.append(use.get("judge", CallUse()))
 
         resources.play(*course, finish)
     resources.run()
-    return ends, sum(uses, ActionUse())
+    return ends, sum(uses, CallUse())
 
 
 def test_a_task_computes_asks_and_computes():
@@ -29,7 +29,7 @@ def test_a_task_computes_asks_and_computes():
     ends, use = played(ResourceTimes(slots=2), course)
     # 5 + 10 + 100 + 20 + 100, and 10 of its own work that are left.
     assert ends == [245.0]
-    assert use == ActionUse(count=3, ms=250)
+    assert use == CallUse(count=3, ms=250)
 
 
 def test_questions_beyond_the_slots_wait_in_order():
@@ -43,7 +43,7 @@ def test_each_slot_starts_up_once_and_start_ups_are_billed():
     ask = Ask("judge", 0.0, (10.0, 10.0, 10.0))
     ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), (0.0, (ask, ask), 0.0))
     # Two slots start; the third question, and the second ask's, find them warm.
-    assert use == ActionUse(count=6, ms=2 * 100 + 60)
+    assert use == CallUse(count=6, ms=2 * 100 + 60)
     assert ends == [(110 + 1 + 10 + 1) + (10 + 1 + 10 + 1)]
 
 
@@ -54,14 +54,14 @@ def test_who_polls_wastes_no_more_than_pauses_and_never_overtakes_the_slots():
     least_ms = 12 * 4 * 200 / 3
     assert max(queued) == pytest.approx(least_ms)
     assert least_ms < max(polled) < 1.6 * least_ms
-    assert use == ActionUse(count=48, ms=48 * 200)
+    assert use == CallUse(count=48, ms=48 * 200)
 
 
 def test_actions_that_were_asked_together_are_one_ask():
     actions = [
-        ActionTime("judge", 0, 10.0, 10.0, 60.0),
-        ActionTime("judge", 1, 10.0, 30.0, 90.0),
-        ActionTime("judge", 0, 100.0, 100.0, 105.0),
+        CallTime("judge", 0, 10.0, 10.0, 60.0),
+        CallTime("judge", 1, 10.0, 30.0, 90.0),
+        CallTime("judge", 0, 100.0, 100.0, 105.0),
     ]
     assert asks_of(actions) == (Ask("judge", 10.0, (50.0, 60.0)), Ask("judge", 10.0, (5.0,)))
     assert blocked_ms(actions) == 80.0 + 5.0

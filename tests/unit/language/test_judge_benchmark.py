@@ -3,14 +3,14 @@
 from benchmarks.language import slow_judge
 from benchmarks.pipeline.launch import Measured
 from marless.coordinator.drive.attempt_record import AttemptRecord
-from marless.functions.messages.usage import ActionTime
+from marless.functions.messages.usage import CallTime
 
 
 def attempt(work, asked_at, ended_at, *actions, queued_ms=0.0):
     function = "learner" if work.startswith("learn") else "actor"
     return AttemptRecord(
         round=0, work=work, function=function, kind=work, size=1, asked_at=asked_at, ended_at=ended_at,
-        queued_ms=queued_ms, actions=tuple(ActionTime("judge", 0, *times) for times in actions),
+        queued_ms=queued_ms, actions=tuple(CallTime("judge", 0, *times) for times in actions),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from marless.functions.language.symbols import Symbols
 from marless.functions.language.task_names import BUILT_IN
 from marless.functions.resources.code_judge import grade
 from marless.functions.resources.port import RESOURCES
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.serving.sandbox import Sandbox
 from marless.testing.language import check
 
 

@@ -305,11 +305,11 @@ def test_a_core_of_which_what_waits_keeps_a_little_busy_counts_as_idle():
 def test_the_load_is_the_part_of_the_cores_that_was_busy_lately():
     load = Load()
     for now in range(1000):
-        load.change(float(now), 0.25, action_s=1.0)
+        load.change(float(now), 0.25, call_s=1.0)
     assert load.share == pytest.approx(0.25, abs=1e-6)
-    load.change(1000.0 + 30.0, 0.0, action_s=1.0)
+    load.change(1000.0 + 30.0, 0.0, call_s=1.0)
     assert load.share == pytest.approx(0.25)
-    load.change(1000.0 + 60.0, 0.0, action_s=1.0)
+    load.change(1000.0 + 60.0, 0.0, call_s=1.0)
     assert load.share == pytest.approx(0.25 / np.e, rel=1e-6)  # thirty actions later
 
 

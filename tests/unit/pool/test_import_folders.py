@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marless.functions.resources.kinds.function import named_function
+from marless.functions.resources.serving.kinds.function import named_function
 from marless.infra.local.processes.process_starters import worker_environment
 
 ROOT = Path(__file__).parents[3]

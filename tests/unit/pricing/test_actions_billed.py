@@ -12,7 +12,7 @@ from marless.coordinator.core.state import State
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
 from marless.functions.messages.exchange import Done
-from marless.functions.messages.usage import ActionTime, ActionUse, Usage
+from marless.functions.messages.usage import CallTime, CallUse, Usage
 
 JUDGE = ("resources.judge.serve=judges:grade", "stop.rounds=2", "evaluation.every=1")
 MS = 7
@@ -30,14 +30,14 @@ class Judge:
 
     def ask(self, asker, questions):
         """What an attempt has used after these questions."""
-        use, given = ActionUse(), set()
+        use, given = CallUse(), set()
         for question in questions:
             if not self.keep or question not in self.payer:
                 self.calls += 1
                 self.payer[question] = asker
             pays = not self.keep or (self.payer[question] == asker and question not in given)
             given.add(question)
-            use = use + (ActionUse(count=1, ms=MS) if pays else ActionUse(hits=1))
+            use = use + (CallUse(count=1, ms=MS) if pays else CallUse(hits=1))
         return use
 
 
@@ -61,11 +61,11 @@ def asking(judge, fates):
             use = judge.ask(who, questions[:1])
             if fate == "error":
                 return [told(failed(function, request), use)]
-            return [msgspec.structs.replace(report(function, request, outcome="crash"), action_use={"judge": use})]
+            return [msgspec.structs.replace(report(function, request, outcome="crash"), call_use={"judge": use})]
         use = judge.ask(who, questions)
         if fate == "late death" and isinstance(request, SampleTask):
             stored[who] = use
-            return [msgspec.structs.replace(report(function, request, outcome="crash"), action_use={"judge": use})]
+            return [msgspec.structs.replace(report(function, request, outcome="crash"), call_use={"judge": use})]
         return [told(answered(function, request), use)]
 
     return script
@@ -75,7 +75,7 @@ def told(item, use, **fields):
     """The report whose answer also says what was used."""
     answer = said(item)
     usage = msgspec.structs.replace(answer.usage, actions={"judge": use})
-    times = (ActionTime("judge", 0, 1.0, 3.0, 11.0),)
+    times = (CallTime("judge", 0, 1.0, 3.0, 11.0),)
     changed = msgspec.structs.replace(answer, usage=usage, actions=times, **fields)
     return msgspec.structs.replace(item, body=msgspec.json.encode(changed))
 
@@ -126,7 +126,7 @@ def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask()
         if not isinstance(request, SampleTask):
             return [item]
         count = counts[request.address.round]
-        return [told(item, ActionUse(count=count, hits=1, ms=10 * count))]
+        return [told(item, CallUse(count=count, hits=1, ms=10 * count))]
 
     seen = []
     World(make_plan(JUDGE[0], "stop.rounds=3", "scaling.rollouts=1"), script).finish(
@@ -153,7 +153,7 @@ def test_an_environment_bills_no_resource_that_the_run_does_not_have():
         driver.step()
     request = world.invoker.asked[-1]
     done = said(answered("actor", request))
-    usage = Usage(actions={"another": ActionUse(count=5, ms=10**12)})
+    usage = Usage(actions={"another": CallUse(count=5, ms=10**12)})
     item = report("actor", request, msgspec.structs.replace(done, usage=usage))
     work = item.id.split("/", 2)[2]
     state = apply(world.plan, driver.state, Reported((AttemptEnded(work, *decode_answer(item)),)))

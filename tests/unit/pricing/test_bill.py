@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from marless.coordinator.pricing.bill import INIT_LIMIT_MS, CallCharge, Charge, Meter, bill, billed_ms, invocation
 from marless.coordinator.pricing.prices import load_prices, priced_as, regions
 from marless.functions.function_specs import BILLED
-from marless.functions.messages.usage import ActionUse, Usage
+from marless.functions.messages.usage import CallUse, Usage
 
 PRICES = load_prices()
 PARTS = (*BILLED, "actions", "storage", "requests", "logs", "transfer")
@@ -100,7 +100,7 @@ def test_a_bill_worked_by_hand():
 
 
 def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
-    asked = ActionUse(count=3, hits=2, ms=1500)
+    asked = CallUse(count=3, hits=2, ms=1500)
     meter = Meter().add_calls("judge", asked, 2048, 1769)
     assert meter.actions == {"judge": CallCharge(count=3, hits=2, billed_ms=1500, mb_ms=2048 * 1500)}
     receipt = bill(meter, PRICES)
@@ -113,7 +113,7 @@ def test_actions_cost_what_invocations_of_a_function_of_that_size_cost():
 
 
 def test_actions_add_up_by_resource_and_those_of_no_resource_leave_no_trace():
-    judge, solver = (Meter().add_calls(name, ActionUse(count=1, ms=10), 1769) for name in ("judge", "solver"))
+    judge, solver = (Meter().add_calls(name, CallUse(count=1, ms=10), 1769) for name in ("judge", "solver"))
     both = judge + solver + judge
     assert {name: charge.count for name, charge in both.actions.items()} == {"judge": 2, "solver": 1}
     assert both * 3 == sum([both] * 3, Meter())

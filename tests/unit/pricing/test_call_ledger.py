@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marless.coordinator.call_ledger import ERROR, AttemptCalls, CallLedger, CallTally
-from marless.functions.messages.usage import ActionTime, ActionUse
+from marless.functions.messages.usage import CallTime, CallUse
 
 JUDGE = "judge"
 
 
 def use(count=0, hits=0, ms=0):
-    return {JUDGE: ActionUse(count=count, hits=hits, ms=ms)}
+    return {JUDGE: CallUse(count=count, hits=hits, ms=ms)}
 
 
 def unpaid(earlier, calls, kept_names, is_over=False):
@@ -25,7 +25,7 @@ def unpaid(earlier, calls, kept_names, is_over=False):
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=200), st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
 def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
-    tally = CallTally().plus(ActionUse(count=len(times)), times)
+    tally = CallTally().plus(CallUse(count=len(times)), times)
     exact = float(np.quantile(times, share, method="inverted_cdf"))
     assert tally.quantile_ms(share) == pytest.approx(exact, rel=ERROR * (1 + 1e-9))
     assert tally.mean_ms == pytest.approx(np.mean(times))
@@ -33,7 +33,7 @@ def test_a_quantile_is_within_a_hundredth_of_the_time_at_its_rank(times, share):
 
 @pytest.mark.parametrize("count", [2, 100])
 def test_a_quantile_is_not_exceeded_by_its_share_of_the_actions(count):
-    tally = CallTally().plus(ActionUse(count=count), [10.0] * (count - 1) + [500.0])
+    tally = CallTally().plus(CallUse(count=count), [10.0] * (count - 1) + [500.0])
     # 99 of 100 take 10 ms, which is the share that is asked for.
     assert tally.quantile_ms(0.99) == pytest.approx(500.0 if count == 2 else 10.0, rel=ERROR)
     assert tally.quantile_ms(1.0) == pytest.approx(500.0, rel=ERROR)
@@ -42,14 +42,14 @@ def test_a_quantile_is_not_exceeded_by_its_share_of_the_actions(count):
 def test_a_tally_adds_up_whatever_the_order_and_survives_the_ledger():
     one_by_one = CallTally()
     for each in (30.0, 0.0, 5.0):
-        one_by_one = one_by_one.plus(ActionUse(count=1, ms=7), [each])
-    at_once = CallTally().plus(ActionUse(count=3, ms=21), [0.0, 5.0, 30.0])
+        one_by_one = one_by_one.plus(CallUse(count=1, ms=7), [each])
+    at_once = CallTally().plus(CallUse(count=3, ms=21), [0.0, 5.0, 30.0])
     assert (one_by_one.use, one_by_one.buckets) == (at_once.use, at_once.buckets)
     assert msgspec.json.decode(msgspec.json.encode(at_once), type=CallTally) == at_once
 
 
 def test_without_a_time_there_is_no_mean_and_no_quantile():
-    tally = CallTally().plus(ActionUse(hits=4), [])
+    tally = CallTally().plus(CallUse(hits=4), [])
     assert (tally.mean_ms, tally.quantile_ms(0.99)) == (None, None)
 
 
@@ -79,7 +79,7 @@ def test_a_work_item_of_before_the_last_checkpoint_has_paid_its_kept_answers(ear
 
 
 def test_completion_is_from_the_question_to_the_answer_and_of_one_resource():
-    times = (ActionTime(JUDGE, 0, 10.0, 15.0, 40.0), ActionTime("solver", 1, 0.0, 0.0, 3.0))
+    times = (CallTime(JUDGE, 0, 10.0, 15.0, 40.0), CallTime("solver", 1, 0.0, 0.0, 3.0))
     calls = AttemptCalls(0, use(count=1), times)
     ledger, _ = CallLedger({}, {}).record("000003/sample", calls, (), is_over=False)
     assert ledger.tallies[JUDGE].sum_ms == 30.0

@@ -9,7 +9,7 @@ import pytest
 
 from marless.coordinator.core.state import RoundCalls, RoundLine
 from marless.coordinator.drive.attempt_record import AttemptRecord
-from marless.functions.messages.usage import ActionTime
+from marless.functions.messages.usage import CallTime
 from marless.loggers.scalars import points
 from marless.page.timeline_page import MOST_LANES, page
 from marless.reports.attempts import AttemptLog, read
@@ -29,8 +29,8 @@ def attempt(work, begun, ended, *actions, slots=2):
 
 # Two tasks from second 10 on, which wait for one slot of a judge and for two of a solver.
 RECORDS = [
-    attempt("sample/0", 10.0, 12.0, ActionTime("judge", 0, 0, 0, 1000), ActionTime("solver", 0, 1000, 1000, 1500)),
-    attempt("sample/1", 10.0, 14.0, ActionTime("judge", 0, 500, 1000, 3000), ActionTime("solver", 1, 500, 1000, 1500)),
+    attempt("sample/0", 10.0, 12.0, CallTime("judge", 0, 0, 0, 1000), CallTime("solver", 0, 1000, 1000, 1500)),
+    attempt("sample/1", 10.0, 14.0, CallTime("judge", 0, 500, 1000, 3000), CallTime("solver", 1, 500, 1000, 1500)),
 ]
 
 
@@ -44,8 +44,8 @@ def test_a_lane_is_the_slot_that_served_the_action():
 
 
 def test_actions_of_a_platform_that_tells_no_slots_apart_are_on_lanes_of_their_own():
-    many = [attempt(f"sample/{n}", 10.0, 12.0, ActionTime("judge", 0, 0, 100 * n, 1000)) for n in range(3)]
-    bars = call_bars([*many, attempt("sample/3", 11.0, 12.0, ActionTime("judge", 0, 0, 0, 500))])
+    many = [attempt(f"sample/{n}", 10.0, 12.0, CallTime("judge", 0, 0, 100 * n, 1000)) for n in range(3)]
+    bars = call_bars([*many, attempt("sample/3", 11.0, 12.0, CallTime("judge", 0, 0, 0, 500))])
     assert [bar.lane for bar in bars["judge"]] == [0, 1, 2, 0]
 
 
@@ -72,7 +72,7 @@ def test_the_page_has_a_lane_for_each_slot_and_says_who_asked():
 
 
 def test_lanes_of_slots_that_nobody_could_tell_apart_are_counted_and_not_drawn():
-    many = attempt("sample/0", 10.0, 12.0, *(ActionTime("judge", n, 0, 0, 1000) for n in range(MOST_LANES + 5)))
+    many = attempt("sample/0", 10.0, 12.0, *(CallTime("judge", n, 0, 0, 1000) for n in range(MOST_LANES + 5)))
     text = page("Timeline", {"a run": [many]})
     assert "<p>5 further lanes are not drawn.</p>" in text
     assert text.count("judge for round") == MOST_LANES
@@ -94,7 +94,7 @@ def test_the_terminal_has_a_line_for_each_slot():
 
 
 def test_a_resource_of_many_slots_has_one_line_in_the_terminal():
-    many = attempt("sample/0", 10.0, 12.0, *(ActionTime("judge", n, 0, 0, 1000) for n in range(9)))
+    many = attempt("sample/0", 10.0, 12.0, *(CallTime("judge", n, 0, 0, 1000) for n in range(9)))
     lines = strips("a run", [many], 2.0, width=4)
     assert [line for line in lines if line.startswith("judge")] == ["judge x9      ██    9.0 s"]
 

@@ -7,8 +7,8 @@ import pytest
 from resource_hosts import asking, in_process
 
 from marless.functions.errors import CorruptObject
-from marless.functions.resources.action_meter import CallMeter
-from marless.functions.resources.port import MOST_BYTES, RESOURCES, Action, Outcome, ResourceFault
+from marless.functions.resources.call_meter import CallMeter
+from marless.functions.resources.port import MOST_BYTES, RESOURCES, CallOutcome, ResourceCall, ResourceFault
 from marless.functions.resources.settings import Resource
 
 KEPT = {"judge": Resource(serve="judges:at_random", keep=True)}
@@ -110,7 +110,7 @@ class Half:
     """A host that answers every second action."""
 
     def ask(self, name, actions):
-        return [Outcome(b"yes") if place % 2 else Outcome(error="too hard") for place, _ in enumerate(actions)]
+        return [CallOutcome(b"yes") if place % 2 else CallOutcome(error="too hard") for place, _ in enumerate(actions)]
 
 
 def test_a_batch_with_one_answer_missing_has_none(tmp_path):
@@ -125,13 +125,13 @@ def test_an_action_says_what_is_kept_and_who_asks(tmp_path):
     class Recording(Half):
         def ask(self, name, asked):
             actions.extend(asked)
-            return [Outcome(b"yes") for _ in asked]
+            return [CallOutcome(b"yes") for _ in asked]
 
     asking(KEPT, tmp_path, Recording(), FIRST).call("judge", [b"a", b"a"])
     asking({"judge": Resource(serve="judges:length")}, tmp_path, Recording(), FIRST).call("judge", [b"a", b"a"])
     kept, *others = actions
     assert (kept.question, len(kept.key), kept.asked_by) == (b"a", 64, FIRST)
-    assert others == 2 * [Action(b"a", asked_by=FIRST)]
+    assert others == 2 * [ResourceCall(b"a", asked_by=FIRST)]
 
 
 def test_a_kept_answer_is_billed_with_the_attempts_that_failed_before_it(tmp_path, calls):

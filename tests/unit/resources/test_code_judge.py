@@ -5,7 +5,7 @@ from installed_commands import needs_bubblewrap
 
 from marless.functions.encoding import Undecodable, from_json, to_json
 from marless.functions.resources.code_judge import grade
-from marless.functions.resources.sandbox import Sandbox
+from marless.functions.resources.serving.sandbox import Sandbox
 
 SQUARES = {"input": "1 2 3 4", "output": "1\n4\n9\n16\n"}
 IN_PROCESS = Sandbox("none", timeout_s=20, memory_mb=256)

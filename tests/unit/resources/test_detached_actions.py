@@ -3,7 +3,7 @@
 from detached_runs import World
 
 from marless.functions.resources.kept_answers import KeptAnswer
-from marless.functions.resources.port import RESOURCES, Outcome
+from marless.functions.resources.port import RESOURCES, CallOutcome
 
 JUDGED = ("task.judge=judge", "resources.judge.serve=judges:counted")
 
@@ -23,7 +23,7 @@ class Judge:
         self.calls += 1
         answer = b"%d" % (sum(action.question) % 10)
         if not action.key:
-            return Outcome(answer, run_ms=5.0)
+            return CallOutcome(answer, run_ms=5.0)
         self.answers[action.key] = KeptAnswer(answer, action.asked_by, 5.0)
         return self.answers[action.key].outcome(action.asked_by)
 

@@ -3,15 +3,15 @@
 import pytest
 
 from marless.functions.encoding import from_json
-from marless.functions.resources.kinds.kind import NoAnswer
-from marless.functions.resources.kinds.registry import Kinds, begin
-from marless.functions.resources.port import Action
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.kind import NoAnswer
+from marless.functions.resources.serving.kinds.registry import Kinds, begin
 from marless.functions.resources.settings import Resource
 
 
 def answer(name, cores=1, **settings):
     function = begin("judge", Resource(serve=f"answering_functions:{name}", **settings))
-    return function.answer(Action(b"question"), cores)
+    return function.answer(ResourceCall(b"question"), cores)
 
 
 @pytest.mark.parametrize("cores", [2, 1])
@@ -31,6 +31,6 @@ def test_a_function_that_takes_no_sandbox_is_not_thought_to_run_in_one():
 def test_a_process_that_serves_two_settings_of_a_resource_keeps_them_apart():
     kinds = Kinds()
     sizes = [Resource(serve="answering_functions:sandbox_and_cores", memory_mb=mb) for mb in (256, 512, 256)]
-    answers = [kinds.of("judge", resource).answer(Action(b"question"), 1) for resource in sizes]
+    answers = [kinds.of("judge", resource).answer(ResourceCall(b"question"), 1) for resource in sizes]
     kinds.close()
     assert answers == [b"none 16 256 1", b"none 16 512 1", b"none 16 256 1"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from marless.functions.resources.kinds.command import begin
-from marless.functions.resources.kinds.kind import NoAnswer
-from marless.functions.resources.port import Action
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.command import begin
+from marless.functions.resources.serving.kinds.kind import NoAnswer
 from marless.functions.resources.settings import Resource
 
 PROGRAM = Path(__file__).parents[2] / "support/resources/line_judge.py"
@@ -33,7 +33,7 @@ def heard(program, questions):
     answers = []
     for question in questions:
         try:
-            answers.append(program.answer(Action(question), 1).decode())
+            answers.append(program.answer(ResourceCall(question), 1).decode())
         except NoAnswer as fault:
             answers.append(fault)
     return answers

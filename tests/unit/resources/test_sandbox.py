@@ -6,7 +6,7 @@ import sys
 import pytest
 from installed_commands import needs_bubblewrap
 
-from marless.functions.resources.sandbox import FILE_BYTES, Sandbox, SandboxError, isolated
+from marless.functions.resources.serving.sandbox import FILE_BYTES, Sandbox, SandboxError, isolated
 
 pytestmark = needs_bubblewrap
 

@@ -13,10 +13,10 @@ from textwrap import dedent
 import pytest
 from installed_commands import needs_bubblewrap
 
-from marless.functions.resources.kinds.kind import NoAnswer
-from marless.functions.resources.kinds.registry import begin
-from marless.functions.resources.port import Action
-from marless.functions.resources.sandbox import ERROR_BYTES, FILE_BYTES, Sandbox, SandboxError
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.kind import NoAnswer
+from marless.functions.resources.serving.kinds.registry import begin
+from marless.functions.resources.serving.sandbox import ERROR_BYTES, FILE_BYTES, Sandbox, SandboxError
 from marless.functions.resources.settings import Resource
 
 pytestmark = needs_bubblewrap
@@ -216,7 +216,7 @@ def interpreter():
 def hunt(folder, **settings):
     resource = Resource(command=str(folder / "tool.py"), sandbox="bubblewrap", memory_mb=512, **settings)
     with closing(begin("judge", resource)) as judge:
-        return judge.answer(Action(SECRET[::-1]), 1).decode()
+        return judge.answer(ResourceCall(SECRET[::-1]), 1).decode()
 
 
 def test_a_command_finds_no_secret_of_the_user(planted):
@@ -250,7 +250,7 @@ def test_a_command_whose_interpreter_is_hidden_says_so(tmp_path, capfd):
         closing(begin("judge", Resource(command=str(command), sandbox="bubblewrap"))) as judge,
         pytest.raises(NoAnswer, match="exit status 1"),
     ):
-        judge.answer(Action(b"1"), 1)
+        judge.answer(ResourceCall(b"1"), 1)
     said, deadline = "", time.monotonic() + 20
     while "\n" not in said and time.monotonic() < deadline:  # a thread copies it
         said += capfd.readouterr().err
@@ -270,5 +270,5 @@ def test_errors_of_a_command_reach_the_log_up_to_a_bound(tmp_path, capfd):
     )
     command.chmod(0o755)
     with closing(begin("judge", Resource(command=str(command), sandbox="bubblewrap"))) as judge:
-        assert judge.answer(Action(b"1"), 1) == b"answered"
+        assert judge.answer(ResourceCall(b"1"), 1) == b"answered"
     assert len(capfd.readouterr().err) == ERROR_BYTES

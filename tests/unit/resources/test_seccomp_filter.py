@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from marless.functions.resources.seccomp_filter import MACHINES, sandbox_filter
+from marless.functions.resources.serving.seccomp_filter import MACHINES, sandbox_filter
 
 ALLOWED, ENDED = "allowed", "ended"
 X86, ARM = MACHINES["x86_64"], MACHINES["aarch64"]

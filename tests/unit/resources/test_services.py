@@ -13,13 +13,13 @@ from faulty_service import FaultyService, grade
 from loopback import serving
 from resource_hosts import asking, in_a_pool, in_process, in_processes
 
-from marless.functions.resources.action_meter import CallMeter
 from marless.functions.resources.attempts import Batch
-from marless.functions.resources.kinds.http import begin
-from marless.functions.resources.kinds.kind import AskLater, NoAnswer
-from marless.functions.resources.kinds.proxies import proxy_of
-from marless.functions.resources.kinds.retry_after import retry_after_s
-from marless.functions.resources.port import Action, Outcome, ResourceFault
+from marless.functions.resources.call_meter import CallMeter
+from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
+from marless.functions.resources.serving.kinds.http import begin
+from marless.functions.resources.serving.kinds.kind import AskLater, NoAnswer
+from marless.functions.resources.serving.kinds.proxies import proxy_of
+from marless.functions.resources.serving.kinds.retry_after import retry_after_s
 from marless.functions.resources.settings import Resource
 
 HOSTS = {"in process": in_process, "in processes": in_processes}
@@ -88,7 +88,7 @@ def answers(service, count=1, **settings):
     """What a slot of its own hears to so many questions."""
     kind = begin("judge", Resource(http=service.address, **settings))
     try:
-        return [kind.answer(Action(b"q"), 1) for _ in range(count)]
+        return [kind.answer(ResourceCall(b"q"), 1) for _ in range(count)]
     finally:
         kind.close()
 
@@ -162,7 +162,7 @@ def test_a_service_that_is_being_restarted_is_waited_for():
         port = free.getsockname()[1]
     heard = []
     kind = begin("judge", Resource(http=f"http://127.0.0.1:{port}/"))
-    asker = Thread(target=lambda: heard.append(kind.answer(Action(b"q"), 1)))
+    asker = Thread(target=lambda: heard.append(kind.answer(ResourceCall(b"q"), 1)))
     asker.start()
     time.sleep(0.2)
     with serving(Scripted(port=port)):
@@ -268,7 +268,7 @@ def test_a_time_beyond_one_attempt_is_waited_for(host, tmp_path):
 def outcomes(host, address, tmp_path, questions, **settings):
     """How the questions of a task end."""
     with ALL_HOSTS[host]({"judge": Resource(http=address, **settings)}, tmp_path / "objects") as served:
-        return served.ask("judge", [Action(each, asked_by="task") for each in questions])
+        return served.ask("judge", [ResourceCall(each, asked_by="task") for each in questions])
 
 
 @pytest.mark.parametrize("host", ALL_HOSTS)
@@ -295,7 +295,7 @@ def test_a_task_asks_a_service_that_is_gone_no_more(host, tmp_path):
 def test_a_task_that_is_repeated_asks_a_service_that_is_down_once(tmp_path):
     """Once it answers again, a question has all its attempts."""
     down, settings = [(503, {"Retry-After": "1"})], {"attempts": 2, "timeout_s": 1.5}
-    questions = [Action(b"q", asked_by="task")] * 5
+    questions = [ResourceCall(b"q", asked_by="task")] * 5
     with serving(Scripted(*down * 50)) as service:
         resource = Resource(http=service.address, **settings)
         with in_processes({"judge": resource}, tmp_path / "objects") as served:
@@ -339,16 +339,16 @@ def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path
 
 
 def test_a_batch_ends_with_an_action_during_which_no_other_was_answered():
-    down, batch = Outcome(error="503", run_ms=7.0, is_down=True), Batch()
+    down, batch = CallOutcome(error="503", run_ms=7.0, is_down=True), Batch()
 
     def down_while_another_is_answered():
-        batch.outcome(lambda: Outcome(b"ok"))
+        batch.outcome(lambda: CallOutcome(b"ok"))
         return down
 
     assert batch.outcome(down_while_another_is_answered) == down and not batch.is_over()
-    assert batch.outcome(lambda: Outcome(error="400")).error == "400" and not batch.is_over()
+    assert batch.outcome(lambda: CallOutcome(error="400")).error == "400" and not batch.is_over()
     assert batch.outcome(lambda: down) == down and batch.is_over()
-    assert batch.outcome(lambda: Outcome(b"ok")) == Outcome(error="503", attempts=0, is_down=True)
+    assert batch.outcome(lambda: CallOutcome(b"ok")) == CallOutcome(error="503", attempts=0, is_down=True)
 
 
 def all_are_graded(seed, host, tmp_path, questions, keep):
@@ -378,7 +378,7 @@ def test_a_service_is_asked_through_the_proxy_of_the_environment(shell):
     with serving(Scripted()) as proxy:
         shell.export(HTTP_PROXY=f"http://me:p%40ss@127.0.0.1:{proxy.server_port}")
         kind = begin("judge", Resource(http="http://judge.invalid:81/grade?a=b", timeout_s=5.0))
-        assert [kind.answer(Action(b"q"), 1) for _ in range(2)] == [b"ok"] * 2
+        assert [kind.answer(ResourceCall(b"q"), 1) for _ in range(2)] == [b"ok"] * 2
         kind.close()
     assert proxy.paths == ["http://judge.invalid:81/grade?a=b"] * 2
     assert [(each["Host"], each["Proxy-Authorization"]) for each in proxy.sent] == [
@@ -391,7 +391,7 @@ def test_a_secure_service_is_reached_through_a_tunnel_whose_errors_tell_no_passw
         shell.export(https_proxy=f"me:secret@127.0.0.1:{proxy.server_port}", MARLESS_RESOURCE_JUDGE_TOKEN="token")
         kind = begin("judge", Resource(http="https://judge.invalid/grade", timeout_s=5.0))
         with pytest.raises(NoAnswer) as error:
-            kind.answer(Action(b"q"), 1)
+            kind.answer(ResourceCall(b"q"), 1)
         kind.close()
     assert str(error.value).startswith("judge.invalid: OSError: Tunnel connection failed: 407 ")
     assert "secret" not in str(error.value)

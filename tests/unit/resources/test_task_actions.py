@@ -14,9 +14,9 @@ from marless.functions.messages.exchange import Answer, Done, Failed
 from marless.functions.messages.learner import InitialiseReply, InitialiseTask
 from marless.functions.messages.order import ResourceRef
 from marless.functions.messages.team import Team
-from marless.functions.messages.usage import ActionTime, ActionUse
-from marless.functions.resources.action_meter import MOST_TIMES, CallMeter
-from marless.functions.resources.port import RESOURCES, Outcome
+from marless.functions.messages.usage import CallTime, CallUse
+from marless.functions.resources.call_meter import MOST_TIMES, CallMeter
+from marless.functions.resources.port import RESOURCES, CallOutcome
 from marless.functions.serving import Output, serve
 
 OUTPUT = "rounds/000000/initialise"
@@ -41,7 +41,7 @@ class Host:
     """Answers every question with itself, after 3 ms of waiting and 10.2 ms of work on slot 1."""
 
     def ask(self, name, actions):
-        return [Outcome(each.question, queued_ms=3.0, run_ms=10.2, slot=1) for each in actions]
+        return [CallOutcome(each.question, queued_ms=3.0, run_ms=10.2, slot=1) for each in actions]
 
 
 def silent(task, blobs):
@@ -56,7 +56,7 @@ def asking(task, blobs):
     return silent(task, blobs)
 
 
-USE = {"judge": ActionUse(count=2, ms=22), "solver": ActionUse(count=1, ms=11)}
+USE = {"judge": CallUse(count=2, ms=22), "solver": CallUse(count=1, ms=11)}
 
 
 def served(blobs, work, attempt=0, **fields):
@@ -104,7 +104,7 @@ def test_a_failed_attempt_tells_what_it_has_asked_too():
 
     failed = served(MemoryStorage(), raising)
     assert isinstance(failed, Failed)
-    assert (failed.usage.actions, len(failed.actions)) == ({"judge": ActionUse(count=1, ms=11)}, 1)
+    assert (failed.usage.actions, len(failed.actions)) == ({"judge": CallUse(count=1, ms=11)}, 1)
 
 
 def test_actions_of_another_task_and_damaged_ones_are_refused():
@@ -128,13 +128,13 @@ def test_inlined_answers_store_nothing_and_tell_all():
 def test_what_is_asked_side_by_side_ends_for_each_when_it_would_end_alone():
     now = iter([100.0, 100.5])
     meter = CallMeter(lambda: next(now))
-    meter.time("judge", [Outcome(queued_ms=10, run_ms=50), Outcome(queued_ms=60, run_ms=1e9, slot=3)], 0.0)
-    assert meter.times == [ActionTime("judge", 0, 0.0, 10.0, 60.0), ActionTime("judge", 3, 0.0, 60.0, 500.0)]
+    meter.time("judge", [CallOutcome(queued_ms=10, run_ms=50), CallOutcome(queued_ms=60, run_ms=1e9, slot=3)], 0.0)
+    assert meter.times == [CallTime("judge", 0, 0.0, 10.0, 60.0), CallTime("judge", 3, 0.0, 60.0, 500.0)]
 
 
 def test_times_beyond_a_limit_are_counted_and_not_told():
     meter = CallMeter()
-    outcomes = [Outcome(run_ms=1.0)] * (MOST_TIMES + 5)
+    outcomes = [CallOutcome(run_ms=1.0)] * (MOST_TIMES + 5)
     for outcome in outcomes:
         meter.count("judge", outcome)
     meter.time("judge", outcomes, 0.0)

@@ -29,9 +29,9 @@ from marless.functions.messages.exchange import Answer, Done, Failed, Request
 from marless.functions.messages.headers import TaskHeader
 from marless.functions.messages.learner import InitialiseReply
 from marless.functions.messages.message import Ref
-from marless.functions.resources.port import Action, ActionCall, Outcome
+from marless.functions.resources.port import CallAttempt, CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
-from marless.infra.local.pipe_messages import Ask, Call, Ended, Inbox, Ready, Told, frame
+from marless.infra.local.pipe_messages import Ask, Call, Inbox, Ready, ResourceAnswer, TaskEnded, frame
 from marless.infra.local.processes.zygote import Died, Fork, Forked
 from marless.runs.folder import Identity
 
@@ -47,14 +47,14 @@ READ = {
     "request": (JsonDecoder(Request), b'{"type":"describe","id":"QQQQ"}'),
     "report": (MessagePackDecoder(CompletionReport), to_message_pack(REPORT)),
     "call": (MessagePackDecoder(Call), to_message_pack(Call("QQQQ"))),
-    "ended": (MessagePackDecoder(Ready | Ended), to_message_pack(Ended(1.0, 1.0, 1.0, 1.0, "QQQQ"))),
-    "ready": (MessagePackDecoder(Ready | Ended), to_message_pack(Ready("QQQQ", 1.0))),
-    "ask": (MessagePackDecoder(Ready | Ended | Ask), to_message_pack(Ask("QQQQ", 1))),
-    "told": (MessagePackDecoder(Call | Told), to_message_pack(Told(1, 2))),
-    "outcome": (MessagePackDecoder(Outcome), to_message_pack(Outcome(error="QQQQ"))),
+    "ended": (MessagePackDecoder(Ready | TaskEnded), to_message_pack(TaskEnded(1.0, 1.0, 1.0, 1.0, "QQQQ"))),
+    "ready": (MessagePackDecoder(Ready | TaskEnded), to_message_pack(Ready("QQQQ", 1.0))),
+    "ask": (MessagePackDecoder(Ready | TaskEnded | Ask), to_message_pack(Ask("QQQQ", 1))),
+    "told": (MessagePackDecoder(Call | ResourceAnswer), to_message_pack(ResourceAnswer(1, 2))),
+    "outcome": (MessagePackDecoder(CallOutcome), to_message_pack(CallOutcome(error="QQQQ"))),
     "action call": (
-        MessagePackDecoder(ActionCall),
-        to_message_pack(ActionCall("QQQQ", Resource(serve="a:b"), Action(b"question"))),
+        MessagePackDecoder(CallAttempt),
+        to_message_pack(CallAttempt("QQQQ", Resource(serve="a:b"), ResourceCall(b"question"))),
     ),
     "forked": (MessagePackDecoder(Forked | Died), to_message_pack(Forked(1, 2))),
     "fork": (MessagePackDecoder(Fork), to_message_pack(Fork(1))),
@@ -102,7 +102,7 @@ def test_the_error_names_the_source_and_the_reason():
 @pytest.mark.parametrize("number", [math.nan, math.inf, -1.0, 1e300])
 def test_a_frame_with_a_measurement_that_nobody_can_have_made_is_refused(number):
     with pytest.raises(Undecodable):
-        READ["ended"][0].decode(to_message_pack(Ended(number, 1.0, 1.0, 1.0)))
+        READ["ended"][0].decode(to_message_pack(TaskEnded(number, 1.0, 1.0, 1.0)))
 
 
 # os.fsdecode gives a lone surrogate for a byte of a name that is not UTF-8.
@@ -139,7 +139,7 @@ def test_an_exact_amount_is_a_number_and_a_file_ends_with_a_line_break():
 
 def test_a_frame_carries_text_that_is_no_valid_unicode():
     near, far = os.pipe()
-    os.write(far, frame(Ended(1.0, 1.0, 1.0, 1.0, f"OSError: {NAME}"), b"body"))
+    os.write(far, frame(TaskEnded(1.0, 1.0, 1.0, 1.0, f"OSError: {NAME}"), b"body"))
     os.close(far)
     inbox = Inbox(near)
     inbox.fill()
@@ -151,7 +151,7 @@ def test_a_frame_carries_text_that_is_no_valid_unicode():
 @pytest.mark.parametrize("piece", [7_000, 65_536, 1 << 20])
 def test_frames_are_whole_however_long_they_are_and_in_whatever_pieces_they_arrive(piece):
     bodies = [bytes([number]) * size for number, size in enumerate((0, 70_000, 1, 65_536, 65_537, 300_000, 40))]
-    data = b"".join(frame(Ended(1.0, 1.0, 1.0, 1.0), body) for body in bodies)
+    data = b"".join(frame(TaskEnded(1.0, 1.0, 1.0, 1.0), body) for body in bodies)
     near, far = os.pipe()
     os.set_blocking(near, False)
     os.set_blocking(far, False)

@@ -11,7 +11,7 @@ from benchmarks.pipeline.launch import Measured, Way, trained
 from benchmarks.pipeline.ways import FEW_EVALUATIONS
 from benchmarks.table import Row, quotients
 from marless.coordinator.drive.attempt_record import AttemptRecord
-from marless.functions.messages.usage import ActionTime
+from marless.functions.messages.usage import CallTime
 
 # Rollouts of a round, their episodes, rollouts of a micro-batch, and rounds that are measured.
 _ROLLOUTS, _EPISODES, _PART, _ROUNDS = 4, 64, 1, 20
@@ -26,7 +26,7 @@ _WAYS: Mapping[str, Mapping[str, int]] = {
     _LAG: {"pipeline.lag": 1},
 }
 # What happens to a question.
-_POINTS: Mapping[str, Callable[[ActionTime], float]] = {
+_POINTS: Mapping[str, Callable[[CallTime], float]] = {
     "the last question is asked": lambda action: action.asked_ms,
     "a slot takes the last one": lambda action: action.begun_ms,
     "the last answer is there": lambda action: action.ended_ms,
@@ -66,7 +66,7 @@ def _against_barriers(values: Mapping[str, list[float]], what: str, fmt: str = "
         yield Row(f"check, a judge far away: {name}, {what}", measured, fmt, "", ratios, _BARRIERS if ratios else "")
 
 
-def _last_ms(measured: Measured, point: Callable[[ActionTime], float]) -> float:
+def _last_ms(measured: Measured, point: Callable[[CallTime], float]) -> float:
     """When the last question of a round comes to that point, in milliseconds since the round's first request."""
     return statistics.median(
         max(

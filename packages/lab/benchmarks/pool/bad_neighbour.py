@@ -122,10 +122,10 @@ def _close_and_hang() -> None:
 
 
 def _frame(**fields: Any) -> bytes:
-    from marless.infra.local.pipe_messages import Ended, frame
+    from marless.infra.local.pipe_messages import TaskEnded, frame
 
     numbers = dict.fromkeys(("duration_ms", "processor_ms", "peak_mb", "resident_mb"), 1.0)
-    return frame(Ended(**{**numbers, **fields}), b"{}")
+    return frame(TaskEnded(**{**numbers, **fields}), b"{}")
 
 
 def _not_text() -> None:

@@ -18,7 +18,7 @@ from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Lane, Pending
-from marless.infra.local.pipe_messages import Call, Ended, Get, Offer, Put, frame
+from marless.infra.local.pipe_messages import Call, Get, Offer, Put, TaskEnded, frame
 from marless.infra.local.processes.process_starters import Pipes
 from marless.infra.local.processes.remote_objects import answer_with, is_stored
 from marless.infra.local.separate_pools import SeparatePools
@@ -146,7 +146,7 @@ class DialInWorkers:
         else:
             self.processes.send(worker, answer_with(delivery, message, body))
 
-    def accept(self, worker: Worker, pending: Pending, message: Ended, body: bytes) -> bool:
+    def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
         """See `Workers`. A task is done again if it did not wait for its objects and an object could not be stored.
         Then it waits for them, because only the task knows what to do if an object cannot be stored."""
         is_again = not message.error and pending.has_unstored and pending.stores_ahead

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment
 
-from marless.functions.resources.kinds.kind import NoAnswer
+from marless.functions.resources.serving.kinds.kind import NoAnswer
 
 _PORT = 80
 

@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from marless.functions.resources.kinds.kind import NoAnswer, Start
-from marless.functions.resources.kinds.line_protocols import (
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.kind import NoAnswer, Start
+from marless.functions.resources.serving.kinds.line_protocols import (
     Output,
     answer_after_banner,
     answer_in,
     ask_kept,
     last_output,
 )
-from marless.functions.resources.kinds.program import Program
-from marless.functions.resources.port import Action
+from marless.functions.resources.serving.kinds.program import Program
 from marless.functions.resources.settings import Resource, is_token
 
 # Within the block a command can be started so.
@@ -38,13 +38,13 @@ class Command:
         # The output of the program without a question, once it was needed.
         self._unasked: Output | None = None
 
-    def answer(self, action: Action, cores: int) -> bytes:
+    def answer(self, call: ResourceCall, cores: int) -> bytes:
         """Return its answer to the question. Raises `NoAnswer`."""
         deadline = time.monotonic() + self._resource.timeout_s
         try:
             if self._resource.ping or self._resource.tagged:
-                return ask_kept(self._running(), action.question, self._resource, deadline)
-            answer = self._only_answer(action.question, deadline)
+                return ask_kept(self._running(), call.question, self._resource, deadline)
+            answer = self._only_answer(call.question, deadline)
         except TimeoutError as error:
             self.close()
             raise NoAnswer(f"no answer within {self._resource.timeout_s:g} s") from error
@@ -104,7 +104,7 @@ def begin(name: str, resource: Resource) -> Command:
     def isolate() -> Isolated:
         if resource.sandbox == "none":
             return nullcontext(Start(words, {name: value for name, value in os.environ.items() if not is_token(name)}))
-        from marless.functions.resources.sandbox import isolated
+        from marless.functions.resources.serving.sandbox import isolated
 
         return isolated(words, resource.memory_mb, resource.sandbox_paths)
 

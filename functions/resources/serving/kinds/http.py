@@ -25,10 +25,10 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from io import BufferedReader
 from urllib.parse import SplitResult, urlsplit
 
-from marless.functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
-from marless.functions.resources.kinds.proxies import Proxy, proxy_of
-from marless.functions.resources.kinds.retry_after import retry_after_s
-from marless.functions.resources.port import MOST_BYTES, Action
+from marless.functions.resources.port import MOST_BYTES, ResourceCall
+from marless.functions.resources.serving.kinds.kind import AskLater, NoAnswer, NotServing
+from marless.functions.resources.serving.kinds.proxies import Proxy, proxy_of
+from marless.functions.resources.serving.kinds.retry_after import retry_after_s
 from marless.functions.resources.settings import Resource, token_variable
 
 _FIRST_S, _LONGEST_S = 0.1, 10.0
@@ -82,14 +82,14 @@ class Service:
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection: HTTPConnection | None = None
 
-    def answer(self, action: Action, cores: int) -> bytes:
+    def answer(self, call: ResourceCall, cores: int) -> bytes:
         """Return its answer to the question. Raises `NoAnswer`, and `AskLater` if it names a time."""
         deadline, ceiling = time.monotonic() + self._timeout_s, _FIRST_S
         earlier = ""
         while True:
             is_kept = self._has_connection()
             try:
-                return self._post(action, deadline)
+                return self._post(call, deadline)
             except _Late as late:
                 raise late.error(f"{earlier}no answer within {self._timeout_s:g} s") from late
             except _Passing as fault:
@@ -109,11 +109,11 @@ class Service:
             self._connection.close()
             self._connection = None
 
-    def _post(self, action: Action, deadline: float) -> bytes:
+    def _post(self, call: ResourceCall, deadline: float) -> bytes:
         """Ask once. Raises `NoAnswer`, `_Late` and `_Passing`."""
         try:
             connection = self._connected(deadline)
-            connection.request("POST", self._path, action.question, self._all_headers(action.key))
+            connection.request("POST", self._path, call.question, self._all_headers(call.key))
             with self._response(connection, deadline) as response:
                 body = self._body(connection, response, deadline)
                 if response.will_close:
@@ -131,7 +131,7 @@ class Service:
         except BaseException:
             self.close()
             raise
-        return self._answer(response, body, action.key)
+        return self._answer(response, body, call.key)
 
     def _answer(self, response: HTTPResponse, body: bytes, key: str) -> bytes:
         """Return the body of an answer. Raises `NoAnswer` and `_Passing` for another response."""

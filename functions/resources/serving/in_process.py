@@ -1,4 +1,4 @@
-"""A host that serves actions in this process, one after the other: for debuggers, which stop in functions that answer.
+"""A host that serves calls in this process, one after the other: for debuggers, which stop in functions that answer.
 
 Functions have no time-out here; programs and services have theirs.
 """
@@ -10,13 +10,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
-from marless.functions.resources.answering import handle
 from marless.functions.resources.attempts import Attempts, Batch, tries
-from marless.functions.resources.port import Action, ActionCall, Outcome, ResourceFault
+from marless.functions.resources.port import CallAttempt, CallOutcome, ResourceCall, ResourceFault
+from marless.functions.resources.serving.answering import handle
 from marless.functions.resources.settings import Resource
 from marless.functions.storage_port import ClaimedBlobs
 
-_DECODER = MessagePackDecoder[Outcome](Outcome)
+_DECODER = MessagePackDecoder[CallOutcome](CallOutcome)
 
 
 class InProcess:
@@ -26,22 +26,22 @@ class InProcess:
         self._resources, self._blobs = resources, blobs
         self._attempts = Attempts()
 
-    def ask(self, name: str, actions: Sequence[Action]) -> list[Outcome]:
+    def ask(self, name: str, calls: Sequence[ResourceCall]) -> list[CallOutcome]:
         """See `port.Host`."""
         if name not in self._resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
         outcomes, batch, since = [], Batch(), time.perf_counter()
         resource = self._resources[name]
-        for action in actions:
+        for call in calls:
             queued_ms = (time.perf_counter() - since) * 1000
-            outcome = batch.outcome(partial(self._outcome, name, resource, action))
+            outcome = batch.outcome(partial(self._outcome, name, resource, call))
             outcomes.append(replace(outcome, queued_ms=queued_ms))
         return outcomes
 
-    def _outcome(self, name: str, resource: Resource, action: Action) -> Outcome:
-        def attempt(failed: Sequence[Outcome]) -> Outcome:
+    def _outcome(self, name: str, resource: Resource, call: ResourceCall) -> CallOutcome:
+        def attempt(failed: Sequence[CallOutcome]) -> CallOutcome:
             failed_ms = sum(each.run_ms for each in failed)
-            call = ActionCall(name, resource, action, resource.cores[0], tries(failed), failed_ms)
-            return _DECODER.decode(handle(to_message_pack(call), self._blobs))
+            sent = CallAttempt(name, resource, call, resource.cores[0], tries(failed), failed_ms)
+            return _DECODER.decode(handle(to_message_pack(sent), self._blobs))
 
         return self._attempts.outcome(name, resource.attempts, resource.patience_s, attempt)

@@ -8,16 +8,16 @@ from marless.functions import codec, keys
 from marless.functions.errors import KeyTaken, NoSuchObject
 from marless.functions.messages.exchange import Request
 from marless.functions.messages.headers import CallsHeader
-from marless.functions.messages.usage import ActionTime, ActionUse, sums_by_name
-from marless.functions.resources.port import Outcome
+from marless.functions.messages.usage import CallTime, CallUse, sums_by_name
+from marless.functions.resources.port import CallOutcome
 from marless.functions.storage_port import Blobs
 
 MOST_TIMES = 10_000
-"""Actions of one attempt whose times are told; further ones are only counted, so that answers stay small."""
+"""Calls of one attempt whose times are told; further ones are only counted, so that answers stay small."""
 
 
 class CallMeter:
-    """Counts the actions of one attempt at a task, which begins when the meter is made.
+    """Counts the calls of one attempt at a task, which begins when the meter is made.
 
     What it has counted is stored as an object before the one with the task's answer: a later attempt that finds this
     answer, and a coordinator that waited for nobody, read it there. Results hold nothing that follows from time.
@@ -25,8 +25,8 @@ class CallMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._since = clock, clock()
-        self.use: dict[str, ActionUse] = {}
-        self.times: list[ActionTime] = []
+        self.use: dict[str, CallUse] = {}
+        self.times: list[CallTime] = []
         # The keys of the kept answers that the attempt was given.
         self._given_keys: set[str] = set()
 
@@ -34,16 +34,16 @@ class CallMeter:
         """Milliseconds since the attempt began."""
         return (self._clock() - self._since) * 1000
 
-    def count(self, name: str, outcome: Outcome, key: str = "") -> None:
+    def count(self, name: str, outcome: CallOutcome, key: str = "") -> None:
         """Counts a call as it has ended, or as a hit if the attempt was given its kept answer before. `key` names the
         kept answer."""
-        use = _use_of(outcome) if outcome.error or key not in self._given_keys else ActionUse(hits=1)
+        use = _use_of(outcome) if outcome.error or key not in self._given_keys else CallUse(hits=1)
         if key and not outcome.error:
             self._given_keys.add(key)
         self.use = sums_by_name(self.use, {name: use})
 
-    def time(self, name: str, outcomes: list[Outcome], asked_ms: float) -> None:
-        """Notes when actions that were asked side by side at `asked_ms`, and have just been answered, were served.
+    def time(self, name: str, outcomes: list[CallOutcome], asked_ms: float) -> None:
+        """Notes when calls that were asked side by side at `asked_ms`, and have just been answered, were served.
 
         Each has the end that it would have alone, although who asks gets all answers with the last.
         """
@@ -52,7 +52,7 @@ class CallMeter:
             begun = min(now, asked_ms + max(0.0, outcome.queued_ms))
             end = min(now, begun + max(0.0, outcome.run_ms))
             times = (round(each, 3) for each in (asked_ms, begun, end))
-            self.times.append(ActionTime(name, outcome.slot, *times))
+            self.times.append(CallTime(name, outcome.slot, *times))
 
     def store(self, request: Request, blobs: Blobs) -> None:
         """Stores what was counted, if anything was; the first attempt that comes here counts."""
@@ -76,9 +76,9 @@ class CallMeter:
         return header.attempt
 
 
-def _use_of(outcome: Outcome) -> ActionUse:
+def _use_of(outcome: CallOutcome) -> CallUse:
     """Return the cost of a call for the work item that asks."""
-    return ActionUse(
+    return CallUse(
         count=outcome.attempts,
         hits=int(not outcome.paid),
         ms=ceil(max(0.0, outcome.run_ms)) if outcome.attempts else 0,

@@ -1,7 +1,7 @@
 """A resource that is a function: ``serve = "package.module:function"``, which takes a question and returns an answer,
-both bytes. A parameter `cores` is given how many cores the action has, and a parameter `sandbox` what runs programs
+both bytes. A parameter `cores` is given how many cores the call has, and a parameter `sandbox` what runs programs
 that nobody trusts, as the setting `sandbox` says. Numerical libraries that its module has loaded have as many threads
-as the action has cores."""
+as the call has cores."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from marless.functions.named_code import refuse_standard, require_function
-from marless.functions.resources.kinds.kind import NoAnswer
-from marless.functions.resources.port import Action
+from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds.kind import NoAnswer
 from marless.functions.resources.settings import Resource
 
 try:
@@ -20,7 +20,7 @@ except ImportError:  # in the cloud, where functions have one thread by their en
     ThreadpoolController = None
 
 _CORES, _SANDBOX = "cores", "sandbox"
-# Of the time that an action has, the part that a program in the sandbox may take; the rest is its judge's. A program
+# Of the time that a call has, the part that a program in the sandbox may take; the rest is its judge's. A program
 # that hangs is then one that did not end, and not a judge that did not answer.
 _PROGRAM_PART = 0.8
 
@@ -29,16 +29,16 @@ class Function:
     """The function, which keeps what its module keeps."""
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
-        """`arguments` are those of every action, by name."""
+        """`arguments` are those of every call, by name."""
         self._function, self._arguments = function, arguments
         self._takes_cores = _CORES in inspect.signature(function).parameters
         self._libraries = ThreadpoolController() if ThreadpoolController else None
 
-    def answer(self, action: Action, cores: int) -> object:
+    def answer(self, call: ResourceCall, cores: int) -> object:
         """What it returns, and raises."""
         arguments = {**self._arguments, **({_CORES: cores} if self._takes_cores else {})}
         with self._libraries.limit(limits=cores) if self._libraries else nullcontext():
-            return self._function(action.question, **arguments)
+            return self._function(call.question, **arguments)
 
     def close(self) -> None:
         """Nothing was begun."""
@@ -48,7 +48,7 @@ def begin(name: str, resource: Resource) -> Function:
     """The function that the resource names; raises `NoAnswer` where there is none, or no sandbox for it."""
     function = named_function(resource.serve)
     if _SANDBOX in inspect.signature(function).parameters:
-        from marless.functions.resources.sandbox import Sandbox, require
+        from marless.functions.resources.serving.sandbox import Sandbox, require
 
         require(resource.sandbox, resource.sandbox_paths)
         limit_s = _PROGRAM_PART * resource.timeout_s

@@ -9,8 +9,8 @@ import termios
 import time
 from contextlib import suppress
 
-from marless.functions.resources.kinds.kind import NoAnswer, Start
 from marless.functions.resources.port import MOST_BYTES
+from marless.functions.resources.serving.kinds.kind import NoAnswer, Start
 from marless.functions.system_errors import signal_name
 
 # The default capacity of a pipe on Linux.

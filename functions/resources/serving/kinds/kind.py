@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from marless.functions.resources.port import Action
+from marless.functions.resources.port import ResourceCall
 
 
 class NoAnswer(Exception):
@@ -33,10 +33,10 @@ class AskLater(NotServing):
 
 
 class Kind(Protocol):
-    """A resource that was begun in this process. It serves one action at a time, and is kept for the next."""
+    """A resource that was begun in this process. It serves one call at a time, and is kept for the next."""
 
-    def answer(self, action: Action, cores: int) -> object:
-        """What the resource says to the question; `cores` are the action's.
+    def answer(self, call: ResourceCall, cores: int) -> object:
+        """What the resource says to the question; `cores` are the call's.
 
         Raises `NoAnswer`, and whatever code of others raises; the next question is asked all the same.
         """

@@ -1,4 +1,4 @@
-"""Serves a resource's actions in a process of the resource, one after the other.
+"""Serves a resource's calls in a process of the resource, one after the other.
 
 With a key the answer is stored before it is given, and the question is claimed meanwhile: whoever asks it too waits for
 that answer. So each question is asked once, also when whoever asked it is gone by then.
@@ -12,14 +12,14 @@ from marless.functions.isolation.foreign_files import FOREIGN_FILES
 from marless.functions.keys import answer_key
 from marless.functions.resources.asking import Refusing
 from marless.functions.resources.kept_answers import GETS, PUTS, KeptAnswer, keep_answer, kept_answer
-from marless.functions.resources.kinds.kind import AskLater, NoAnswer, NotServing
-from marless.functions.resources.kinds.registry import Kinds
-from marless.functions.resources.port import MOST_BYTES, RESOURCES, ActionCall, Outcome
+from marless.functions.resources.port import MOST_BYTES, RESOURCES, CallAttempt, CallOutcome
+from marless.functions.resources.serving.kinds.kind import AskLater, NoAnswer, NotServing
+from marless.functions.resources.serving.kinds.registry import Kinds
 from marless.functions.storage_port import ClaimedBlobs
 from marless.functions.text.redaction import redact
 from marless.functions.text.tracebacks import show_traceback
 
-_DECODER = MessagePackDecoder[ActionCall](ActionCall)
+_DECODER = MessagePackDecoder[CallAttempt](CallAttempt)
 # Of a message about an error.
 _LONGEST = 400
 # Errors whose text says what they are.
@@ -30,48 +30,50 @@ KINDS = Kinds()
 
 
 def handle(body: bytes, blobs: ClaimedBlobs) -> bytes:
-    """Answers an encoded `ActionCall` with an encoded `Outcome`: how this attempt ended, and what the resource took."""
-    call = _DECODER.decode(body)
+    """Answer an encoded `CallAttempt` with an encoded `CallOutcome`: how it ended, and what the resource took."""
+    attempt = _DECODER.decode(body)
     with RESOURCES.bind_thread(Refusing()):
-        return to_message_pack(_outcome(call, blobs))
+        return to_message_pack(_outcome(attempt, blobs))
 
 
-def _outcome(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
+def _outcome(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
     began = time.perf_counter()
     try:
-        if call.action.key:
-            return _once(call, blobs)
-        answer = _answer(call)
-        return Outcome(answer, run_ms=_ms_since(began))
+        if attempt.call.key:
+            return _once(attempt, blobs)
+        answer = _answer(attempt)
+        return CallOutcome(answer, run_ms=_ms_since(began))
     except AskLater as error:
         pause_s = error.pause_s
-        return Outcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=pause_s, is_down=True)
+        return CallOutcome(error=_one_line(error), run_ms=_ms_since(began), attempts=0, pause_s=pause_s, is_down=True)
     except (Exception, SystemExit) as error:  # whatever code of others raises is an answer that failed
         show_traceback(error)
-        return Outcome(error=_one_line(error), run_ms=_ms_since(began), is_down=isinstance(error, NotServing))
+        return CallOutcome(error=_one_line(error), run_ms=_ms_since(began), is_down=isinstance(error, NotServing))
 
 
-def _once(call: ActionCall, blobs: ClaimedBlobs) -> Outcome:
+def _once(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
     """The answer that is kept, or else the resource's, which is then kept."""
-    action = call.action
-    with blobs.claim(answer_key(action.key), call.resource.timeout_s):
-        if (earlier := kept_answer(blobs, action.key)) is not None:
-            return earlier.outcome(action.asked_by)
+    call = attempt.call
+    with blobs.claim(answer_key(call.key), attempt.resource.timeout_s):
+        if (earlier := kept_answer(blobs, call.key)) is not None:
+            return earlier.outcome(call.asked_by)
         RESOURCES.restart_clock()  # whoever had the claim has not answered
         began = time.perf_counter()
-        answer, ms = _answer(call), _ms_since(began)
+        answer, ms = _answer(attempt), _ms_since(began)
         code = FOREIGN_FILES.values()
         try:
-            keep_answer(blobs, action.key, KeptAnswer(answer, action.asked_by, call.failed_ms + ms, call.failed, code))
+            keep_answer(
+                blobs, call.key, KeptAnswer(answer, call.asked_by, attempt.failed_ms + ms, attempt.failed, code)
+            )
         except KeyTaken:  # a claim ended before its holder did; both have asked, and the first answer counts
-            if (earlier := kept_answer(blobs, action.key)) is not None:
-                return Outcome(earlier.answer, run_ms=ms)
-        return Outcome(answer, run_ms=ms, puts=PUTS, gets=GETS)
+            if (earlier := kept_answer(blobs, call.key)) is not None:
+                return CallOutcome(earlier.answer, run_ms=ms)
+        return CallOutcome(answer, run_ms=ms, puts=PUTS, gets=GETS)
 
 
-def _answer(call: ActionCall) -> bytes:
+def _answer(attempt: CallAttempt) -> bytes:
     """What the resource says; raises whatever code of others raises."""
-    answer = KINDS.of(call.name, call.resource).answer(call.action, call.cores)
+    answer = KINDS.of(attempt.name, attempt.resource).answer(attempt.call, attempt.cores)
     if not isinstance(answer, bytes):
         raise NoAnswer(f"it answered {type(answer).__name__}, not bytes")
     if len(answer) > MOST_BYTES:

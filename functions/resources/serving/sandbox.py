@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from marless.functions.resources.kinds.kind import NoAnswer, Start
-from marless.functions.resources.seccomp_filter import MACHINES, sandbox_filter
+from marless.functions.resources.serving.kinds.kind import NoAnswer, Start
+from marless.functions.resources.serving.seccomp_filter import MACHINES, sandbox_filter
 from marless.functions.system_errors import signal_name
 
 Kind = Literal["none", "bubblewrap"]

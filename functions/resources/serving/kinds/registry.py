@@ -4,14 +4,14 @@ import atexit
 from collections.abc import Mapping
 from importlib import import_module
 
-from marless.functions.resources.kinds.kind import Kind
+from marless.functions.resources.serving.kinds.kind import Kind
 from marless.functions.resources.settings import Resource, identity
 
 # A kind's module, which has `begin(name: str, resource: Resource) -> Kind`.
 KINDS: Mapping[str, str] = {
-    "serve": "marless.functions.resources.kinds.function",
-    "command": "marless.functions.resources.kinds.command",
-    "http": "marless.functions.resources.kinds.http",
+    "serve": "marless.functions.resources.serving.kinds.function",
+    "command": "marless.functions.resources.serving.kinds.command",
+    "http": "marless.functions.resources.serving.kinds.http",
 }
 
 

@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from marless.functions.resources.kinds.kind import NoAnswer
-from marless.functions.resources.kinds.program import Program, ending
+from marless.functions.resources.serving.kinds.kind import NoAnswer
+from marless.functions.resources.serving.kinds.program import Program, ending
 from marless.functions.resources.settings import Resource
 
 _ONE_LINE = "without until a question is one line, and this one has a line break"
