@@ -12,9 +12,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from marless.functions.messages.exchange import Answer, Done
+from marless.functions.messages.exchange import Answer, Done, Report
 from marless.functions.messages.message import Message
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import CallTime, CallUse
 
 # The relative error of a quantile, and with it the ratio of a bucket's bounds.

@@ -3,7 +3,7 @@ messages."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from marless.functions.encoding import JsonDecoder, Undecodable, from_json, to_json_text
+from marless.functions import keys
+from marless.functions.encoding import JsonDecoder, Undecodable, from_json, to_json, to_json_text
+from marless.functions.environments.base import EnvSpec
 from marless.functions.errors import CorruptObject, ForeignObject
-from marless.functions.messages.headers import SCHEMA, CallsHeader, TaskHeader
+from marless.functions.messages.exchange import SCHEMA, CallsHeader, TaskHeader
 from marless.functions.messages.message import Ref, Table
-from marless.functions.storage_port import Blobs
+
+if TYPE_CHECKING:
+    from marless.functions.storage_port import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 _Header = TypeVar("_Header", TaskHeader, CallsHeader)
@@ -88,7 +92,7 @@ def verify(ref: Ref, body: bytes) -> bytes:
     return body
 
 
-def fetch(blobs: Blobs, ref: Ref) -> bytes:
+def fetch(blobs: "Blobs", ref: Ref) -> bytes:
     """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
     try:
         body = blobs.get(ref.key, ref.size)
@@ -97,7 +101,7 @@ def fetch(blobs: Blobs, ref: Ref) -> bytes:
     return verify(ref, body)
 
 
-def fetch_tensors(blobs: Blobs, refs: Iterable[Ref]) -> Tensors:
+def fetch_tensors(blobs: "Blobs", refs: Iterable[Ref]) -> Tensors:
     """The tensors of several objects; raises what `fetch` raises."""
     tensors: Tensors = {}
     for ref in refs:
@@ -123,3 +127,19 @@ def pack_table(array: NDArray[Any]) -> Table:
 def unpack_table(table: Table) -> NDArray[np.float32]:
     """The array; raises `ValueError` when its bytes do not fill its shape."""
     return np.frombuffer(table.data, _TABLE_DTYPE).reshape(table.shape).astype(np.float32)
+
+
+def dataset_key(spec: EnvSpec) -> str:
+    """Where a run keeps the dataset that was recorded on a task of this description, so that a run of another task does
+    not read it.
+
+    A kind of its own, because the bucket deletes old trajectories by itself. template.yaml lets actors and learners
+    read it. The environment's own spaces, entities and names, and whose turn it is, do not count: columns have the
+    numbers of networks.
+    """
+    classes = tuple(msgspec.structs.replace(kind, spaces=None) for kind in spec.classes)
+    plain = msgspec.to_builtins(msgspec.structs.replace(spec, keys=(), classes=classes))
+    del plain["turns"]
+    for kind in plain["classes"]:
+        del kind["entities"]
+    return keys.object_key(f"rounds/offline-{hashlib.sha256(to_json(plain)).hexdigest()[:16]}", "dataset")

@@ -11,21 +11,19 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from itertools import count as natural
 from math import ceil
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable, to_message_pack
 from marless.functions.messages.exchange import Answer, Failed, FailureKind
-from marless.functions.messages.order import ReportTo
+from marless.functions.messages.order import FAN, SET_BYTES, ReportTo
 from marless.functions.messages.usage import Usage
-from marless.functions.storage_port import Completions
 
-# A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
-FAN = 64
+if TYPE_CHECKING:
+    from marless.functions.storage_port import Completions
+
 LONGEST_MESSAGE = 400
-# Bytes of a set's item in addition to its members: its key, its expiry time and the names of both attributes.
-ITEM_BYTES = 128
 
 # Larger values are refused because no function can have measured them: it runs for at most 15 minutes after its start
 # (Lambda developer guide, "Lambda quotas"). A false report would stay on the bill.
@@ -79,7 +77,7 @@ def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_
     return msgspec.structs.replace(report, kind=answer.kind, message=message, again=answer.again)
 
 
-def report_completion(completions: Completions, address: ReportTo, report: CompletionReport) -> bool:
+def report_completion(completions: "Completions", address: ReportTo, report: CompletionReport) -> bool:
     """Reports the end of a task; returns True when all tasks of its ask have ended, and the caller then wakes the
     coordinator.
 
@@ -115,7 +113,7 @@ class TopSet(NamedTuple):
     size: int
 
 
-def read_top_set(completions: Completions, ask: str, count: int) -> TopSet:
+def read_top_set(completions: "Completions", ask: str, count: int) -> TopSet:
     """Reads the topmost set of an ask of `count` tasks."""
     level = 0
     while count > FAN:
@@ -124,7 +122,7 @@ def read_top_set(completions: Completions, ask: str, count: int) -> TopSet:
     return TopSet(len(_positions(members)) >= count, _item_size(members))
 
 
-def gather_reports(completions: Completions, ask: str, count: int) -> GatheredReports:
+def gather_reports(completions: "Completions", ask: str, count: int) -> GatheredReports:
     """The reports of all tasks that have ended.
 
     A member may hold any bytes: one that is not a report is ignored, and its task counts as not having reported.
@@ -156,12 +154,12 @@ def _decode_report(member: bytes) -> CompletionReport | None:
 
 
 def _item_size(members: Iterable[bytes]) -> int:
-    return ITEM_BYTES + sum(map(len, members))
+    return SET_BYTES + sum(map(len, members))
 
 
 def _item_sizes(members: Iterable[int]) -> Iterator[int]:
     """The item's size after each of the members of these sizes is added."""
-    return (ITEM_BYTES + size for size in accumulate(members))
+    return (SET_BYTES + size for size in accumulate(members))
 
 
 def _positions(members: Iterable[bytes]) -> set[int]:

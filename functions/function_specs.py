@@ -94,3 +94,11 @@ def by_function(base: type[msgspec.Struct], field: type, default: Any, names: tu
     """A class below `base` with a field of type `field` for each function, in the order of the table."""
     fields = [(name, field, default) for name in names]
     return msgspec.defstruct(f"{base.__name__}ByFunction", fields, bases=(base,), kw_only=True)
+
+
+def share_of(memory_mb: int) -> int:
+    """Bytes that a deployed function with so much memory may keep from task to task.
+
+    Lambda kills a function that outgrows its memory, which was chosen for the tasks themselves.
+    """
+    return (memory_mb << 20) // 16

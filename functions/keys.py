@@ -6,7 +6,7 @@ OBJECT_SUFFIX = ".safetensors"
 ANSWERS = "answers/"
 """What resources answered, where a run keeps that."""
 ACTIONS = "actions"
-"""The kind of the object with what a task asked of resources; see `marless.functions.resources.call_meter`."""
+"""The kind of the object with a task's calls of resources, see `marless.functions.resources.call_meter`."""
 
 
 def round_prefix(round_: int) -> str:

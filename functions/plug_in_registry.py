@@ -1,8 +1,13 @@
-"""A registry of things by name: built-in ones, and plug-ins that other packages offer by entry points."""
+"""A registry of things by name: built-in ones, and plug-ins that other packages offer by entry points.
+
+A package offers a rule by an entry point of the group `marless.rules` whose name is ``<family>.<name>``, such as
+``scaling.every_third``, and whose value is a `Rule`. A plug-in cannot take a name of ours.
+"""
 
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
@@ -149,3 +154,39 @@ def _read(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, .
 def _installed(path: tuple[str, ...]) -> Callable[..., EntryPoints]:
     """Read a file of each package installed in `path`, and return what selects entry points, for example by group."""
     return entry_points().select
+
+
+@dataclass(frozen=True)
+class Rule(Generic[T]):
+    """A rule and the line that explains it in help texts and in the documentation."""
+
+    summary: str
+    rule: T
+
+
+class Family(Registry[T]):
+    """All rules of one kind by name, ours first. `rule_type` is the class of a rule, for plug-ins."""
+
+    def __init__(self, name: str, built_in: Mapping[str, Rule[T]], rule_type: type = object) -> None:
+        kind = "" if rule_type is object else f" of a {rule_type.__name__}"
+
+        def problem(value: object) -> str:
+            fits = isinstance(value, Rule) and isinstance(value.rule, rule_type)
+            return "" if fits else f"is no Rule{kind}; see marless.rules"
+
+        def label(rule: str) -> str:
+            return f"{name} rule {rule!r}"
+
+        rules = cast(dict[str, T | str], {**built_in})
+        super().__init__("marless.rules", rules, label, problem, prefix=f"{name}.")
+
+    def __getitem__(self, name: str) -> T:
+        return cast(Rule[T], super().__getitem__(name)).rule
+
+    def summary(self, name: str) -> str:
+        """The line that explains a rule; raises as indexing does."""
+        return cast(Rule[T], super().__getitem__(name)).summary
+
+    def listing(self, plug_ins: bool = False) -> str:
+        """All names with their lines. With `plug_ins` also the names of other packages. Raises `BadRequest`."""
+        return "; ".join(f"{name}: {self.summary(name)}" for name in (self if plug_ins else self.built_in))

@@ -40,8 +40,7 @@ from marless.functions.isolation.arithmetic import standard_arithmetic
 from marless.functions.isolation.process_guard import ProcessChanged, ProcessGuard
 from marless.functions.messages.actor import DescribeTask, SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.exchange import Answer, Done, Failed, FailureKind, Reply, Request
-from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.exchange import Answer, Done, Failed, FailureKind, Origin, Reply, Request, TaskHeader
 from marless.functions.messages.learner import RegroupTask, WholeTask
 from marless.functions.messages.message import Ref, Table
 from marless.functions.messages.usage import Usage

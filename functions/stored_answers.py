@@ -9,8 +9,7 @@ from marless.functions import keys
 from marless.functions.errors import CorruptObject, ForeignObject
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
-from marless.functions.messages.exchange import Done, Reply, Request
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import Done, Reply, Request, TaskHeader
 from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,

@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from marless.functions.function_specs import share_of
+
 # Every deployed function has this variable (Lambda developer guide, "Defined runtime environment variables").
 _DEPLOYED = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
-# Lambda kills a function that outgrows its memory, which was chosen for the tasks themselves.
-_SHARE_OF_MEMORY = 16
 # A round's objects of some tens of runs with default networks. Every worker of a pool may hold so much.
 _LOCAL_BYTES = 32 << 20
 
@@ -96,11 +96,6 @@ def bound_of(environment: Mapping[str, str]) -> int:
     """Bytes that a process may keep: a share of a Lambda function's memory, or a fixed number on other machines."""
     memory_mb = environment.get(_DEPLOYED)
     return share_of(int(memory_mb)) if memory_mb else _LOCAL_BYTES
-
-
-def share_of(memory_mb: int) -> int:
-    """Bytes that a deployed function with so much memory may keep."""
-    return (memory_mb << 20) // _SHARE_OF_MEMORY
 
 
 def keeps_objects(environment: Mapping[str, str]) -> bool:

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from marless.functions.algorithms.advantages import gae
-from marless.functions.algorithms.agent_inputs import CriticView
+from marless.functions.algorithms.agent_inputs import CriticView, members
 from marless.functions.algorithms.group_inputs import observations, pooling
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.input_statistics import updated_statistics
 from marless.functions.algorithms.minibatches import training_samples
 from marless.functions.algorithms.ppo.merge import Merging

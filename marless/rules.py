@@ -11,13 +11,13 @@ Examples:
 """
 
 from marless.coordinator.placement.placement_rules import PlacementRule, Work
-from marless.coordinator.rule_families import Rule
 from marless.coordinator.rules.grouping import GroupingRule
 from marless.coordinator.rules.league import LeagueRule
 from marless.coordinator.rules.scaling import Bounds, ScalingRule
 from marless.coordinator.rules.sharing import BaseRule, SharingMode
 from marless.coordinator.rules.similarity import DistanceRule
 from marless.coordinator.rules.trend import TrendRule, slope
+from marless.functions.plug_in_registry import Rule
 
 __all__ = [
     "BaseRule",

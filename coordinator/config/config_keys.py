@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from marless.coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
 from marless.coordinator.placement.placement_rules import PLACEMENTS
-from marless.coordinator.rule_families import Family
 from marless.coordinator.rules.grouping import GROUPINGS
 from marless.coordinator.rules.league import LEAGUE_RULES
 from marless.coordinator.rules.scaling import SCALING_RULES
@@ -17,6 +16,7 @@ from marless.coordinator.rules.sharing import BASES, SHARING_MODES
 from marless.coordinator.rules.similarity import DISTANCES
 from marless.coordinator.rules.trend import TRENDS
 from marless.functions.algorithms import registry as algorithms
+from marless.functions.plug_in_registry import Family
 
 # `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {

@@ -25,14 +25,12 @@ from marless.coordinator.core.events import (
 )
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import PHASES, served_after
-from marless.coordinator.core.round_nodes import most_puts
+from marless.coordinator.core.round_nodes import NOTHING, billed, keeps, most_puts
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
-from marless.coordinator.core.warm_functions import NOTHING, billed, keeps
 from marless.coordinator.placement.placement_rules import PLACEMENTS, Packs
 from marless.coordinator.placement.timings import add_observation, whole_core_ms
 from marless.coordinator.pricing.bill import LOG_BYTES, Invocation, Meter
-from marless.functions.messages.exchange import Answer, Done, Failed
-from marless.functions.messages.report import Report
+from marless.functions.messages.exchange import Answer, Done, Failed, Report
 from marless.functions.messages.usage import Usage
 
 # An environment may raise an error of megabytes of text, and every commit of the state would pay for it.

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from marless.coordinator.core.round_graph import LOOKS, ending
 from marless.coordinator.core.round_nodes import Node, most_puts
-from marless.coordinator.core.rounds import fragments, micro_batches
+from marless.coordinator.core.rounds import fragments, learner_schedule, micro_batches
 from marless.coordinator.core.state import Plan, State, WorkItem
-from marless.coordinator.core.state_location import learner_schedule
 from marless.coordinator.placement.message_size import request_bytes
 from marless.coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.message import Record
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import CallUse, Usage
 
 # Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may

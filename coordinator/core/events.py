@@ -11,8 +11,7 @@ from marless.coordinator.core.state import Status
 from marless.coordinator.pricing.bill import Meter
 from marless.functions import keys
 from marless.functions.encoding import JsonDecoder, Undecodable
-from marless.functions.messages.exchange import Answer, Done
-from marless.functions.messages.report import Report
+from marless.functions.messages.exchange import Answer, Done, Report
 
 _ANSWERS = JsonDecoder[Answer](Answer)
 

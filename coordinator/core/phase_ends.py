@@ -29,17 +29,20 @@ from marless.coordinator.core.round_records import (
     round_lines,
     side_returns_of,
 )
-from marless.coordinator.core.rounds import is_evaluated, remember_rounds, rollout_steps, unfinished_episodes
-from marless.coordinator.core.sides import learning
-from marless.coordinator.core.state import Best, Evaluated, Phase, Plan, State
-from marless.coordinator.core.state_location import (
+from marless.coordinator.core.rounds import (
+    is_evaluated,
     locations_after_learning,
     locations_after_regrouping,
+    remember_rounds,
+    rollout_steps,
     spec_of,
+    unfinished_episodes,
 )
-from marless.coordinator.rules.sharing_trial import judge, schedule
+from marless.coordinator.core.sides import learning
+from marless.coordinator.core.state import Best, Evaluated, Phase, Plan, State
+from marless.coordinator.rules.sharing import judge, schedule
 from marless.functions import keys
-from marless.functions.data import dataset
+from marless.functions.codec import dataset_key
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import DescribeReply
 from marless.functions.messages.exchange import Done
@@ -63,7 +66,7 @@ def _after_describe(plan: Plan, state: State) -> State:
 
 def _dataset_problem(plan: Plan, spec: EnvSpec) -> str:
     """Why the run cannot learn from its dataset; '' where it can, or has none."""
-    if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset.key_of(spec):
+    if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset_key(spec):
         return ""
     return "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
 

@@ -5,10 +5,9 @@ from typing import TypedDict
 import msgspec
 
 from marless.coordinator.core import controller, rounds
-from marless.coordinator.core.rounds import begun_episodes, team_of
+from marless.coordinator.core.rounds import REGROUP, WHOLE, begun_episodes, locations_after_learning, team_of
 from marless.coordinator.core.sides import Side
 from marless.coordinator.core.state import Plan, State
-from marless.coordinator.core.state_location import REGROUP, WHOLE, locations_after_learning
 from marless.coordinator.rules.sharing import BASES
 from marless.functions import keys
 from marless.functions.environments.base import EnvTask

@@ -36,12 +36,12 @@ from marless.coordinator.core.round_nodes import (
     item_of,
     learns,
     samples,
+    served_by,
     sums,
     whole,
     works_of_sums,
 )
-from marless.coordinator.core.state import Phase, Plan, State, WorkItem
-from marless.coordinator.core.state_location import (
+from marless.coordinator.core.rounds import (
     REGROUP,
     learner_schedule,
     locations_after_learning,
@@ -49,9 +49,9 @@ from marless.coordinator.core.state_location import (
     spec_of,
     sum_works,
 )
-from marless.coordinator.core.warm_functions import served_by
+from marless.coordinator.core.state import Phase, Plan, State, WorkItem
 from marless.coordinator.placement.placement_rules import PLACEMENTS, SUMS
-from marless.coordinator.rules.sharing_trial import schedule
+from marless.coordinator.rules.sharing import schedule
 from marless.functions.messages.exchange import Request
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt

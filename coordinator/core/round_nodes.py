@@ -1,4 +1,11 @@
-"""The nodes of the round graph: each task with the function that serves it, and with the maker of its request."""
+"""The nodes of the round graph: each task with the function that serves it, and with the maker of its request.
+
+By the model of the bill, reads of objects that warm functions have kept are not billed. Every invocation of a wave has
+an execution environment of its own, the i-th of every wave the same one, and none ends before the run does. An
+environment keeps what deployed functions keep (`marless.functions.warm_cache`): the run's dataset, if it fits, and its
+replay buffer. The number of processes that serve a run here does not enter, so the bill is the same everywhere;
+docs/decisions/0021 compares the model with what AWS may do.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -10,8 +17,7 @@ from msgspec.structs import replace
 from marless.coordinator.core import controller, requests, rounds
 from marless.coordinator.core.league_matches import matches
 from marless.coordinator.core.opponents import evaluated_side
-from marless.coordinator.core.state import Plan, State, WorkItem
-from marless.coordinator.core.state_location import (
+from marless.coordinator.core.rounds import (
     WHOLE,
     learner_schedule,
     locations_after_learning,
@@ -19,18 +25,61 @@ from marless.coordinator.core.state_location import (
     spec_of,
     sum_works,
 )
-from marless.coordinator.core.warm_functions import NOTHING, kept_dataset, kept_past, served_by
+from marless.coordinator.core.state import Plan, State, WorkItem
 from marless.coordinator.placement.placement_rules import SUMS, Work
 from marless.functions import keys
 from marless.functions.algorithms.specification import StageSpec
 from marless.functions.environments.base import EnvTask
+from marless.functions.function_specs import share_of
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
 from marless.functions.messages.exchange import Request
-from marless.functions.messages.learner import LearnTask
+from marless.functions.messages.learner import LearnTask, Past, past_objects
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
 from marless.functions.messages.usage import Usage
+
+NOTHING = Usage()
+
+
+def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb: int) -> Usage:
+    """The hit of a task that reads the run's dataset in the environment `number` of its function, or no hit."""
+    if plan.inputs.dataset is None or number >= len(state.served.get(function, ())):
+        return NOTHING
+    size = plan.inputs.dataset.size
+    return Usage(hits=1, hit_bytes=size) if size <= share_of(memory_mb) else NOTHING
+
+
+def kept_past(state: State, number: int, past: tuple[Past, ...]) -> Usage:
+    """The hits of a learner's task in the rounds of its replay buffer, in the learner's environment `number`."""
+    newest_rounds = state.served.get("learner", ())
+    if number >= len(newest_rounds) or not past:
+        return NOTHING
+    held_refs = past_objects(tuple(round_ for round_ in past if round_.round <= newest_rounds[number]))
+    return Usage(hits=len(held_refs), hit_bytes=sum(ref.size for ref in held_refs))
+
+
+def served_by(state: State, function: str, environments: int, newest: int) -> dict[str, tuple[int, ...]]:
+    """`State.served` after so many environments of a function have kept the rounds up to `newest`."""
+    return {**state.served, function: (newest,) * environments + state.served.get(function, ())[environments:]}
+
+
+def keeps(plan: Plan) -> bool:
+    """Whether functions keep anything of the run."""
+    return plan.inputs.dataset is not None or plan.config.algorithm.replayed_steps > 0
+
+
+def billed(usage: Usage, expected_hits: Usage, attempt: int) -> Usage:
+    """The storage operations of an attempt on the bill; `expected_hits` as in `WorkItem`.
+
+    An attempt that was refused, or found its task's answer, has not read all that its request names.
+    """
+    cold = usage.cold
+    if cold.gets < expected_hits.hits + (attempt > 0):
+        return cold
+    read = max(0, cold.bytes_read - expected_hits.hit_bytes)
+    return replace(cold, gets=cold.gets - expected_hits.hits, bytes_read=read)
+
 
 # The most objects of results that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 4

@@ -110,7 +110,7 @@ class WorkItem(Message, frozen=True, kw_only=True):
     """The most objects that an attempt reads."""
     expected_hits: Usage = field(default=Usage(), name="kept")
     """Those of them, as hits, that its function keeps by the model of the bill
-    (`marless.coordinator.core.warm_functions`)."""
+    (`marless.coordinator.core.round_nodes`)."""
 
 
 class Slot(Message, frozen=True, kw_only=True):

@@ -6,9 +6,8 @@ from msgspec import Meta, field
 
 from marless.coordinator.core.events import AttemptEnded
 from marless.coordinator.core.state import WorkItem
-from marless.functions.messages.exchange import Answer, Done, Failed
+from marless.functions.messages.exchange import Answer, Done, Failed, Report
 from marless.functions.messages.message import Message
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import CallTime, Usage
 
 # Differences and sums of times far beyond these would be no numbers.

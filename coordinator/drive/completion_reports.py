@@ -7,9 +7,8 @@ from typing import Literal, cast
 from marless.coordinator.core.state import Plan, Slot, State
 from marless.functions import keys
 from marless.functions.completion import CompletionReport
-from marless.functions.messages.exchange import Failed, FailureKind, Request
+from marless.functions.messages.exchange import Failed, FailureKind, Report, Request
 from marless.functions.messages.order import ReportTo
-from marless.functions.messages.report import Report
 
 Outcome = Literal["answered", "timeout", "crash", "throttled"]
 # Kinds of ends that are not a failure that the function itself described.

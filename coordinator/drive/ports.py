@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from marless.coordinator.core.state import RoundLine
 from marless.coordinator.pricing.bill import Meter
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.message import Record
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.functions.storage_port import Blobs
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from marless.coordinator.placement.coordination_cost import LOCAL, CoordinationCost
 from marless.coordinator.placement.layout import Layout
+from marless.coordinator.placement.list_price import Tariff
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PLACEMENTS, RoundPlacement
-from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import Architecture, Prices, StorageClass
 from marless.functions.function_specs import PLACED
 

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from marless.coordinator.platform import Platform
 from marless.coordinator.pricing.prices import Prices, StorageClass
-from marless.coordinator.rule_families import Family, Rule
 from marless.functions.algorithms import schedule
 from marless.functions.algorithms.specification import Share, StageSpec
 from marless.functions.keys import group_name
 from marless.functions.messages.message import Message
+from marless.functions.plug_in_registry import Family, Rule
 
 # The kind of the task of an invocation that sums over a micro-batch.
 SUMS = "grad"

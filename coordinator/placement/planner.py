@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from marless.coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
 from marless.coordinator.placement.layout import Layout, Workload
+from marless.coordinator.placement.list_price import Parts
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
 from marless.coordinator.placement.timings import Fit, is_measured, milliseconds, span
 from marless.coordinator.pricing.bill import Meter
-from marless.coordinator.pricing.planning_prices import Parts
 from marless.functions.function_specs import PLACED
 
 # How often a coordinator that holds inlined objects is lost: an assumption.

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.coordinator.rule_families import Family, Rule
+from marless.functions.plug_in_registry import Family, Rule
 
 Cap = Literal["text", "figure"]
 

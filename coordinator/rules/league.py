@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.coordinator.rule_families import Family, Rule
+from marless.functions.plug_in_registry import Family, Rule
 
 Array = NDArray[np.float64]
 

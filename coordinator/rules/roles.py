@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from marless.coordinator.rules.grouping import agglomerate, groups_of
-from marless.coordinator.rules.sharing_trial import judge
+from marless.coordinator.rules.sharing import judge
 from marless.functions.messages.message import Message
 
 Array = NDArray[np.float64]

@@ -17,7 +17,6 @@ from dataclasses import replace as altered
 import numpy as np
 from msgspec.structs import replace
 
-from marless.coordinator.rule_families import Family, Rule
 from marless.coordinator.rules.scaling_history import (
     ScalingHistory,
     ScalingSignals,
@@ -29,6 +28,7 @@ from marless.coordinator.rules.scaling_history import (
     share,
 )
 from marless.functions.messages.learner import SummaryName
+from marless.functions.plug_in_registry import Family, Rule
 
 # Rounds that the shuffled controls draw from, at least the longest window that can be set.
 HISTORY = 100

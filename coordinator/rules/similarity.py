@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.coordinator.rule_families import Family, Rule
 from marless.functions.errors import NotFinite
+from marless.functions.plug_in_registry import Family, Rule
 
 FloatArray = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.coordinator.rule_families import Family, Rule
 from marless.functions.messages.message import Message
+from marless.functions.plug_in_registry import Family, Rule
 
 FloatArray = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.keys import group_name

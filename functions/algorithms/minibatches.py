@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.group_inputs import Mask, learned_from, pool_rows, starts
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.nn.layers import Array

@@ -5,18 +5,12 @@ A rollout of E environments is E columns. Columns are read in a random order, al
 begin in an earlier column.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from msgspec import to_builtins
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from marless.functions import keys
-from marless.functions.encoding import to_json
-from marless.functions.environments.base import EnvSpec
 from marless.functions.randomness import generator
 
 Array = NDArray[Any]
@@ -25,21 +19,6 @@ Tensors = Mapping[str, Array]
 RETURN = "return"
 _AFTER_CUTS = {"cut_state": 0}
 _BY_STEP = {"ended": 1, "state": 1}
-
-
-def key_of(spec: EnvSpec) -> str:
-    """Where a run keeps the dataset that was recorded on a task of this description, so that a run of another task does
-    not read it.
-
-    A kind of its own, because the bucket deletes old trajectories by itself; template.yaml lets actors and learners
-    read it. The environment's own spaces, entities and names, and whose turn it is, do not count: columns have the
-    numbers of networks.
-    """
-    plain = to_builtins(replace(spec, keys=(), classes=tuple(replace(kind, spaces=None) for kind in spec.classes)))
-    del plain["turns"]
-    for kind in plain["classes"]:
-        del kind["entities"]
-    return keys.object_key(f"rounds/offline-{hashlib.sha256(to_json(plain)).hexdigest()[:16]}", "dataset")
 
 
 def columns_at(seed: int, first: int, count: int, columns: int) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Where trajectories come from: the round that they were collected in, and the policies that they were played with.
 
-The header of an object with trajectories names both (`messages.headers.Origin`), so that a learner refuses data of
+The header of an object with trajectories names both (`messages.exchange.Origin`), so that a learner refuses data of
 another age than its task promises.
 """
 
@@ -13,7 +13,7 @@ from marless.functions import codec
 from marless.functions.errors import ForeignObject
 from marless.functions.keys import group_name
 from marless.functions.messages.actor import SampleTask
-from marless.functions.messages.headers import Origin
+from marless.functions.messages.exchange import Origin
 from marless.functions.messages.learner import WholeTask
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from marless.functions.actor.handler import Rollouts
 from marless.functions.algorithms import registry as algorithms
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.algorithms.stage import Tensors as Known

@@ -9,7 +9,6 @@ from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import Share
 from marless.functions.data import batch
 from marless.functions.data.origins import origin
-from marless.functions.data.past_rounds import newest_rounds
 from marless.functions.data.replay_buffer import ReplayBuffer
 from marless.functions.data.replay_loading import keep, load_rounds, named_by_round, replay_buffer_of
 from marless.functions.isolation.process_guard import restore
@@ -17,8 +16,8 @@ from marless.functions.keys import group_name
 from marless.functions.learner.partial_sums import micro_batches
 from marless.functions.learner.update import as_stored, read_base, split_by_lifetime, sums, update
 from marless.functions.messages.actor import SampleReply
-from marless.functions.messages.headers import Origin
-from marless.functions.messages.learner import LearnReply, Past, WholeReply, WholeTask
+from marless.functions.messages.exchange import Origin
+from marless.functions.messages.learner import LearnReply, Past, WholeReply, WholeTask, newest_rounds
 from marless.functions.messages.team import Team
 from marless.functions.serving import Objects, Output, Tensors, read
 from marless.functions.storage_port import Blobs

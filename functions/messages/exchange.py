@@ -1,4 +1,7 @@
-"""An exchange of the coordinator with a function: a request, and its answer."""
+"""An exchange of the coordinator with a function: a request, and its answer.
+
+Also the headers of objects with results, and the platform's report of an invocation.
+"""
 
 from typing import Literal
 
@@ -18,7 +21,7 @@ from marless.functions.messages.learner import (
     WholeTask,
 )
 from marless.functions.messages.message import Message, Ref
-from marless.functions.messages.usage import CallTime, Usage
+from marless.functions.messages.usage import CallTime, CallUse, Usage
 
 Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply
@@ -80,3 +83,86 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
 
 
 Answer = Done | Failed
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """The outcome of one invocation, measured by the platform (its REPORT line)."""
+
+    id: str
+    """The task's, as in its address."""
+    attempt: int
+    """The attempt that ended."""
+    function: str
+    """The name of the function."""
+    outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
+    """How the invocation ended. `withdrawn`: it was still waiting for a worker when the run was told to stop."""
+    body: bytes = b""
+    """An encoded `Answer` when `outcome` is `answered`."""
+    duration_ms: float = 0.0
+    """Milliseconds on this machine."""
+    init_ms: float = 0.0
+    """Start of the execution environment when this invocation paid for it."""
+    queued_ms: float = 0.0
+    """How long it waited for a slot, where the platform says so; never billed."""
+    peak_mb: float = 0.0
+    """The most memory it used, MB."""
+    detail: str = ""
+    """Why it did not answer, if it did not."""
+    remarks: tuple[str, ...] = ()
+    """What happened to its process, for the run's output."""
+    call_use: dict[str, CallUse] = {}
+    """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
+    actions: tuple[CallTime, ...] = ()
+    """The actions of such an attempt."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the attempt may have run; one that has not costs nothing."""
+        return self.outcome not in ("throttled", "withdrawn")
+
+
+SCHEMA = 1
+
+
+class Origin(Message, frozen=True, kw_only=True):
+    """Where the rollouts of one round come from."""
+
+    round: int
+    """The round that they were collected in, counted from 0."""
+    policies: str = ""
+    """The hash of the policies that they were played with (`marless.functions.data.origins`), of all groups and fixed
+    opponents; '' for rollouts of a dataset."""
+    opponents: str = ""
+    """In a match, the hash of the policies of the agents that played by those of an earlier round, if they have
+    any."""
+    dataset: str = ""
+    """The hash of the dataset's object, for rollouts that were read from it."""
+
+
+class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
+    """The header of every stored object: the task that wrote it and, on the task's last object, its answer."""
+
+    schema: int = SCHEMA
+    """The version of the format."""
+    task: str
+    """The id of the task."""
+    done: Done | None = None
+    """The task's answer; None on all its objects but the last."""
+    origins: tuple[Origin, ...] = ()
+    """Of the trajectories of each round that the object holds, oldest first; empty for other objects."""
+
+
+class CallsHeader(Message, frozen=True, kw_only=True):
+    """The header of the object with the actions of a task, which stands beside those with its results: what follows
+    from time is not in these."""
+
+    schema: int = SCHEMA
+    """The version of the format."""
+    task: str
+    """The id of the task."""
+    attempt: int
+    """The attempt that asked them."""
+    use: dict[str, CallUse]
+    """As `Usage.actions`."""
+    actions: tuple[CallTime, ...] = ()
+    """As `Done.actions`."""

@@ -5,6 +5,12 @@ from msgspec import Struct, UnsetType, field
 from marless.functions.encoding import own_format, to_json
 from marless.functions.messages.message import Message, Ref
 
+# Tasks that share a set of completion reports, at most: a position in a set fits in a byte, and a full set of ordinary
+# members in two write capacity units of 1 KB.
+FAN = 64
+# Bytes of a set's item in addition to its members: its key, its expiry time and the names of both attributes.
+SET_BYTES = 128
+
 
 class ReportTo(Message, frozen=True, kw_only=True):
     """Where a task reports its completion when no caller waits for its answer; see `marless.functions.completion`."""

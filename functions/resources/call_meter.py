@@ -6,14 +6,13 @@ from math import ceil
 
 from marless.functions import codec, keys
 from marless.functions.errors import KeyTaken, NoSuchObject
-from marless.functions.messages.exchange import Request
-from marless.functions.messages.headers import CallsHeader
+from marless.functions.messages.exchange import CallsHeader, Request
 from marless.functions.messages.usage import CallTime, CallUse, sums_by_name
 from marless.functions.resources.port import CallOutcome
 from marless.functions.storage_port import Blobs
 
 MOST_TIMES = 10_000
-"""Calls of one attempt whose times are told; further ones are only counted, so that answers stay small."""
+"""The most calls of one attempt with told times. Further calls are only counted, so that answers stay small."""
 
 
 class CallMeter:

@@ -10,20 +10,24 @@ from threading import Event, Semaphore, Thread
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.infra.aws.backoff import retry, until
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import explain
-from marless.infra.aws.lambda_calls import invoke, invoking_client, status, turned_away, unclear
-from marless.infra.aws.lambda_reply import (
+from marless.infra.aws.lambda_calls import (
     LARGEST,
     LARGEST_EVENT,
     SMALLER,
     InvocationResult,
     Metering,
+    invoke,
+    invoking_client,
     metering,
     parse_result,
+    status,
+    turned_away,
+    unclear,
 )
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.

@@ -10,8 +10,7 @@ from marless.infra.aws.completion_sets import DynamoCompletions, wake
 from marless.infra.aws.dynamodb import DynamoLedger
 from marless.infra.aws.error_messages import storage_errors
 from marless.infra.aws.function_settings import Settings
-from marless.infra.aws.ranged_reads import S3Heads
-from marless.infra.aws.s3 import S3Storage
+from marless.infra.aws.s3 import S3Heads, S3Storage
 
 # Events sent at once; an invocation is accepted in some ten milliseconds.
 _SENDING = 16

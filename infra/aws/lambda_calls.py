@@ -1,8 +1,12 @@
-"""Calls of Lambda's API, one at a time, and what their errors say of the function."""
+"""Calls of Lambda's API, one at a time, what their errors say of the function, and the responses as
+fields of a `Report`."""
 
+import re
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
@@ -13,6 +17,8 @@ from botocore.exceptions import (
     ProxyConnectionError,
 )
 
+from marless.functions.encoding import JsonDecoder, Undecodable
+from marless.functions.text.redaction import redact
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import code, storage_errors
 
@@ -79,3 +85,102 @@ def unclear(error: Exception) -> bool:
 def status(error: Exception) -> int:
     """The HTTP status of Lambda's response, 0 if there was none."""
     return int(error.response["ResponseMetadata"]["HTTPStatusCode"]) if isinstance(error, ClientError) else 0
+
+
+# Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
+LARGEST = 6 * 1024 * 1024
+MOST_IN_BASE64 = LARGEST // 4 * 3
+LARGEST_EVENT = 1024 * 1024
+SMALLER = (
+    "where objects travel inside messages, set placement.inline_objects=false; to learn from thousands of"
+    " trajectories, raise placement.rollouts_per_invocation"
+)
+
+# Lambda's own time-out, and the one that our entry point enforces for a single attempt.
+_TIMEOUTS = ("Sandbox.Timedout", "AttemptTimedOut")
+# Errors of the execution environment; their cause is in the function's log.
+_PLATFORM = ("Runtime.", "Sandbox.", "Extension.")
+# Lines that the function did not write.
+_NOT_ITS_OWN = re.compile(
+    r"(START|END|REPORT|INIT_START|INIT_REPORT|XRAY|RequestId:) |Runtime\.|.* Task timed out after "
+)
+_LONGEST_LINE = 300
+
+
+class _Error(msgspec.Struct):
+    """Lambda's payload for a failed invocation (developer guide, "Lambda function errors in Python")."""
+
+    type: str = msgspec.field(name="errorType", default="")
+    message: str = msgspec.field(name="errorMessage", default="")
+
+
+_ERRORS = JsonDecoder(_Error)
+# An answer begins with other members (`marless.functions.messages.exchange.Answer`).
+_REPORTED_ERROR = b'{"errorType"'
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationResult:
+    """How an invocation ended; fields as in `marless.functions.messages.exchange.Report`."""
+
+    outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
+    body: bytes = b""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metering:
+    """The metering of the REPORT line; fields as in `marless.functions.messages.exchange.Report`."""
+
+    duration_ms: float = 0.0
+    init_ms: float = 0.0
+    peak_mb: float = 0.0
+    billed_ms: int = 0
+    """As Lambda bills it: duration and start-up, rounded up."""
+
+
+def parse_result(function_error: bool, payload: bytes, log: str) -> InvocationResult:
+    """`function_error`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most.
+
+    A payload of `reported_error` is an error although Lambda reported none.
+    """
+    if not function_error and not payload.startswith(_REPORTED_ERROR):
+        return InvocationResult("answered", payload)
+    try:
+        error = _ERRORS.decode(payload)
+    except Undecodable:
+        error = _Error(message=payload.decode(errors="replace"))
+    if error.type == "Function.ResponseSizeTooLarge":
+        return InvocationResult("crash", detail=f"its answer is too large: {error.message} {SMALLER}")
+    detail = error.message
+    if error.type.startswith(_PLATFORM) and (line := _last_words(log)):
+        detail = f"{error.message}; its log ends: {line}"
+    if error.type in _TIMEOUTS or "Task timed out after" in error.message:
+        return InvocationResult("timeout", detail=detail)
+    return InvocationResult("crash", detail=f"{error.type}: {detail}" if error.type else detail)
+
+
+def reported_error(error: Exception) -> dict[str, str]:
+    """The reply of an invocation that reports by itself how its attempt ended, in the form of Lambda's own errors."""
+    return {"errorType": type(error).__name__, "errorMessage": redact(str(error))}
+
+
+def metering(log: str) -> Metering | None:
+    """The metering in the last REPORT line of a log; None if it has none."""
+    line = next((line for line in reversed(log.splitlines()) if line.startswith("REPORT ")), None)
+    if line is None:
+        return None
+    fields = dict(part.strip().split(": ", 1) for part in line.split("\t") if ": " in part)
+
+    def figure(name: str) -> float:
+        return float(fields.get(name, "0").split()[0])
+
+    durations = figure("Duration"), figure("Init Duration")
+    return Metering(*durations, figure("Max Memory Used"), int(figure("Billed Duration")))
+
+
+def _last_words(log: str) -> str:
+    """The function's most informative log line: the fatal error, else the last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOT_ITS_OWN.match(line)]
+    fatal = next((line for line in lines if line.startswith("Fatal Python error")), "")
+    return (fatal or (lines[-1] if lines else ""))[:_LONGEST_LINE]

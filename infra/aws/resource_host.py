@@ -17,8 +17,17 @@ from marless.functions.resources.port import CallOutcome, ResourceCall, Resource
 from marless.infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import explain
-from marless.infra.aws.lambda_calls import invoke, invoking_client, turned_away, unclear
-from marless.infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64, Metering, metering, parse_result
+from marless.infra.aws.lambda_calls import (
+    LARGEST,
+    MOST_IN_BASE64,
+    Metering,
+    invoke,
+    invoking_client,
+    metering,
+    parse_result,
+    turned_away,
+    unclear,
+)
 from marless.infra.aws.resource_settings import OUTCOMES, AskableFunction, CallEvent
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.

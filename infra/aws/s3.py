@@ -1,9 +1,10 @@
-"""Objects in an S3 bucket: the storage of the AWS back-end."""
+"""Objects in an S3 bucket: the storage of the AWS back-end. Headers of many objects are read in parallel."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -16,6 +17,7 @@ from botocore.exceptions import (
 )
 
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
+from marless.functions.storage_port import Head
 from marless.infra.aws.backoff import few, retry
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import code, explain, storage_errors
@@ -187,3 +189,47 @@ def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:
         # The search yields None for a page without runs.
         names = [entry["Prefix"] for entry in result_pages.search("CommonPrefixes[]") if entry]
     return sorted(name.removeprefix(prefix).removesuffix("/") for name in names)
+
+
+# Most headers are shorter; a longer one takes a second request.
+_FIRST = 16 * 1024
+_THREADS = 16
+_LENGTH = 8
+# Headers hold returns and small tables; a longer one is not ours and is not read.
+_LONGEST = 16 * 1024 * 1024
+
+
+class S3Heads:
+    """Reads headers of objects in `bucket` under `prefix`; safe for any number of threads."""
+
+    def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
+        self._client, self._bucket, self._prefix = cloud.client("s3"), bucket, prefix
+        self._pool = ThreadPoolExecutor(_THREADS)
+
+    def __call__(self, keys: Sequence[str]) -> list[Head | None]:
+        """The headers in the order of `keys`, None where there is no object; raises `StorageFault`."""
+        return list(self._pool.map(self._head, keys))
+
+    def _head(self, key: str) -> Head | None:
+        name = self._prefix + check_key(key)
+        with storage_errors("read", f"s3://{self._bucket}/{name}"):
+            try:
+                head = self._read(name, 0, _FIRST)
+                # A safetensors object begins with the length of its header.
+                length = min(_LONGEST, _LENGTH + int.from_bytes(head.start[:_LENGTH], "little"))
+                if min(length, head.size) <= len(head.start):
+                    return head
+                rest = self._read(name, _FIRST, length)
+                return Head(head.start + rest.start, head.sha256, head.size, head.gets + rest.gets)
+            except ClientError as error:
+                if code(error) == "NoSuchKey":
+                    return None
+                if code(error) == "InvalidRange":  # the object is empty
+                    return Head(b"", "", 0)
+                raise
+
+    def _read(self, name: str, start: int, stop: int) -> Head:
+        which = f"bytes={start}-{stop - 1}"
+        reply: dict[str, Any] = self._client.get_object(Bucket=self._bucket, Key=name, Range=which)
+        total = int(reply["ContentRange"].rpartition("/")[2])
+        return Head(reply["Body"].read(), reply["Metadata"].get(SHA256, ""), total)

@@ -25,7 +25,7 @@ from marless.functions.text.redaction import redact
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.completion_sets import DynamoCompletions, wake
 from marless.infra.aws.function_settings import ASKABLE, Settings
-from marless.infra.aws.lambda_reply import reported_error
+from marless.infra.aws.lambda_calls import reported_error
 from marless.infra.aws.s3 import S3Storage
 from marless.infra.entry.time_limit import AttemptTimedOut, time_limit
 from marless.infra.local.own_process import OwnTime, peak_mb
@@ -53,7 +53,7 @@ class Worker:
         self._time = own_time or OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The answer, or the error that ended the attempt (`lambda_reply.reported_error`); for asynchronous calls an
+        """The answer, or the error that ended the attempt (`lambda_calls.reported_error`); for asynchronous calls an
         acknowledgement of the completion report."""
         self._time.begin()
         body = to_json(event)

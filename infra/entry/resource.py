@@ -13,7 +13,7 @@ from marless.functions.resources.serving.answering import handle
 from marless.infra.aws.claimed_storage import ClaimedStorage
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.function_settings import Settings
-from marless.infra.aws.lambda_reply import LARGEST, MOST_IN_BASE64
+from marless.infra.aws.lambda_calls import LARGEST, MOST_IN_BASE64
 from marless.infra.aws.resource_settings import ACTION_EVENTS, OWN_RESOURCE, SERVES
 from marless.infra.entry.instrumentation import instrument
 from marless.infra.entry.time_limit import AttemptTimedOut, time_limit

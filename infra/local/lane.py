@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 
 from marless.functions.encoding import JsonDecoder, Undecodable, to_json
-from marless.functions.messages.exchange import Failed
+from marless.functions.messages.exchange import Failed, Report
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt, Order
-from marless.functions.messages.report import Report
 from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Need, Task, Waiting
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.worker_handle import WorkerProcess

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from marless.backends.registry import backend, names
     from marless.coordinator.drive.ports import Invoker, Ledger, Storage
     from marless.coordinator.platform import Platform
-    from marless.functions.messages.report import Report
+    from marless.functions.messages.exchange import Report
     from marless.infra.local.file_storage import FileStorage
     from marless.infra.local.single_run_pool import WorkerPool
     from marless.infra.local.sqlite_ledger import SqliteLedger
@@ -42,7 +42,7 @@ __all__ = [
 _MODULES = {
     "marless.coordinator.drive.ports": ("Invoker", "Ledger", "Storage"),
     "marless.coordinator.platform": ("Platform",),
-    "marless.functions.messages.report": ("Report",),
+    "marless.functions.messages.exchange": ("Report",),
     "marless.infra.local.file_storage": ("FileStorage",),
     "marless.infra.local.sqlite_ledger": ("SqliteLedger",),
     "marless.infra.local.single_run_pool": ("WorkerPool",),

@@ -16,8 +16,8 @@ import msgspec
 from marless.backends.read_only import NoInvoker, ReadOnlyLedger, ReadOnlyStorage
 from marless.coordinator.drive.ports import Invoker, Ledger, Storage
 from marless.coordinator.errors import UserError
+from marless.coordinator.placement.coordination_cost import LATENCIES, Latency
 from marless.coordinator.platform import LatencyName, Platform
-from marless.coordinator.pricing.aws_latency import LATENCIES, Latency
 from marless.coordinator.pricing.bill import Meter
 from marless.coordinator.pricing.prices import StorageClass
 from marless.functions.function_specs import FUNCTIONS, PLACED

@@ -19,9 +19,8 @@ from marless.backends.local import LocalBackend
 from marless.coordinator.platform import Platform
 from marless.functions.encoding import to_json
 from marless.functions.isolation.foreign_files import FOREIGN_FILES
-from marless.functions.messages.exchange import Failed
+from marless.functions.messages.exchange import Failed, Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.own_process import peak_mb
 from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger

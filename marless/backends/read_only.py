@@ -5,9 +5,9 @@ from typing import NoReturn
 
 from marless.coordinator.drive.ports import Ledger, Storage
 from marless.functions.errors import StorageFault
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.message import Record
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 
 
 class ReadOnlyStorage:

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from marless.estimation.recorded_calls import Ask
 from marless.estimation.service_times import ResourceTimes
 from marless.estimation.virtual_functions import Invocation, VirtualFunctions
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import CallUse, Usage
 from marless.infra.aws import backoff
 

@@ -11,10 +11,8 @@ from marless.estimation.virtual_functions import VirtualClock, VirtualFunctions,
 from marless.functions import codec
 from marless.functions.completion import completion_report, report_completion
 from marless.functions.keys import object_key
-from marless.functions.messages.exchange import Done, Request
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import Done, Report, Request, TaskHeader
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.functions.storage_port import Head
 from marless.functions.stored_answers import last_object
 

@@ -16,8 +16,7 @@ from marless.coordinator.drive.completion_reports import Detached
 from marless.coordinator.drive.detached_turn import CloudPorts, take_turn
 from marless.coordinator.drive.driver import Driver
 from marless.coordinator.drive.ports import Ports
-from marless.coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES
-from marless.coordinator.pricing.aws_latency import Latency
+from marless.coordinator.placement.coordination_cost import COORDINATOR_MB, MANIFEST_BYTES, Latency
 from marless.estimation.asking_functions import AskingFunctions
 from marless.estimation.detached_functions import DetachedFunctions
 from marless.estimation.recorded_replies import RecordedReplies

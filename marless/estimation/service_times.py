@@ -16,8 +16,8 @@ import numpy as np
 
 from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.coordinator.errors import UserError
+from marless.coordinator.placement.coordination_cost import Latency
 from marless.coordinator.placement.timings import Fit, line
-from marless.coordinator.pricing.aws_latency import Latency
 from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
 from marless.functions.messages.usage import Usage
 

@@ -20,10 +20,9 @@ from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
 from marless.functions.encoding import to_json
 from marless.functions.errors import NoSuchObject
-from marless.functions.messages.exchange import Request
+from marless.functions.messages.exchange import Report, Request
 from marless.functions.messages.message import Record
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import Usage
 
 # How long a platform takes to reject an invocation.

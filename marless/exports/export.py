@@ -17,7 +17,7 @@ from marless.exports.sampled_episodes import sampled_episodes
 from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
-from marless.functions.messages.headers import Origin
+from marless.functions.messages.exchange import Origin
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder

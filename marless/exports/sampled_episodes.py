@@ -9,7 +9,7 @@ from marless.exports.episode_recording import Arrays, Episode
 from marless.exports.stored_rounds import SampledRound
 from marless.functions.data.trajectory import EARLIER, Array, tensors_below
 from marless.functions.environments.base import EnvSpec
-from marless.functions.messages.headers import Origin
+from marless.functions.messages.exchange import Origin
 from marless.functions.nn.heads import head_of
 from marless.reports.policy import TeamPolicy
 

@@ -7,7 +7,7 @@ from marless.functions import codec
 from marless.functions.data.origins import origin_of
 from marless.functions.data.trajectory import Array, tensors_below
 from marless.functions.keys import round_name
-from marless.functions.messages.headers import Origin
+from marless.functions.messages.exchange import Origin
 from marless.functions.messages.message import Ref
 from marless.functions.storage_port import Blobs
 from marless.runs.stored_run import Stored

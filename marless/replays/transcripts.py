@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from marless.backends import registry
 from marless.coordinator.core import requests
+from marless.coordinator.core.rounds import serving
 from marless.coordinator.core.state import Plan, State
-from marless.coordinator.core.state_location import serving
 from marless.coordinator.errors import UserError
 from marless.functions import codec
 from marless.functions.data.trajectory import rollout_prefix, tensors_below

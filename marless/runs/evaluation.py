@@ -12,8 +12,8 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core import sides
 from marless.coordinator.core.opponents import evaluated_side
 from marless.coordinator.core.round_records import mean_env_metrics
+from marless.coordinator.core.rounds import serving
 from marless.coordinator.core.state import Plan, State
-from marless.coordinator.core.state_location import serving
 from marless.functions.messages.evaluator import EvaluateReply
 from marless.functions.text.redaction import redact_settings
 from marless.infra.local.available_cores import cores

@@ -9,16 +9,15 @@ from marless.coordinator.config.loading import convert, override
 from marless.coordinator.core.events import decode_answer
 from marless.coordinator.core.opponents import evaluated_side
 from marless.coordinator.core.requests import address, describe, evaluate
+from marless.coordinator.core.rounds import serving
 from marless.coordinator.core.state import Plan, State
-from marless.coordinator.core.state_location import serving
 from marless.coordinator.drive.ports import Invoker
 from marless.coordinator.errors import UserError
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
-from marless.functions.messages.exchange import Done, Failed
+from marless.functions.messages.exchange import Done, Failed, Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.functions.messages.team import Team
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.

@@ -6,9 +6,8 @@ import time
 
 from marless.coordinator.core.events import decode_answer
 from marless.coordinator.drive.ports import Invoker
-from marless.functions.messages.exchange import Failed, FailureKind
+from marless.functions.messages.exchange import Failed, FailureKind, Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 
 # The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')

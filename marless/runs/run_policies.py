@@ -21,7 +21,7 @@ from marless.functions import codec
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.scripted import script_names
 from marless.functions.errors import CorruptObject, NoSuchObject
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.message import Ref
 from marless.infra.local.file_storage import FileStorage
 from marless.output import note

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 
 from marless.cloud.deploy_messages import standing_of
-from marless.coordinator.placement.coordination_cost import detached, reports
-from marless.coordinator.pricing.aws_latency import STANDARD
+from marless.coordinator.placement.coordination_cost import STANDARD, detached, reports
 from marless.coordinator.pricing.bill import LOG_BYTES, Line, Meter, bill, total
 from marless.coordinator.pricing.idle_cost import idle_month
 from marless.coordinator.pricing.prices import load_prices

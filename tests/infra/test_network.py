@@ -16,8 +16,7 @@ from aws_emulator import tcp_table
 from aws_emulator.network import Conditions
 from marless.infra.aws import clients, lambda_calls
 from marless.infra.aws.awslambda import EventInvoker, LambdaInvoker
-from marless.infra.aws.clients import Cloud
-from marless.infra.aws.repeated_requests import Requests
+from marless.infra.aws.clients import Cloud, Requests
 
 FUNCTIONS = {"actor": "marless-one-actor:7"}
 # The largest request that Lambda takes; the kernel's buffers hold half of it.

@@ -21,8 +21,7 @@ from marless.functions.messages.team import Team
 from marless.functions.serving import Output, serve
 from marless.infra.aws import clients as clouds
 from marless.infra.aws.clients import Cloud
-from marless.infra.aws.ranged_reads import S3Heads
-from marless.infra.aws.s3 import S3Storage
+from marless.infra.aws.s3 import S3Heads, S3Storage
 
 BUCKET = "objects"
 

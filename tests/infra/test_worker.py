@@ -21,7 +21,7 @@ from marless.functions.messages.exchange import Done
 from marless.functions.messages.order import ReportTo
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.completion_sets import DynamoCompletions
-from marless.infra.aws.lambda_reply import InvocationResult, parse_result
+from marless.infra.aws.lambda_calls import InvocationResult, parse_result
 from marless.infra.entry.instrumentation import instrument
 from marless.infra.entry.lambda_handler import Worker
 from marless.infra.local.own_process import OwnTime

@@ -11,8 +11,8 @@ from commands import Commands
 
 from marless.backends.registry import backend
 from marless.coordinator.config.loading import load
+from marless.coordinator.placement.coordination_cost import STANDARD
 from marless.coordinator.placement.placement_rules import RoundPlacement
-from marless.coordinator.pricing.aws_latency import STANDARD
 from marless.estimation.estimate import config_for_recording, estimate, estimate_run, record_briefly, share_with_lag
 from marless.estimation.placements import with_placement
 from marless.estimation.targets import Target

@@ -18,7 +18,7 @@ from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.errors import KeyTaken, NoSuchObject, StaleVersion
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
-from marless.functions.messages.exchange import Done, Failed, Request
+from marless.functions.messages.exchange import Done, Failed, Report, Request
 from marless.functions.messages.learner import (
     InitialiseReply,
     InitialiseTask,
@@ -30,7 +30,6 @@ from marless.functions.messages.learner import (
     WholeTask,
 )
 from marless.functions.messages.message import Record
-from marless.functions.messages.report import Report
 from marless.functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)

@@ -10,14 +10,13 @@ from msgspec.structs import replace
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core import memory_bound
 from marless.coordinator.core.planning.played_round import play
-from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, undisturbed
+from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, spec_of, undisturbed
 from marless.coordinator.core.state import Plan, RunInputs, State
-from marless.coordinator.core.state_location import spec_of
 from marless.coordinator.placement import coordination_cost, planner
 from marless.coordinator.placement.candidates import Terms, reduce_to_limits
-from marless.coordinator.placement.coordination_cost import CoordinationCost
+from marless.coordinator.placement.coordination_cost import LATENCIES, CoordinationCost
 from marless.coordinator.placement.layout import Layout, Workload
-from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, list_price
+from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, Tariff, list_price
 from marless.coordinator.placement.placement_rules import (
     PLACEMENTS,
     Packs,
@@ -27,8 +26,6 @@ from marless.coordinator.placement.placement_rules import (
     halves_of,
     list_overhead,
 )
-from marless.coordinator.pricing.aws_latency import LATENCIES
-from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.rules import similarity
 from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.coordinator.rules.sharing import SHARING_MODES

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from marless.coordinator.core import rounds
 from marless.coordinator.core.round_graph import Gate, round_gates
 from marless.coordinator.core.round_nodes import Node
-from marless.coordinator.core.state import Plan, Slot, State, WorkItem
-from marless.coordinator.core.state_location import (
+from marless.coordinator.core.rounds import (
     WHOLE,
     index_objects,
     learner_schedule,
     locations_after_learning,
     sum_works,
 )
+from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.placement.layout import (
     BEFORE,
     PlannedGate,
@@ -33,11 +33,11 @@ from marless.coordinator.placement.layout import (
 )
 from marless.coordinator.placement.placement_rules import PLACEMENTS, RoundPlacement, Work, object_kind
 from marless.functions import keys
+from marless.functions.function_specs import share_of
 from marless.functions.messages.actor import SampleTask, Unfinished
 from marless.functions.messages.exchange import Done
 from marless.functions.messages.learner import LearnReply, LearnTask, Past
 from marless.functions.messages.message import Ref
-from marless.functions.warm_cache import share_of
 
 _ITEM = WorkItem(function="", memory_mb=0, kind="")
 

@@ -9,7 +9,7 @@ alone, which actors read.
 import numpy as np
 
 from marless.functions.algorithms.adapters.descent import BASE, factors, merged
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.specification import adapter_of
 from marless.functions.algorithms.stage import Tensors, within
 from marless.functions.algorithms.trainable import moments

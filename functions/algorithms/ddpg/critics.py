@@ -1,7 +1,7 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.ddpg.specs import DdpgConfig
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.metrics import due
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from marless.functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value

@@ -5,10 +5,9 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.ddpg.policy_actions import entropy_metrics, policy_actions
 from marless.functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.metrics import due
 from marless.functions.algorithms.new_networks import Part, as_target, new_network
 from marless.functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move

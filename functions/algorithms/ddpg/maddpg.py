@@ -8,12 +8,12 @@ the agents of all sides that learn, and learns from the reward of its own side.
 from collections.abc import Mapping
 from functools import partial
 
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.ddpg import ddpg
 from marless.functions.algorithms.ddpg.critics import train_step
 from marless.functions.algorithms.ddpg.ddpg import policy
 from marless.functions.algorithms.ddpg.policy_actions import current_actions, next_actions
 from marless.functions.algorithms.ddpg.specs import DdpgConfig
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.metrics import OWN, due
 from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from marless.functions.algorithms.off_policy.specs import TEAM_VIEW

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.engine import OptimiserStep
 from marless.functions.algorithms.group_inputs import learned_from, observations, pooling
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.imitation.specs import BcConfig, policy_network
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import RowIndices, training_samples

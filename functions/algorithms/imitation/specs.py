@@ -1,7 +1,6 @@
 """Behaviour cloning as the coordinator knows it: settings, stages, its network and its size."""
 
-from marless.functions.algorithms.agent_inputs import described, over_entities
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import described, members, over_entities
 from marless.functions.algorithms.specification import (
     AdamEpsilon,
     AlgorithmSpec,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import weights_of
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.metrics import ByAgent, due
 from marless.functions.algorithms.new_networks import Part, as_target, new_network
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from marless.functions.algorithms.agent_inputs import (
     critic_shape,
     described,
+    members,
     observation_width,
     over_entities,
     own_observation,
     state_width,
     team_state,
 )
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.specification import (
     AdamEpsilon,
     Discount,

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marless.functions.algorithms.advantages import Flags, next_values
-from marless.functions.algorithms.agent_inputs import own_observation
+from marless.functions.algorithms.agent_inputs import members, own_observation
 from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.group_inputs import starts, with_identity
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.off_policy.specs import ReplayConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.keys import group_name

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from marless.functions.algorithms.advantages import Flags, gae, vtrace
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import learned_from, observations, starts
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.ppo.specs import CORRECTIONS, PpoConfig
 from marless.functions.algorithms.stage import Context

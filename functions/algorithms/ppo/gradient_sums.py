@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of
 from marless.functions.algorithms.group_inputs import learned_from
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.input_statistics import batch_statistics, merged_statistics
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import RowIndices

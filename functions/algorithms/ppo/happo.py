@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from marless.functions.algorithms.agent_inputs import groups_of, members, side_of
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
-from marless.functions.algorithms.groups import groups_of, members, side_of
 from marless.functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     is_corrected,

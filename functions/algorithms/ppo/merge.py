@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.algorithms.agent_inputs import CriticView
+from marless.functions.algorithms.agent_inputs import CriticView, members
 from marless.functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
 from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.minibatches import Minibatches, Order, RowIndices, Samples, training_samples
 from marless.functions.algorithms.ppo import distil
 from marless.functions.algorithms.ppo.ppo import Ppo, learning_signal

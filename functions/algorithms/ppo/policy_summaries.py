@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms import reward_models
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.minibatches import training_samples
 from marless.functions.algorithms.ppo.correction import is_corrected
 from marless.functions.algorithms.ppo.curvature import (

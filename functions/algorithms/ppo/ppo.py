@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.advantages import LearningSignal, next_values
-from marless.functions.algorithms.agent_inputs import CriticView, critic_shape, observation_shape, observation_width
+from marless.functions.algorithms.agent_inputs import (
+    CriticView,
+    critic_shape,
+    members,
+    observation_shape,
+    observation_width,
+)
 from marless.functions.algorithms.engine import OptimiserStep, weights_of
 from marless.functions.algorithms.group_inputs import (
     after_cuts,
@@ -27,7 +33,6 @@ from marless.functions.algorithms.group_inputs import (
     starts,
     with_identity,
 )
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import Samples, training_samples

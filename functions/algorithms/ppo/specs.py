@@ -13,13 +13,13 @@ from marless.functions.algorithms.agent_inputs import (
     agent_state_width,
     described,
     described_for_critic,
+    members,
     observation_width,
     over_entities,
     own_observation,
     state_width,
     team_state,
 )
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.specification import (
     AdamEpsilon,
     AlgorithmSpec,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
 from marless.functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
 from marless.functions.algorithms.off_policy.overestimation import overestimation

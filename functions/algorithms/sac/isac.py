@@ -6,7 +6,7 @@ Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018, per agen
 from collections.abc import Mapping
 from functools import partial
 
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.metrics import OWN, due
 from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from marless.functions.algorithms.off_policy.specs import OWN_VIEW

@@ -8,7 +8,7 @@ critics' targets. A critic sees the agents of all sides that learn, and learns f
 from collections.abc import Mapping
 from functools import partial
 
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.metrics import OWN, due
 from marless.functions.algorithms.off_policy.replay_minibatch import with_minibatch
 from marless.functions.algorithms.off_policy.specs import TEAM_VIEW

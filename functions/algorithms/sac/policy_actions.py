@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import weights_of
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.off_policy.specs import kind_of
 from marless.functions.algorithms.off_policy.target_networks import (
     alive_next,

@@ -9,8 +9,7 @@ Cooperative-Competitive Environments", 2017. There a critic has an output per ac
 
 import numpy as np
 
-from marless.functions.algorithms.agent_inputs import observation_shape
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.metrics import ByAgent, due
 from marless.functions.algorithms.new_networks import Part, new_network
 from marless.functions.algorithms.off_policy.critics import new_critics

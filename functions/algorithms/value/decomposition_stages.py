@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from marless.functions.algorithms.advantages import LearningSignal
-from marless.functions.algorithms.groups import groups_of, leads_side, members, side_of
+from marless.functions.algorithms.agent_inputs import groups_of, leads_side, members, side_of
 from marless.functions.algorithms.metrics import OWN, ByAgent, due
 from marless.functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
 from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch

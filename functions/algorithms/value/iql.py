@@ -8,7 +8,7 @@ Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorit
 from collections.abc import Mapping
 from functools import partial
 
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.metrics import ByAgent, due
 from marless.functions.algorithms.off_policy.overestimation import overestimation
 from marless.functions.algorithms.off_policy.priorities import Draw, PriorityUpdate

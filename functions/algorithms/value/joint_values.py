@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.advantages import next_values
+from marless.functions.algorithms.agent_inputs import leads_side
 from marless.functions.algorithms.engine import Moments, OptimiserSettings, engine_of
-from marless.functions.algorithms.groups import leads_side
 from marless.functions.algorithms.metrics import OWN, due
 from marless.functions.algorithms.new_networks import as_target
 from marless.functions.algorithms.off_policy.overestimation import overestimation

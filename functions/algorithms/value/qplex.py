@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from marless.functions.algorithms.advantages import Flags
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
 from marless.functions.algorithms.off_policy.target_networks import by_agent
 from marless.functions.algorithms.stage import Context, Stage

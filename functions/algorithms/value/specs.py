@@ -7,8 +7,14 @@ from typing import Annotated, ClassVar, Protocol, Self, TypeVar
 
 from msgspec import Meta
 
-from marless.functions.algorithms.agent_inputs import described, over_entities, state_width
-from marless.functions.algorithms.groups import leads_side, members, side_of
+from marless.functions.algorithms.agent_inputs import (
+    described,
+    leads_side,
+    members,
+    over_entities,
+    side_of,
+    state_width,
+)
 from marless.functions.algorithms.off_policy.specs import ONE_CHOICE, PRIORITIES, ReplayConfig
 from marless.functions.algorithms.specification import (
     AlgorithmSpec,

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.advantages import Flags
-from marless.functions.algorithms.agent_inputs import observation_shape
+from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.engine import engine_of, weights_of
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.new_networks import Part, as_target, new_network
 from marless.functions.algorithms.off_policy import priorities
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale

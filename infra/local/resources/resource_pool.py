@@ -12,8 +12,8 @@ from typing import Any
 
 from marless.functions.encoding import to_message_pack
 from marless.functions.keys import answer_key
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.order import Address, Attempt, Order
-from marless.functions.messages.report import Report
 from marless.functions.resources.attempts import tries
 from marless.functions.resources.port import CallAttempt, CallOutcome
 from marless.functions.resources.settings import Resource, token_variable

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, Undecodable
-from marless.functions.messages.report import Report
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.usage import CallUse, sums_by_name
 from marless.functions.resources.attempts import after, unasked
 from marless.functions.resources.call_meter import MOST_TIMES

@@ -10,7 +10,7 @@ from marless.functions import codec, keys
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.adapters.state import frozen_networks, whole_networks
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.learner import FrozenNetworks
 from marless.reports.weights import Tensors, gather
 from marless.runs.folder import RunFolder

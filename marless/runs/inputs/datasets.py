@@ -13,12 +13,12 @@ from marless.coordinator.drive.ports import Storage
 from marless.coordinator.errors import UserError, one_line
 from marless.coordinator.file_reading import UnreadableFile, read_file
 from marless.functions import codec
-from marless.functions.data.dataset import RETURN, key_of
+from marless.functions.data.dataset import RETURN
 from marless.functions.encoding import Undecodable, from_json
 from marless.functions.environments import native_spaces
 from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
 from marless.functions.environments.last_action import within_unit
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.message import Ref
 from marless.program import program_name
 from marless.reports.policy import same_task
@@ -60,7 +60,7 @@ def store_dataset(config: RunConfig, run: str, storage: Storage) -> Ref | None:
     if (steps := int(arrays[STARTS][-1])) < length:
         raise UserError(f"offline.dataset {folder}: it has {steps} steps, fewer than one rollout ({length})")
     body = codec.encode(as_columns(arrays, spec, length), TaskHeader(task=f"{run}/dataset"))
-    key = key_of(spec)
+    key = codec.dataset_key(spec)
     # An existing object belongs to a run of this name that never began.
     storage.delete([key])
     storage.put(key, body)

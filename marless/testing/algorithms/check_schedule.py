@@ -8,7 +8,7 @@ from marless.functions.algorithms.specification import AlgorithmConfig, Algorith
 from marless.functions.algorithms.stage import Context, Implementation
 from marless.functions.learner import stages
 from marless.functions.learner.update import as_stored, split_by_lifetime
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.testing.algorithms.tools import RoundResult, Tensors, after, digest, expect, instances, part_of, require
 
 

@@ -17,7 +17,6 @@ from marless.functions.algorithms.specification import AlgorithmConfig, Algorith
 from marless.functions.algorithms.stage import Context, Implementation
 from marless.functions.algorithms.validation import missing_stages, violation
 from marless.functions.data import batch
-from marless.functions.data.past_rounds import newest_rounds
 from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 from marless.functions.data.trajectory import rollout_prefix, tensors_below
 from marless.functions.encoding import from_json, to_json
@@ -25,7 +24,7 @@ from marless.functions.environments.base import EnvSpec
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.functions.keys import group_name
 from marless.functions.messages.actor import Behaviour
-from marless.functions.messages.learner import Hyperparameters, Past
+from marless.functions.messages.learner import Hyperparameters, Past, newest_rounds
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
 from marless.testing.algorithms.check_merge import check_merge

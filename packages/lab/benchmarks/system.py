@@ -15,8 +15,8 @@ from marless.coordinator.drive.driver import Driver
 from marless.coordinator.drive.ports import Invoker, Ports
 from marless.coordinator.platform import Platform
 from marless.coordinator.pricing.prices import load_prices
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.report import Report
 from marless.reports.journal import JsonLines, read
 
 

@@ -10,7 +10,7 @@ from faulty_environments import Sound
 from gymnasium.spaces import Box
 
 from marless.functions import codec
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 
 
 class Continuous(Sound):

@@ -10,11 +10,10 @@ from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
 from marless.functions.data import batch
-from marless.functions.data.past_rounds import newest_rounds
 from marless.functions.data.replay_buffer import ReplayBuffer, rollout_keys
 from marless.functions.data.trajectory import rollout_prefix, tensors_below
 from marless.functions.learner import stages
-from marless.functions.messages.learner import Past
+from marless.functions.messages.learner import Past, newest_rounds
 from marless.functions.policies import Policy
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 

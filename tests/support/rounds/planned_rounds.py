@@ -8,8 +8,8 @@ from simulated import make_plan, promising
 
 from marless.coordinator.core.controller import ControllerState
 from marless.coordinator.core.planning.played_round import play
+from marless.coordinator.core.rounds import spec_of
 from marless.coordinator.core.state import NO_INPUTS, State
-from marless.coordinator.core.state_location import spec_of
 from marless.coordinator.placement.layout import Layout, Workload
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.messages.team import Team

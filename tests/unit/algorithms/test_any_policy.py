@@ -13,7 +13,7 @@ from marless.functions import codec
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import Share
 from marless.functions.learner import stages
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
 SETTINGS = {

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from marless.functions.data.dataset import RETURN, columns_at, key_of, rollout
+from marless.functions.codec import dataset_key
+from marless.functions.data.dataset import RETURN, columns_at, rollout
 from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
 from marless.functions.environments.registry import spec
 from marless.runs.inputs.datasets import as_columns
@@ -66,4 +67,4 @@ def test_the_dataset_of_an_earlier_run_keeps_its_key():
     """Commit a3539dfe wrote this key. Its environments did not describe entities."""
     described = spec(EnvTask(name="mpe/simple_spread"))
     assert described.classes[0].entities
-    assert key_of(described) == "rounds/offline-3b1d11e841d7c1e7.dataset.safetensors"
+    assert dataset_key(described) == "rounds/offline-3b1d11e841d7c1e7.dataset.safetensors"

@@ -22,7 +22,7 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.errors import NotFinite
 from marless.functions.learner import stages
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
 from marless.functions.randomness import generator

@@ -13,7 +13,7 @@ from marless.coordinator.core.round_nodes import EXTRA_GETS, MOST_PUTS
 from marless.coordinator.core.state import Slot, State, WorkItem
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.messages.actor import SampleTask
-from marless.functions.messages.report import Report
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.usage import Usage
 
 OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")

@@ -15,7 +15,7 @@ from marless.coordinator.core import budget
 from marless.coordinator.core.decide import decide
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import coming_learners, in_flight
-from marless.coordinator.core.state_location import learner_schedule
+from marless.coordinator.core.rounds import learner_schedule
 from marless.coordinator.placement.candidates import options
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.learner import LearnTask

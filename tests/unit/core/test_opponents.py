@@ -17,7 +17,7 @@ from marless.functions.evaluator.handler import evaluate
 from marless.functions.learner.handler import learn
 from marless.functions.messages.actor import Behaviour, SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.exchange import Origin, TaskHeader
 from marless.functions.messages.learner import LearnTask
 from marless.functions.messages.team import Opponents, Team
 from marless.functions.nn.batched_acting import single_agent_policy

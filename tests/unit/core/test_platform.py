@@ -14,7 +14,7 @@ from marless.coordinator.core.state import State
 from marless.coordinator.placement.coordination_cost import LOCAL
 from marless.coordinator.platform import Platform
 from marless.functions import keys
-from marless.functions.messages.report import Report
+from marless.functions.messages.exchange import Report
 from marless.functions.messages.usage import Usage
 
 ABILITIES = {

@@ -16,7 +16,7 @@ from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.value import decomposition_stages
 from marless.functions.algorithms.value.utilities import agent_utilities
 from marless.functions.learner import stages
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.nn import recurrent
 from marless.functions.randomness import generator
 

@@ -5,8 +5,15 @@ from dataclasses import replace as changed
 from simulated import World, make_plan, on_lambda, promising
 
 from marless.coordinator.core.planning import next_placement
-from marless.coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
-from marless.coordinator.pricing.aws_latency import EMULATED, STANDARD
+from marless.coordinator.placement.coordination_cost import (
+    EMULATED,
+    LOCAL,
+    STANDARD,
+    CoordinationCost,
+    detached,
+    outside,
+    reports,
+)
 from marless.coordinator.pricing.bill import LOG_BYTES, Charge, Meter
 
 

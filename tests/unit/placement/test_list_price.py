@@ -6,9 +6,8 @@ import pytest
 from planned_rounds import PlannedRound, layout
 
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
-from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, list_price
+from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, Tariff, list_price
 from marless.coordinator.pricing.bill import Charge, Meter, bill
-from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.algorithms.ppo.specs import PPO_STAGES
 from marless.functions.messages.learner import FrozenNetworks

@@ -16,9 +16,8 @@ from marless.functions.actor import handler as actor
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.evaluator import handler as evaluator
 from marless.functions.learner import handler as learner
-from marless.functions.messages.exchange import Answer, Done, Request
+from marless.functions.messages.exchange import Answer, Done, Report, Request
 from marless.functions.messages.learner import RegroupTask
-from marless.functions.messages.report import Report
 
 HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evaluator.handle}
 # Three agents of real tasks that start apart, share after the first full window and are split by the next.

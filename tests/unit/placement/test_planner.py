@@ -11,6 +11,7 @@ from planned_rounds import PlannedRound, layout
 from marless.coordinator.placement import candidates as choices
 from marless.coordinator.placement import coordination_cost, planner
 from marless.coordinator.placement.candidates import Terms
+from marless.coordinator.placement.list_price import Tariff
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
 from marless.coordinator.placement.planner import (
@@ -24,7 +25,6 @@ from marless.coordinator.placement.planner import (
 )
 from marless.coordinator.placement.timings import Fit, add_observation
 from marless.coordinator.pricing.bill import Charge, Meter, bill
-from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.algorithms.ppo.specs import IPPO, PPO_STAGES
 from marless.functions.algorithms.registry import ALGORITHMS

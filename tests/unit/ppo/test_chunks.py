@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import synthetic
 
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
-from marless.functions.algorithms.groups import members
 from marless.functions.algorithms.minibatches import Independent, shuffled_minibatches, training_samples
 from marless.functions.algorithms.trainable import outputs
 from marless.functions.nn import recurrent

@@ -8,7 +8,7 @@ import torch
 
 from marless.functions.actor.rollout import collect
 from marless.functions.algorithms import registry as algorithms
-from marless.functions.algorithms.groups import members
+from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.ppo import mappo, policy_summaries
 from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
 from marless.functions.algorithms.specification import Share

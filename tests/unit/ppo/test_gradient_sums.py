@@ -21,7 +21,7 @@ from marless.functions.errors import BadRequest
 from marless.functions.keys import group_name
 from marless.functions.learner import stages
 from marless.functions.learner.partial_sums import folding, make_sums, micro_batches
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.nn.heads import distribution
 from marless.functions.nn.losses import mask_logits

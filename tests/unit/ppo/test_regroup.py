@@ -23,8 +23,7 @@ from marless.functions.environments.base import EnvTask, Observation
 from marless.functions.errors import BadRequest, NotFinite
 from marless.functions.learner import stages
 from marless.functions.learner.regroup import regroup
-from marless.functions.messages.exchange import Answer
-from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.exchange import Answer, Origin, TaskHeader
 from marless.functions.messages.learner import RegroupTask
 from marless.functions.messages.team import Team
 from marless.functions.nn.normaliser import Normaliser

@@ -15,6 +15,7 @@ from simulated import World, answered, make_plan, on_lambda, promising
 from aws_emulator.middleware.capacity import item_size
 from marless.coordinator.core.budget import item_bytes, turn_meter, written_bytes
 from marless.coordinator.placement.coordination_cost import MEMBER_BYTES, reports
+from marless.coordinator.placement.list_price import Tariff
 from marless.coordinator.pricing.bill import (
     LOG_BYTES,
     Bill,
@@ -26,7 +27,6 @@ from marless.coordinator.pricing.bill import (
     read_units,
     write_units,
 )
-from marless.coordinator.pricing.planning_prices import Tariff
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.completion import CompletionReport, gather_reports, report_completion, set_name
 from marless.functions.messages.order import ReportTo

@@ -2,7 +2,7 @@
 
 import pytest
 
-from marless.coordinator.pricing.aws_latency import EMULATED, EXPRESS, STANDARD, Latency
+from marless.coordinator.placement.coordination_cost import EMULATED, EXPRESS, STANDARD, Latency
 from marless.functions.messages.usage import Usage
 
 # Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 unbilled ms.

@@ -11,7 +11,7 @@ from marless.coordinator.errors import UserError
 from marless.functions import codec
 from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
 from marless.functions.errors import CorruptObject
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
 from marless.reports import load_policy

@@ -9,7 +9,7 @@ from marless.exports.destination import file_names
 from marless.exports.sampled_episodes import sampled_episodes
 from marless.exports.stored_rounds import SampledRound
 from marless.functions.environments.base import EnvTask
-from marless.functions.messages.headers import Origin
+from marless.functions.messages.exchange import Origin
 from marless.reports.policy import TeamFile, TeamPolicy
 
 TEAM = TeamPolicy(

@@ -7,8 +7,8 @@ import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from marless.coordinator.rules import sharing_trial
-from marless.coordinator.rules.sharing_trial import judge, schedule
+from marless.coordinator.rules import sharing
+from marless.coordinator.rules.sharing import judge, schedule
 
 differences = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), max_size=40).map(np.array)
 margins = st.integers(0, 400).map(lambda number: number / 8)
@@ -105,9 +105,7 @@ def test_the_order_of_the_episodes_does_not_matter(sample, margin, look, random)
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.randoms())
 def test_bounds_are_the_same_bits_in_any_order(sample, random):
-    assert sharing_trial._moments(np.array(random.sample(sample, len(sample)))) == sharing_trial._moments(
-        np.array(sample)
-    )
+    assert sharing._moments(np.array(random.sample(sample, len(sample)))) == sharing._moments(np.array(sample))
 
 
 @settings(max_examples=100, deadline=None)

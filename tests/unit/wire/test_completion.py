@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from marless.functions import completion
 from marless.functions.completion import (
-    FAN,
-    ITEM_BYTES,
     CompletionReport,
     completion_report,
     gather_reports,
@@ -19,7 +17,7 @@ from marless.functions.completion import (
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.messages.actor import DescribeReply
 from marless.functions.messages.exchange import Done, Failed
-from marless.functions.messages.order import ReportTo
+from marless.functions.messages.order import FAN, SET_BYTES, ReportTo
 from marless.functions.messages.usage import Usage
 
 SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
@@ -121,7 +119,7 @@ def test_an_ordinary_member_is_so_small_that_a_full_set_costs_at_most_two_capaci
     for index in range(FAN):
         report_completion(sets, address(index, FAN), CompletionReport(0, 2_500, 1, 3, 900_000, 300_000, 120, 0))
     (members,) = sets.read([completion.set_name("7", 0, 0)])
-    assert ITEM_BYTES + sum(map(len, members)) <= 2 * 1024
+    assert SET_BYTES + sum(map(len, members)) <= 2 * 1024
 
 
 def test_writes_and_reads_are_counted_by_the_size_of_their_items():
@@ -129,11 +127,11 @@ def test_writes_and_reads_are_counted_by_the_size_of_their_items():
     for index in range(65):
         body = CompletionReport(0, 5)
         report_completion(sets, address(index, 65), body)
-        sizes.append(ITEM_BYTES + sum(map(len, sets[completion.set_name("7", 0, index // FAN)])))
+        sizes.append(SET_BYTES + sum(map(len, sets[completion.set_name("7", 0, index // FAN)])))
     gathered = gather_reports(sets, "7", 65)
     # 65 writes of leaves, then one for each of the two leaves in the root, whose members have one byte each.
-    assert sorted(gathered.updates) == sorted([*sizes, ITEM_BYTES + 1, ITEM_BYTES + 2])
+    assert sorted(gathered.updates) == sorted([*sizes, SET_BYTES + 1, SET_BYTES + 2])
     assert sets.writes == len(gathered.updates)
     # Read: both leaves, and the root for itself.
     assert gathered.reads == (sizes[63], sizes[64])
-    assert (read_top_set(sets, "7", 65).size, read_top_set(sets, "7", 64).size) == (ITEM_BYTES + 2, sizes[63])
+    assert (read_top_set(sets, "7", 65).size, read_top_set(sets, "7", 64).size) == (SET_BYTES + 2, sizes[63])

@@ -25,8 +25,7 @@ from marless.functions.encoding import (
     to_json_file,
     to_message_pack,
 )
-from marless.functions.messages.exchange import Answer, Done, Failed, Request
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import Answer, Done, Failed, Request, TaskHeader
 from marless.functions.messages.learner import InitialiseReply
 from marless.functions.messages.message import Ref
 from marless.functions.resources.port import CallAttempt, CallOutcome, ResourceCall

@@ -12,7 +12,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.evaluator.handler import handle
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 
 CHASE = EnvTask(name="mpe/simple_tag")

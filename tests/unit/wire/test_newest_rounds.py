@@ -11,8 +11,7 @@ from marked_rollouts import well
 from simulated import World, make_plan
 
 from marless.functions import keys
-from marless.functions.data.past_rounds import newest_rounds
-from marless.functions.messages.learner import LearnTask, Past, WholeTask
+from marless.functions.messages.learner import LearnTask, Past, WholeTask, newest_rounds
 
 # Rollouts of two environments and five steps.
 ROLLOUT = 10

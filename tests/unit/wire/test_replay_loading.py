@@ -16,8 +16,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.errors import NoSuchObject
 from marless.functions.learner.handler import handle as learn
 from marless.functions.messages.actor import Behaviour
-from marless.functions.messages.exchange import Answer, Done
-from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.exchange import Answer, Done, Origin, TaskHeader
 from marless.functions.messages.learner import InitialiseTask, Past, WholeTask
 from marless.functions.messages.team import Team
 from marless.functions.warm_cache import WARM

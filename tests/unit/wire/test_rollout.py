@@ -18,7 +18,7 @@ from marless.functions.episode_returns import Episodes, summary
 from marless.functions.errors import BadRequest
 from marless.functions.evaluator.handler import play
 from marless.functions.messages.actor import Behaviour, SampleTask
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 from marless.functions.policies import Policy
 from marless.functions.randomness import generator

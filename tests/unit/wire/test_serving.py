@@ -14,8 +14,7 @@ from marless.functions.evaluator.handler import handle as evaluate
 from marless.functions.learner.handler import handle as learn
 from marless.functions.messages.actor import SampleReply, SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.exchange import Answer, Done, Failed
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import Answer, Done, Failed, TaskHeader
 from marless.functions.messages.learner import InitialiseReply, InitialiseTask, LearnTask
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team

@@ -14,8 +14,7 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.learner.handler import handle as learn
 from marless.functions.messages.actor import Behaviour, Match, Recorded, SampleTask
-from marless.functions.messages.exchange import Answer, Done, Failed
-from marless.functions.messages.headers import Origin, TaskHeader
+from marless.functions.messages.exchange import Answer, Done, Failed, Origin, TaskHeader
 from marless.functions.messages.learner import InitialiseTask, LearnTask, Past, WholeTask
 from marless.functions.messages.team import Opponents, Team
 

@@ -18,7 +18,7 @@ from marless.functions.codec import encode, reference
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvironmentFault, EnvTask
 from marless.functions.messages.actor import SampleTask
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.team import Team
 
 TEAM = Team(groups=(0, 0))

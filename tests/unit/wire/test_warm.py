@@ -12,8 +12,7 @@ from marless.functions import codec
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.errors import CorruptObject, NoSuchObject
-from marless.functions.messages.exchange import Answer
-from marless.functions.messages.headers import TaskHeader
+from marless.functions.messages.exchange import Answer, TaskHeader
 from marless.functions.messages.learner import InitialiseReply, InitialiseTask
 from marless.functions.messages.team import Team
 from marless.functions.messages.usage import Usage
