@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -16,13 +16,13 @@ from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 from marless.functions.messages.exchange import Failed, Report
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt, Order
-from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Need, Task, Waiting
+from marless.infra.local.core_account import CoreAccount
+from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.worker_handle import WorkerProcess
 
 if TYPE_CHECKING:
     from marless.functions.resources.settings import Resource
-    from marless.infra.local.task_pool import TaskPool
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
@@ -115,13 +115,63 @@ Refusal = Callable[[Mapping[str, str], str], str]
 """Why an answer from files with these hashes by name, of a machine of that name or this one (''), is no answer."""
 
 
+class SharedPool(Protocol):
+    """A `marless.infra.local.task_pool.TaskPool` as lanes and the sources of their tasks know it."""
+
+    modules: Mapping[str, str]
+    logs: Path
+    cores: CoreAccount
+    usual_cores: dict[str, float]
+    presumed_cores: float
+    any_processor: bool
+
+    @property
+    def capacity(self) -> Capacity: ...
+    @property
+    def lanes(self) -> "Iterable[Lane]": ...
+    @property
+    def workers(self) -> Iterable[WorkerProcess[Pending]]: ...
+    def open(self, lane: "Lane") -> None:
+        """Lets a lane take part."""
+
+    def weigh(self, lane: "Lane", weight: float) -> None:
+        """Changes a lane's share."""
+
+    def serve(self, lane: "Lane") -> None:
+        """Lets the lane's tasks ask its resources."""
+
+    def waits(self, lane: "Lane") -> None:
+        """A task comes to the lane's empty queue."""
+
+    def drop(self, lane: "Lane") -> None:
+        """Ends a lane."""
+
+    def prewarm(self, function: str) -> None:
+        """Imports the function's module."""
+
+    def dispatch(self) -> None:
+        """Starts waiting tasks."""
+
+    def hear(self) -> None:
+        """Handles messages of workers."""
+
+    def close(self) -> None:
+        """Ends all lanes and workers."""
+
+    def wait(self, timeout_s: float, lane: "Lane") -> object:
+        """Waits for reports of the lane."""
+
+    def due_at(self) -> float: ...
+    def fileno(self) -> int: ...
+
+
 class Lane:
     """Runs one run's functions in a pool; made by `TaskPool.lane`. `weight` is its share among all lanes.
 
     Closing it ends its tasks; the pool and its other lanes go on.
     """
 
-    def __init__(self, pool: "TaskPool", name: str, blobs_root: Path, weight: float) -> None:
+    def __init__(self, pool: SharedPool, name: str, blobs_root: Path, weight: float) -> None:
         self._pool, self.name, self.weight, self.logs = pool, name, weight, pool.logs
         self.any_processor = pool.any_processor
         """Whether processors that round otherwise than this one may serve it."""

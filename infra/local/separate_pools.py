@@ -61,7 +61,7 @@ class SeparatePools:
         if self._resources is None:
             from marless.infra.local.resources.resource_pools import ResourcePools
 
-            self._resources = ResourcePools(self._logs, self._resource_cores)
+            self._resources = ResourcePools(self._logs, self._resource_cores, TaskPool)
         return self._resources
 
     def __enter__(self) -> Self:

@@ -13,12 +13,11 @@ from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane, Pending, outputs
 from marless.infra.local.pipe_messages import Ask, Damaged, Get, Loaded, Put, Ready, Restart, TaskEnded, checked_header
 from marless.infra.local.scheduling.retries import lost_machine
-from marless.infra.local.scheduling.scheduler import Scheduler
+from marless.infra.local.scheduling.scheduler import Scheduler, TaskSource
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Failure, Workers, local_workers
 
 if TYPE_CHECKING:
-    from marless.infra.local.resources.resource_pool import CallSource
     from marless.infra.local.resources.resource_pools import ResourcePools
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
@@ -55,7 +54,7 @@ class TaskPool:
         logs: Path,
         workers: Workers | None = None,
         cores: CoreAccount | None = None,
-        source: "CallSource | None" = None,
+        source: TaskSource | None = None,
         resources: "Callable[[], ResourcePools] | None" = None,
     ) -> None:
         self.modules, self.logs = modules, logs
@@ -130,7 +129,7 @@ class TaskPool:
         if self.resources is None:
             from marless.infra.local.resources.resource_pools import ResourcePools
 
-            make_own = partial(ResourcePools, self.logs / "resources", self.cores, self.workers.memory_mb)
+            make_own = partial(ResourcePools, self.logs / "resources", self.cores, TaskPool, self.workers.memory_mb)
             self.resources = (self._shared_resources or make_own)()
             self.workers.watch(self.resources.fileno())
         self.resources.prewarm(lane)

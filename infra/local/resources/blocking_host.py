@@ -25,7 +25,7 @@ class BlockingHost:
     def __init__(self, resources: Mapping[str, Resource], folder: Path, logs: Path) -> None:
         self._process = os.getpid()
         self._cores = CoreAccount(cores())
-        self._pools = ResourcePools(logs, self._cores)
+        self._pools = ResourcePools(logs, self._cores, TaskPool)
         # It has no tasks; its lane says whose the questions are.
         self._pool = TaskPool(Capacity(1, 1), {}, logs, resources=lambda: self._pools)
         self._lane = self._pool.lane("", folder)

@@ -4,6 +4,7 @@ import math
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
@@ -19,13 +20,13 @@ from marless.functions.resources.port import CallAttempt, CallOutcome
 from marless.functions.resources.settings import Resource, token_variable
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
-from marless.infra.local.lane import Lane, Pending
+from marless.infra.local.lane import Lane, Pending, SharedPool
 from marless.infra.local.resources.elastic import ElasticCores
 from marless.infra.local.resources.questions import Question
 from marless.infra.local.resources.rate_limit import RateLimit
-from marless.infra.local.task_pool import TaskPool
+from marless.infra.local.scheduling.scheduler import TaskSource
 from marless.infra.local.worker_processes import Worker
-from marless.infra.local.workers import local_workers
+from marless.infra.local.workers import Workers, local_workers
 
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "marless.functions.resources.serving.answering"}
@@ -33,6 +34,9 @@ _MODULES = {_FUNCTION: "marless.functions.resources.serving.answering"}
 _GRACE_S = 2.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
+
+MakePool = Callable[[Capacity, Mapping[str, str], Path, Workers, CoreAccount, TaskSource], SharedPool]
+"""The class `TaskPool`, which imports this module."""
 
 
 @dataclass(slots=True)
@@ -90,7 +94,9 @@ class CallSource:
     most. Calls whose answers are kept outlive the run that asked.
     """
 
-    def __init__(self, name: str, resource: Resource, logs: Path, cores: CoreAccount, memory_mb: float) -> None:
+    def __init__(
+        self, name: str, resource: Resource, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float
+    ) -> None:
         self._machine = max(1, math.floor(cores.total))
         self._least, most = (min(each, self._machine) for each in resource.cores)
         self._resource = resource
@@ -107,7 +113,7 @@ class CallSource:
         grace_s = _timeout_s(resource) if resource.keep else 0.0
         token = token_variable(name)
         workers = local_workers(resource.slots, _MODULES.values(), logs, memory_mb, most, token, grace_s)
-        self.pool = TaskPool(capacity, _MODULES, logs, workers, cores, self)
+        self.pool = make_pool(capacity, _MODULES, logs, workers, cores, self)
         self.pool.presumed_cores = _WAITING_CORES if resource.http else float(self._least)
         cores.is_counted = cores.is_counted or self._elastic is not None
 
@@ -141,7 +147,7 @@ class CallSource:
             self._rate.pause(time.monotonic() + outcome.pause_s)
 
     def plan(self, held_cores: float) -> tuple[float, float]:
-        """Return how many calls may begin beside `held_cores`, and how many cores the next one lacks."""
+        """See `TaskSource`."""
         slots = self._open_slots()
         if self._elastic is None:
             return slots, 0.0
@@ -151,7 +157,7 @@ class CallSource:
         return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
 
     def next_at(self, earliest: float) -> float:
-        """Return when a call may begin, at the `earliest`; both by the monotonic clock."""
+        """See `TaskSource`."""
         now = time.monotonic()
         return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
@@ -160,7 +166,7 @@ class CallSource:
         return min((lane.waits_since() for lane in self.pool.lanes), default=inf)
 
     def body(self, worker: Worker, pending: Pending) -> bytes:
-        """Return the request of the call, which the worker begins."""
+        """See `TaskSource`."""
         assert isinstance(pending, PendingCall) and pending.question is not None
         cores = self._least
         if self._elastic is not None:

@@ -21,7 +21,7 @@ from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.lane import Lane
 from marless.infra.local.pipe_messages import Ask
 from marless.infra.local.resources.questions import Question
-from marless.infra.local.resources.resource_pool import CallLane, CallSource
+from marless.infra.local.resources.resource_pool import CallLane, CallSource, MakePool
 from marless.infra.local.resources.upcalls import answer_frame
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
@@ -38,8 +38,8 @@ class ResourcePools:
     the same `cores` as the pools whose tasks ask.
     """
 
-    def __init__(self, logs: Path, cores: CoreAccount, memory_mb: float = 0.0) -> None:
-        self._logs, self._cores, self._memory_mb = logs, cores, memory_mb
+    def __init__(self, logs: Path, cores: CoreAccount, make_pool: MakePool, memory_mb: float = 0.0) -> None:
+        self._logs, self._cores, self._make_pool, self._memory_mb = logs, cores, make_pool, memory_mb
         self._sources: dict[tuple[str, Resource], CallSource] = {}
         # Those of a lane whose tasks ask.
         self._lanes: dict[Lane, dict[tuple[str, Resource], CallLane]] = {}
@@ -241,7 +241,9 @@ class ResourcePools:
             if source is None:
                 like = sum(name == other for other, _ in self._sources)
                 logs = self._logs / (f"{name}-{like + 1}" if like else name)
-                source = self._sources[key] = CallSource(name, resource, logs, self._cores, self._memory_mb)
+                source = self._sources[key] = CallSource(
+                    name, resource, logs, self._cores, self._make_pool, self._memory_mb
+                )
                 self._selector.register(source.pool.fileno(), selectors.EVENT_READ, source)
             lanes[key] = CallLane(source, asker)
         return lanes[key]
