@@ -32,7 +32,7 @@ def _newest(runs: Sequence[Run]) -> dict[int, Run]:
 
 def _quiet(runs: dict[int, Run]) -> dict[int, Run]:
     """Return the runs on a quiet machine. Only their seconds count. Steps are the same on a busy machine."""
-    return {seed: run for seed, run in runs.items() if run.load[0] <= 2 * run.cores}
+    return {seed: run for seed, run in runs.items() if max(run.load) <= 1.25 * run.cores}
 
 
 def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, Run]]) -> Iterator[str]:
