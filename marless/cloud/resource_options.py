@@ -1,14 +1,17 @@
 """External resources as options of `marless cloud deploy`, and what of them a deployment can serve."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import mismatch
 from marless.functions.resources.settings import NAME, Resource
-from marless.infra.deployment import Deployment
 from marless.reports.user_code.user_modules import function_fault
+
+if TYPE_CHECKING:
+    from marless.infra.deployment import Deployment
 
 EXAMPLE = "judge=my_judge:grade,slots=4"
 # Settings of `Resource` that a deployment fixes, beside what is asked.
@@ -56,7 +59,7 @@ def require_functions_here(resources: Mapping[str, Resource]) -> None:
             raise UserError(f"resource {name}: {fault}")
 
 
-def require_room(resources: Mapping[str, Resource], before: Deployment | None, free: int, least: int) -> None:
+def require_room(resources: Mapping[str, Resource], before: "Deployment | None", free: int, least: int) -> None:
     """Raises `UserError` when an account with `free` functions cannot reserve the slots of all resources and keep
     `least` for others."""
     slots = sum(resource.slots for resource in resources.values())

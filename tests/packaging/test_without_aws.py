@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from marless.cli.command_names import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 # Runs commands, one a line, without the packages that the extras `aws` and `emulated` bring, and prints their codes.
 PROGRAM = """
@@ -48,6 +50,11 @@ def run(folder, *commands):
     )
     *errors, codes = done.stderr.splitlines()
     return codes, errors, done.stdout
+
+
+def test_help_and_doctor_need_no_extra(tmp_path):
+    lines = (*(f"{command} --help" for command in COMMANDS), "doctor")
+    assert run(tmp_path, *lines)[0] == str([0] * len(lines))
 
 
 @pytest.mark.slow

@@ -33,14 +33,7 @@ from marless.runs.view import progress, seconds_left
 
 @pytest.mark.parametrize(
     ("dollars", "text"),
-    [
-        (0.0, "$0.00"),
-        (0.000214, "$0.00021"),
-        (0.0021, "$0.0021"),
-        (0.5, "$0.50"),
-        (1.239, "$1.24"),
-        (1234, "$1,234.00"),
-    ],
+    [(0, "$0.00"), (0.000214, "$0.00021"), (0.0021, "$0.0021"), (0.5, "$0.50"), (1.239, "$1.24"), (1234, "$1,234.00")],
 )
 def test_money_has_two_significant_digits(dollars, text):
     assert money(dollars) == text

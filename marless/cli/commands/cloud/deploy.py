@@ -8,12 +8,10 @@ from marless.backends import registry
 from marless.backends.base import DeployRequest
 from marless.cli import arguments as common
 from marless.cli.console import confirm
-from marless.cloud import deploy_messages, resource_options
-from marless.cloud.deployments import options_of
+from marless.cloud import resource_options
 from marless.coordinator.errors import FINISHED, UserError
+from marless.functions.function_specs import DEPLOYED
 from marless.functions.resources.settings import Resource
-from marless.infra.deployment import ROLES, DeploymentFault, template
-from marless.infra.deployment.stack import TENANT_TAG
 from marless.infra.packaging.containers import ContainerFault
 from marless.infra.packaging.plugins import PackageFault
 from marless.output import note, say, say_text
@@ -69,7 +67,7 @@ def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.remote_backend(parser)
     memory, timeout = common.within(*_MEMORY_MB), common.within(*_TIMEOUT_S)
-    for role in ROLES:
+    for role in DEPLOYED:
         parser.add_argument(f"--{role}-memory", type=memory, metavar="MB", help=f"memory of the {role}")
         parser.add_argument(f"--{role}-timeout", type=timeout, metavar="S", help=f"time-out of the {role}")
     parser.add_argument(
@@ -149,7 +147,11 @@ def _guard_rails(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Shows the deployment, asks for confirmation, and deploys."""
+    """Show the deployment, ask for confirmation, and deploy."""
+    from marless.cloud import deploy_messages
+    from marless.cloud.deployments import options_of
+    from marless.infra.deployment import DeploymentFault
+
     parameters = _parameters(options)
     try:
         request = DeployRequest(
@@ -186,8 +188,8 @@ def _parameters(options: Namespace) -> dict[str, str]:
     if options.print_template and (options.tag or options.service_role):
         raise UserError("--tag and --service-role do not go with --print-template: no template holds them")
     settings = {
-        **{f"{role.capitalize()}Memory": getattr(options, f"{role}_memory") for role in ROLES},
-        **{f"{role.capitalize()}Timeout": getattr(options, f"{role}_timeout") for role in ROLES},
+        **{f"{role.capitalize()}Memory": getattr(options, f"{role}_memory") for role in DEPLOYED},
+        **{f"{role.capitalize()}Timeout": getattr(options, f"{role}_timeout") for role in DEPLOYED},
         "WorkerConcurrency": options.concurrency,
         "MonthlyBudget": options.budget,
         "AlarmEmail": options.email,
@@ -210,6 +212,8 @@ def _resource(text: str) -> tuple[str, Resource]:
 
 def _tag(text: str) -> tuple[str, str]:
     """AWS's rules for tags (Tagging AWS resources, "Tag naming limits and requirements")."""
+    from marless.infra.deployment.stack import TENANT_TAG
+
     key, separator, value = text.partition("=")
     if (
         not separator
@@ -226,6 +230,8 @@ def _template_value(parameter: str, example: str) -> Callable[[str], str]:
     """Accepts what the template's parameter accepts."""
 
     def parse(text: str) -> str:
+        from marless.infra.deployment import template
+
         if not re.fullmatch(template.allowed_pattern(template.text(), parameter), text):
             raise ArgumentTypeError(f"{text!r} is not allowed; give a value such as {example}")
         return text

@@ -4,18 +4,20 @@ import re
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marless.backends import registry
 from marless.cli import arguments as common
-from marless.cloud.log_lines import Line, Reader
 from marless.coordinator.errors import FINISHED, UserError
-from marless.infra.aws.clients import Cloud
-from marless.infra.aws.cloudwatch import LATE_S, Logs
-from marless.infra.deployment import RESOURCE, ROLES, stack_name
+from marless.functions.function_specs import DEPLOYED
 from marless.output import OUTPUT, say, say_json, say_text
 from marless.runs.folder import LATEST, RunFolder
 from marless.signals import Signals
+
+if TYPE_CHECKING:
+    from marless.cloud.log_lines import Line, Reader
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.aws.cloudwatch import Logs
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _USUAL_S = 3600.0
@@ -37,7 +39,8 @@ EXAMPLES = """examples:
   marless cloud logs --function actor --backend aws  all runs of tenant default on AWS"""
 
 
-_FUNCTIONS = (*ROLES, RESOURCE)
+_RESOURCE = "resource"
+_FUNCTIONS = (*DEPLOYED, _RESOURCE)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -59,10 +62,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prints the lines; Ctrl-C ends `--follow`."""
+    """Print the lines. Ctrl-C ends `--follow`."""
+    from marless.cloud.log_lines import Reader
+    from marless.infra.aws.cloudwatch import LATE_S, Logs
+
     cloud, stack, run = _source(options)
     functions = [options.function] if options.function else _FUNCTIONS
-    logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions}, optional=(RESOURCE,))
+    logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions}, optional=(_RESOURCE,))
     reader, since = Reader(run), time.time() - options.since
     with Signals() as signals:
         any_lines = _print_new_lines(logs, reader, since, options.json)
@@ -76,8 +82,10 @@ def run(options: Namespace) -> int:
     return FINISHED
 
 
-def _source(options: Namespace) -> tuple[Cloud, str, str | None]:
+def _source(options: Namespace) -> "tuple[Cloud, str, str | None]":
     """The account, the stack, and the run whose lines are wanted, None for all runs; raises `UserError`."""
+    from marless.infra.deployment import stack_name
+
     every = options.run is None and options.function is not None
     if options.backend and (every or not _is_here(options.run)):
         return registry.remote(options.backend).cloud(options.region), stack_name(options.tenant), options.run
@@ -100,7 +108,7 @@ def _is_here(run: str | None) -> bool:
     return True
 
 
-def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
+def _print_new_lines(logs: "Logs", reader: "Reader", since: float, as_json: bool) -> bool:
     """Prints new lines; returns whether there were any."""
     lines = reader.read(logs.since(since))
     for line in lines:
@@ -111,7 +119,7 @@ def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) ->
     return bool(lines)
 
 
-def _text(line: Line) -> str:
+def _text(line: "Line") -> str:
     at = datetime.fromtimestamp(line.at).strftime("%m-%d %H:%M:%S.%f")[:-3]
     fields = {"task" if "/" in line.correlation_id else "run": line.correlation_id, **line.fields}
     fields_text = "".join(f"  {name}={value}" for name, value in fields.items() if value != "" and name not in _HIDDEN)
@@ -119,7 +127,7 @@ def _text(line: Line) -> str:
     return f"{at}  {line.function:<11}  {line.request_id[:_SHORT]:<{_SHORT}}  {line.level:<7}  {text}".rstrip()
 
 
-def _document(line: Line) -> dict[str, Any]:
+def _document(line: "Line") -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
     head = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
     return {**head, "level": line.level, "message": line.message, "fields": line.fields}

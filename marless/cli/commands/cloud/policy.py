@@ -4,9 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from marless.backends import registry
 from marless.cli import arguments as common
-from marless.cloud.accounts import caller
 from marless.coordinator.errors import FINISHED
-from marless.infra.deployment import WHO, identity_policy
 from marless.output import say_text
 
 EXAMPLES = """examples:
@@ -17,13 +15,18 @@ EXAMPLES = """examples:
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument(
-        "who", choices=WHO, help="trainer may train, watch, stop and read logs, and deployer may also deploy"
+        "who",
+        choices=("trainer", "deployer"),
+        help="trainer may train, watch, stop and read logs, and deployer may also deploy",
     )
     common.remote_backend(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints the policy document for the account of the credentials in use."""
+    """Print the policy document for the account of the credentials in use."""
+    from marless.cloud.accounts import caller
+    from marless.infra.deployment import identity_policy
+
     cloud = registry.remote(options.backend).cloud(options.region)
     region = cloud.client("sts").meta.region_name
     say_text(identity_policy(options.who, caller(cloud).account, region, options.tenant))

@@ -1,20 +1,20 @@
 """marless cloud teardown: deletes a tenant's deployment and all its runs, and checks that nothing is left."""
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.console import confirm
 from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
-from marless.infra.aws.clients import Cloud
-from marless.infra.aws.detached_ports import Deployed
-from marless.infra.aws.function_settings import Settings
-from marless.infra.aws.s3 import tenant_runs
-from marless.infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import counted
 from marless.runs.folder import RunFolder, all_runs
+
+if TYPE_CHECKING:
+    from marless.infra.aws.clients import Cloud
+    from marless.infra.deployment import Deployment
 
 _NAMED = 5
 
@@ -36,8 +36,10 @@ def run(options: Namespace) -> int:
     return place.teardown(options.tenant, options.region, lambda cloud, where: _remove(cloud, options, where))
 
 
-def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
+def _remove(cloud: "Cloud", options: Namespace, where: str) -> int:
     """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
+    from marless.infra.deployment import DeploymentFault, describe, stack_name, teardown
+
     deployment = describe(cloud, stack_name(options.tenant))
     if deployment is not None:
         _warn(deployment, cloud, where, options.force)
@@ -62,8 +64,12 @@ def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
     return FINISHED
 
 
-def _warn(deployment: Deployment, cloud: Cloud, where: str, force: bool) -> None:
+def _warn(deployment: "Deployment", cloud: "Cloud", where: str, force: bool) -> None:
     """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
+    from marless.infra.aws.detached_ports import Deployed
+    from marless.infra.aws.function_settings import Settings
+    from marless.infra.aws.s3 import tenant_runs
+
     settings = Settings(deployment.bucket, deployment.table, deployment.tenant)
     live = [name for name, _ in Deployed(settings, cloud).live.items("")]
     live += [folder.name for folder in all_runs() if _driven_in(folder, deployment)]
@@ -78,7 +84,7 @@ def _warn(deployment: Deployment, cloud: Cloud, where: str, force: bool) -> None
     say("local folders under runs/ are kept")
 
 
-def _driven_in(folder: RunFolder, deployment: Deployment) -> bool:
+def _driven_in(folder: RunFolder, deployment: "Deployment") -> bool:
     """Whether a process on this machine drives the run in that deployment."""
     if not folder.driven():
         return False
