@@ -1,5 +1,7 @@
 """The keys of a configuration that exist, with their meanings."""
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -18,15 +20,6 @@ from marless.coordinator.rules.trend import TRENDS
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.plug_in_registry import Family
 
-# `EnvTask` is defined in `functions`, without descriptions.
-_TASK_KEYS = {
-    "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
-    "task.agents": "number of agents, adversaries included. Default: the environment's own number",
-    "task.options": "keyword arguments of the environment",
-    "task.judge": "the resource that grades finished episodes. Default: none",
-    "task.order": "the order of equal entities in observations: index, distance or relation",
-    "task.last_action": "observations end with the agent's last action, for recurrent networks",
-}
 # Tables whose keys are the environment's.
 OPTIONS = ("task.options", "evaluation.options")
 NAME = "NAME"
@@ -50,7 +43,7 @@ def valid_keys(algorithm: str | None = None) -> dict[str, str]:
     Raises `BadRequest` for an unknown algorithm.
     """
     name = {"algorithm.name": f"one of {', '.join(algorithms.names())}"}
-    return {**_descriptions(_settings(algorithm)), **name, **_TASK_KEYS}
+    return {**_descriptions(_settings(algorithm)), **name}
 
 
 def key_types(algorithm: str | None = None) -> dict[str, Any]:
@@ -65,12 +58,12 @@ def _settings(algorithm: str | None) -> type[msgspec.Struct]:
 # A list of many runs asks for both many times.
 @cache
 def _key_types(settings: type[msgspec.Struct]) -> Mapping[str, Any]:
-    return dict(_types(RunConfig, settings, ""))
+    return {key: annotation for key, annotation, _, _ in _fields(RunConfig, settings, "")}
 
 
 @cache
 def _descriptions(settings: type[msgspec.Struct]) -> Mapping[str, str]:
-    return {key: description(annotation) for key, annotation in _key_types(settings).items()}
+    return {key: descriptions(struct).get(name, "") for key, _, struct, name in _fields(RunConfig, settings, "")}
 
 
 def explained_keys(algorithm: str | None = None) -> dict[str, str]:
@@ -78,18 +71,21 @@ def explained_keys(algorithm: str | None = None) -> dict[str, str]:
     return valid_keys(algorithm) | {key: family.listing(plug_ins=True) for key, family in RULES.items()}
 
 
-def _types(struct: type[msgspec.Struct], settings: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, Any]]:
+def _fields(
+    struct: type[msgspec.Struct], settings: type[msgspec.Struct], prefix: str
+) -> Iterator[tuple[str, Any, type[msgspec.Struct], str]]:
+    """Yield each key with its type, the class that has it as a field, and the name of the field."""
     for item in msgspec.structs.fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
-            yield "algorithm.name", str
-            yield from _types(settings, settings, "algorithm.")
+            yield "algorithm.name", str, struct, item.name
+            yield from _fields(settings, settings, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
-            yield from _types(item.type, settings, f"{name}.")
+            yield from _fields(item.type, settings, f"{name}.")
         elif (table := named_table(item.type)) is not None:
-            yield from _types(table, settings, f"{name}.{NAME}.")
+            yield from _fields(table, settings, f"{name}.{NAME}.")
         else:
-            yield name, item.type
+            yield name, item.type, struct, item.name
 
 
 def named_table(annotation: Any) -> type[msgspec.Struct] | None:
@@ -125,9 +121,23 @@ def particular(text: str, key: str) -> str:
     return text.replace(f"{table}.{NAME}", f"{table}.{name}") if name and table in NAMED_TABLES else text
 
 
-def description(annotation: Any) -> str:
+@cache
+def descriptions(struct: type[msgspec.Struct]) -> Mapping[str, str]:
+    """Return the description of each field that has one: that of its annotated type, or its line in `Attributes:`."""
+    texts = dict(line for owner in reversed(struct.__mro__) for line in _attributes(owner.__doc__ or ""))
+    return texts | {item.name: text for item in msgspec.structs.fields(struct) if (text := _annotated_text(item.type))}
+
+
+def _attributes(docstring: str) -> list[tuple[str, str]]:
+    """The names and texts below `Attributes:`, the last part of a docstring."""
+    block = inspect.cleandoc(docstring).partition("\nAttributes:\n")[2]
+    items = re.split(r"^    (\w+): ", block, flags=re.MULTILINE)[1:]
+    return [(name, " ".join(text.split())) for name, text in zip(items[::2], items[1::2], strict=True)]
+
+
+def _annotated_text(annotation: Any) -> str:
     """The description in an annotated type, or in a member of a union."""
     for meta in getattr(annotation, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.description:
             return meta.description
-    return next((text for part in get_args(annotation) if (text := description(part))), "")
+    return next((text for part in get_args(annotation) if (text := _annotated_text(part))), "")

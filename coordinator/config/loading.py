@@ -13,7 +13,7 @@ import msgspec
 
 from marless.coordinator.config import defaults
 from marless.coordinator.config.checks import fault
-from marless.coordinator.config.config_keys import is_option, key_types, valid_keys
+from marless.coordinator.config.config_keys import is_option, key_types
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, Pretrained, RunConfig, algorithm_name
 from marless.coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
@@ -90,7 +90,7 @@ def _complete(document: Mapping[str, Any], source: str) -> tuple[RunConfig, dict
     if problem := unknown_key(document, name):
         raise ConfigError(f"{source}: {problem}")
     try:
-        document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), valid_keys(name))
+        document, family = defaults.fill_family(in_plain_forms(document, key_types(name)), key_types(name))
         config = msgspec.convert(_add_default_names(document), RunConfig)
         config, derivations = defaults.derive(config, flatten(document).keys())
     except BadRequest as error:

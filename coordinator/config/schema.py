@@ -62,235 +62,125 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Actors(Section, frozen=True, kw_only=True):
-    """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations."""
+    """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations.
 
-    num_envs: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ENVS,
-            description="environments of a rollout, stepped together. Higher is less noisy, but each round takes"
-            " longer",
-        ),
-    ] = 64
-    rollout_length: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MOST_STEPS,
-                description="steps of every environment in a rollout. Default: one episode. Longer episodes continue in"
-                " the next round",
-            ),
-        ]
-        | None
-    ) = None
+    Attributes:
+        num_envs: environments of a rollout, stepped together. Higher is less noisy, but each round takes longer
+        rollout_length: steps of every environment in a rollout. Default: one episode. Longer episodes continue in the
+            next round
+    """
+
+    num_envs: Annotated[int, Meta(ge=1, le=MOST_ENVS)] = 64
+    rollout_length: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
 
 
 class Trend(Section, frozen=True, kw_only=True):
-    """The decline of returns that switches dynamic sharing on or off."""
+    """The decline of returns that switches dynamic sharing on or off.
+
+    Attributes:
+        window: rounds of the trend's window, W of the paper. Higher reacts later, but fewer declines are noise
+        gamma: threshold of the rules paper and decline, in return per round
+        alpha: significant: probability of a false alarm in 100 rounds without a trend. Lower raises fewer false alarms,
+            but reacts later
+    """
 
     rule: Annotated[str, Meta(description=TRENDS.listing())] = "significant"
-    window: Annotated[
-        int,
-        Meta(
-            ge=3,
-            le=100,
-            description="rounds of the trend's window, W of the paper. Higher reacts later, but fewer declines are"
-            " noise",
-        ),
-    ] = 10
-    gamma: Annotated[
-        float,
-        Meta(ge=-LARGEST, le=LARGEST, description="threshold of the rules paper and decline, in return per round"),
-    ] = 0.0
-    alpha: Annotated[
-        float,
-        Meta(
-            ge=0.001,
-            le=0.1,
-            description="significant: probability of a false alarm in 100 rounds without a trend. Lower raises fewer"
-            " false alarms, but reacts later",
-        ),
-    ] = 0.05
+    window: Annotated[int, Meta(ge=3, le=100)] = 10
+    gamma: Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] = 0.0
+    alpha: Annotated[float, Meta(ge=0.001, le=0.1)] = 0.05
 
 
 class Sharing(Section, frozen=True, kw_only=True):
-    """Which agents share networks, and how the rules dynamic and roles change that during training."""
+    """Which agents share networks, and how the rules dynamic and roles change that during training.
+
+    Attributes:
+        groups: rule groups: lists of agents that share networks. Other agents have separate networks
+        rows: a group learns from the rows of all members (pooled), or from as many rows as one member has
+        identity: networks take the agent's one-hot as input. Default: true, but false with rule none
+        start: how dynamic sharing begins. The MARLess paper begins apart
+        cap: largest number of kmeans groups in a class: a number, or by the paper's text or figure
+        epsilon: linkage merges agents if their distance is below this, with confidence. Higher merges more agents
+        confidence: confidence that a distance is below epsilon. Higher merges fewer agents
+        distil_steps: optimiser steps of base distil. Higher copies the members more exactly, but takes longer
+        trial: share only after a trial on new episodes. The shared team may lose at most margin
+        margin: loss of return that the trial accepts, as a share of the run's gain. Higher accepts sharing more often
+        error: probability that the trial accepts a worse team, or that rule roles splits equal agents. Lower needs more
+            episodes
+        trial_episodes: largest number of episodes of each of the two teams in a trial. Higher detects smaller losses,
+            but takes longer
+    """
 
     rule: Annotated[str, Meta(description=SHARING_MODES.listing())] = "none"
-    groups: (
-        Annotated[
-            tuple[Annotated[tuple[str, ...], Meta(min_length=1)], ...],
-            Meta(
-                min_length=1,
-                description="rule groups: lists of agents that share networks. Other agents have separate networks",
-            ),
-        ]
-        | None
-    ) = None
-    rows: Annotated[
-        Rows,
-        Meta(
-            description="a group learns from the rows of all members (pooled), or from as many rows as one member has"
-        ),
-    ] = "pooled"
-    identity: (
-        Annotated[
-            bool,
-            Meta(description="networks take the agent's one-hot as input. Default: true, but false with rule none"),
-        ]
-        | None
-    ) = None
-    start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins. The MARLess paper begins apart")] = (
-        "together"
-    )
+    groups: Annotated[tuple[Annotated[tuple[str, ...], Meta(min_length=1)], ...], Meta(min_length=1)] | None = None
+    rows: Rows = "pooled"
+    identity: bool | None = None
+    start: sharing.Start = "together"
     distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.listing()}")] = "jsd"
     grouping: Annotated[str, Meta(description=GROUPINGS.listing())] = "linkage"
-    cap: Annotated[
-        Cap | Annotated[int, Meta(ge=1, le=MOST_AGENTS)],
-        Meta(description="largest number of kmeans groups in a class: a number, or by the paper's text or figure"),
-    ] = "text"
-    epsilon: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="linkage merges agents if their distance is below this, with confidence. Higher merges more"
-            " agents",
-        ),
-    ] = 0.1
-    confidence: Annotated[
-        float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon. Higher merges fewer agents")
-    ] = 0.95
+    cap: Cap | Annotated[int, Meta(ge=1, le=MOST_AGENTS)] = "text"
+    epsilon: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.1
+    confidence: Annotated[float, Meta(gt=0, lt=1)] = 0.95
     base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.listing()}")] = "distil"
-    distil_steps: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=10_000,
-            description="optimiser steps of base distil. Higher copies the members more exactly, but takes longer",
-        ),
-    ] = 200
-    trial: Annotated[
-        bool, Meta(description="share only after a trial on new episodes. The shared team may lose at most margin")
-    ] = True
-    margin: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="loss of return that the trial accepts, as a share of the run's gain. Higher accepts sharing"
-            " more often",
-        ),
-    ] = 0.1
-    error: Annotated[
-        float,
-        Meta(
-            gt=0,
-            lt=0.5,
-            description="probability that the trial accepts a worse team, or that rule roles splits equal agents."
-            " Lower needs more episodes",
-        ),
-    ] = 0.05
-    trial_episodes: Annotated[
-        int,
-        Meta(
-            ge=2,
-            le=10_000,
-            description="largest number of episodes of each of the two teams in a trial. Higher detects smaller"
-            " losses, but takes longer",
-        ),
-    ] = 1600
+    distil_steps: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    trial: bool = True
+    margin: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.1
+    error: Annotated[float, Meta(gt=0, lt=0.5)] = 0.05
+    trial_episodes: Annotated[int, Meta(ge=2, le=10_000)] = 1600
 
 
 class Scaling(Section, frozen=True, kw_only=True):
-    """How many rollouts a round samples."""
+    """How many rollouts a round samples.
+
+    Attributes:
+        rollouts: rollouts per round, or the largest number with rules other than constant. Higher is less noisy, but
+            costs more
+        min_rollouts: smallest number of rollouts per round. Default: rollouts / agents, 2 with tradeoff and budget, 1
+            with adapt
+        priced_as: placement that tradeoff and budget take list prices from. Default: placement.rule
+        beta: threshold of the rules paper and offset
+    """
 
     rule: Annotated[str, Meta(description=SCALING_RULES.listing())] = "constant"
-    rollouts: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ROLLOUTS,
-            description="rollouts per round, or the largest number with rules other than constant. Higher is less"
-            " noisy, but costs more",
-        ),
-    ] = 1
-    min_rollouts: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MOST_ROLLOUTS,
-                description="smallest number of rollouts per round. Default: rollouts / agents, 2 with tradeoff and"
-                " budget, 1 with adapt",
-            ),
-        ]
-        | None
-    ) = None
-    priced_as: (
-        Annotated[
-            str, Meta(description="placement that tradeoff and budget take list prices from. Default: placement.rule")
-        ]
-        | None
-    ) = None
-    beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
+    rollouts: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
+    min_rollouts: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] | None = None
+    priced_as: str | None = None
+    beta: Annotated[float, Meta(ge=0, le=1)] = 0.5
 
 
 class Placement(Section, frozen=True, kw_only=True):
-    """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices."""
+    """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices.
+
+    Attributes:
+        rollouts_per_invocation: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take
+            longer
+        rounds: largest number of rounds in one invocation of whole
+        inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this choice
+            itself
+        deadline_s: auto: take the cheapest placement within this time per round
+        dollars_per_hour: auto: take the fastest placement at this rate
+    """
 
     rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "balanced"
-    rollouts_per_invocation: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ROLLOUTS,
-            description="rollouts in one actor invocation. Higher needs fewer invocations, but rounds take longer",
-        ),
-    ] = 1
-    rounds: Annotated[int, Meta(ge=1, le=100, description="largest number of rounds in one invocation of whole")] = 10
-    inline_objects: Annotated[
-        bool,
-        Meta(
-            description="send objects inside messages and store them only at checkpoints. Rule auto makes this choice"
-            " itself"
-        ),
-    ] = False
-    deadline_s: (
-        Annotated[
-            float, Meta(gt=0, le=LARGEST, description="auto: take the cheapest placement within this time per round")
-        ]
-        | None
-    ) = None
-    dollars_per_hour: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="auto: take the fastest placement at this rate")] | None
-    ) = None
+    rollouts_per_invocation: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
+    rounds: Annotated[int, Meta(ge=1, le=100)] = 10
+    inline_objects: bool = False
+    deadline_s: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    dollars_per_hour: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
 
 
 class Pipeline(Section, frozen=True, kw_only=True):
-    """Overlap of sampling and learning in a round."""
+    """Overlap of sampling and learning in a round.
 
-    lag: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST_LAG,
-            description="age of a round's data, in rounds. With 1, a round learns from the previous round's data"
-            " while new data is sampled. Higher makes the data older and saves no time",
-        ),
-    ] = 0
+    Attributes:
+        lag: age of a round's data, in rounds. With 1, a round learns from the previous round's data while new data is
+            sampled. Higher makes the data older and saves no time
+        rollouts: rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With 0, learning
+            waits for the whole round
+    """
 
-    rollouts: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST_ROLLOUTS,
-            description="rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With"
-            " 0, learning waits for the whole round",
-        ),
-    ] = 0
+    lag: Annotated[int, Meta(ge=0, le=MOST_LAG)] = 0
+
+    rollouts: Annotated[int, Meta(ge=0, le=MOST_ROLLOUTS)] = 0
 
     def micro_batches(self, rollouts: int) -> int:
         """Into how many micro-batches so many rollouts are split; 0 where they are not."""
@@ -298,197 +188,114 @@ class Pipeline(Section, frozen=True, kw_only=True):
 
 
 class Evaluation(Section, frozen=True, kw_only=True):
-    """Greedy episodes on fresh start states."""
+    """Greedy episodes on fresh start states.
 
-    every: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ROUNDS,
-            description="rounds between evaluations. Lower shows more of the learning curve, but takes longer",
-        ),
-    ] = 10
-    every_steps: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MOST_ENV_STEPS,
-                description="environment steps between evaluations, in place of `every`. The first round that reaches"
-                " a multiple is evaluated, so runs with different rollouts are evaluated at the same steps",
-            ),
-        ]
-        | None
-    ) = None
-    episodes: Annotated[
-        int,
-        Meta(
-            ge=2,
-            le=MOST_EPISODES,
-            description="episodes of an evaluation. The absolute metric takes ten times as many. Higher is more"
-            " exact, but takes longer",
-        ),
-    ] = 320
-    final_episodes: Annotated[
-        int,
-        Meta(
-            ge=2,
-            le=MOST_EPISODES,
-            description="episodes for the return of the final policies. Short runs of tasks without a family take"
-            " `episodes`",
-        ),
-    ] = 3200
-    episodes_per_invocation: Annotated[
-        int, Meta(ge=1, le=MOST_EPISODES, description="episodes in one evaluator invocation")
-    ] = 3200
-    side: (
-        Annotated[
-            int, Meta(ge=0, le=MOST_AGENTS, description="team (side) for the reported return. Default: the largest")
-        ]
-        | None
-    ) = None
-    options: Annotated[
-        dict[str, str | int | float | bool],
-        Meta(description="options of the task in evaluations, if they differ from training"),
-    ] = {}
+    Attributes:
+        every: rounds between evaluations. Lower shows more of the learning curve, but takes longer
+        every_steps: environment steps between evaluations, in place of `every`. The first round that reaches a multiple
+            is evaluated, so runs with different rollouts are evaluated at the same steps
+        episodes: episodes of an evaluation. The absolute metric takes ten times as many. Higher is more exact, but
+            takes longer
+        final_episodes: episodes for the return of the final policies. Short runs of tasks without a family take
+            `episodes`
+        episodes_per_invocation: episodes in one evaluator invocation
+        side: team (side) for the reported return. Default: the largest
+        options: options of the task in evaluations, if they differ from training
+    """
+
+    every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 10
+    every_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] | None = None
+    episodes: Annotated[int, Meta(ge=2, le=MOST_EPISODES)] = 320
+    final_episodes: Annotated[int, Meta(ge=2, le=MOST_EPISODES)] = 3200
+    episodes_per_invocation: Annotated[int, Meta(ge=1, le=MOST_EPISODES)] = 3200
+    side: Annotated[int, Meta(ge=0, le=MOST_AGENTS)] | None = None
+    options: dict[str, str | int | float | bool] = {}
 
 
 class Opponents(Section, frozen=True, kw_only=True):
-    """Fixed opponents: one side of a competitive task does not learn."""
+    """Fixed opponents: one side of a competitive task does not learn.
 
-    side: (
-        Annotated[int, Meta(ge=0, le=MOST_AGENTS, description="the side that does not learn. Default: none")] | None
-    ) = None
-    policies: Annotated[
-        str,
-        Meta(min_length=1, description="policies of this side: random, scripted, or the policies of a run or a file"),
-    ] = RANDOM
+    Attributes:
+        side: the side that does not learn. Default: none
+        policies: policies of this side: random, scripted, or the policies of a run or a file
+    """
+
+    side: Annotated[int, Meta(ge=0, le=MOST_AGENTS)] | None = None
+    policies: Annotated[str, Meta(min_length=1)] = RANDOM
 
 
 class League(Section, frozen=True, kw_only=True):
-    """Rollouts against earlier policies of the run: one side of a competitive task learns at a time."""
+    """Rollouts against earlier policies of the run: one side of a competitive task learns at a time.
+
+    Attributes:
+        every: rounds between checkpoints. The number doubles when the league is full
+        size: largest number of checkpoints. Higher gives more varied opponents
+        share: share of a round's rollouts against checkpoints, after one rollout of self-play. Higher forgets old
+            opponents less
+        script: an additional opponent: scripted, or package.module:function. Default: none
+    """
 
     rule: Annotated[str, Meta(description=LEAGUE_RULES.listing())] = "none"
-    every: Annotated[
-        int,
-        Meta(
-            ge=1, le=MOST_ROUNDS, description="rounds between checkpoints. The number doubles when the league is full"
-        ),
-    ] = 10
-    size: Annotated[
-        int, Meta(ge=2, le=64, description="largest number of checkpoints. Higher gives more varied opponents")
-    ] = 8
-    share: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="share of a round's rollouts against checkpoints, after one rollout of self-play. Higher"
-            " forgets old opponents less",
-        ),
-    ] = 0.5
-    script: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1, description="an additional opponent: scripted, or package.module:function. Default: none"
-            ),
-        ]
-        | None
-    ) = None
+    every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 10
+    size: Annotated[int, Meta(ge=2, le=64)] = 8
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    script: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class Pretrained(Section, frozen=True, kw_only=True):
-    """Frozen networks as a start: the run trains only a difference of low rank to them."""
+    """Frozen networks as a start: the run trains only a difference of low rank to them.
 
-    policies: (
-        Annotated[
-            str, Meta(min_length=1, description="a finished run that provides the base networks. Default: new networks")
-        ]
-        | None
-    ) = None
-    model: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                description="agents that speak: a folder or file with a language model. Default: a small model made for"
-                " the task",
-            ),
-        ]
-        | None
-    ) = None
-    rank: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_UNITS,
-            description="largest rank of the differences of matrices. Higher can learn more, but takes more memory",
-        ),
-    ] = 4
-    layers: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_LAYERS,
-            description="topmost layers of a language model that have differences. Higher can learn more, but takes"
-            " longer",
-        ),
-    ] = 4
+    Attributes:
+        policies: a finished run that provides the base networks. Default: new networks
+        model: agents that speak: a folder or file with a language model. Default: a small model made for the task
+        rank: largest rank of the differences of matrices. Higher can learn more, but takes more memory
+        layers: topmost layers of a language model that have differences. Higher can learn more, but takes longer
+    """
+
+    policies: Annotated[str, Meta(min_length=1)] | None = None
+    model: Annotated[str, Meta(min_length=1)] | None = None
+    rank: Annotated[int, Meta(ge=1, le=MOST_UNITS)] = 4
+    layers: Annotated[int, Meta(ge=1, le=MOST_LAYERS)] = 4
 
 
 class Offline(Section, frozen=True, kw_only=True):
-    """Learning from recorded episodes. Only evaluations use the environment."""
+    """Learning from recorded episodes. Only evaluations use the environment.
 
-    dataset: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                description="a folder of marless export --to npz. The run learns from it in place of rollouts",
-            ),
-        ]
-        | None
-    ) = None
+    Attributes:
+        dataset: a folder of marless export --to npz. The run learns from it in place of rollouts
+    """
+
+    dataset: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class Stop(Section, frozen=True, kw_only=True):
-    """Limits of the run. It ends with the first round that meets one of them. Default: 400 rounds."""
+    """Limits of the run. It ends with the first round that meets one of them. Default: 400 rounds.
 
-    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS, description="number of finished rounds")] | None = None
-    env_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS, description="environment steps")] | None = None
-    seconds: (
-        Annotated[float, Meta(gt=0, le=LARGEST, description="seconds of training, without interruptions")] | None
-    ) = None
-    dollars: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                le=LARGEST,
-                description="hard cap on the bill, in dollars. The run never exceeds it, even after failures",
-            ),
-        ]
-        | None
-    ) = None
-    return_: (
-        Annotated[
-            float, Meta(ge=-LARGEST, le=LARGEST, description="target for the mean greedy return of an evaluation")
-        ]
-        | None
-    ) = field(default=None, name="return")
+    Attributes:
+        rounds: number of finished rounds
+        env_steps: environment steps
+        seconds: seconds of training, without interruptions
+        dollars: hard cap on the bill, in dollars. The run never exceeds it, even after failures
+        return_: target for the mean greedy return of an evaluation
+    """
+
+    rounds: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] | None = None
+    env_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] | None = None
+    seconds: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    dollars: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
+    return_: Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None = field(default=None, name="return")
 
 
 class Function(Section, frozen=True, kw_only=True):
-    """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine."""
+    """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine.
 
-    memory_mb: Annotated[
-        int,
-        Meta(
-            ge=128, le=MOST_MB, description="memory of the function, in MB. Higher is faster, but costs more per second"
-        ),
-    ] = 1769
-    timeout_s: Annotated[float, Meta(gt=0, le=900, description="time limit of one attempt, in seconds")] = 60.0
+    Attributes:
+        memory_mb: memory of the function, in MB. Higher is faster, but costs more per second
+        timeout_s: time limit of one attempt, in seconds
+    """
+
+    memory_mb: Annotated[int, Meta(ge=128, le=MOST_MB)] = 1769
+    timeout_s: Annotated[float, Meta(gt=0, le=900)] = 60.0
 
 
 # A key for every row of `function_specs`.
@@ -509,37 +316,41 @@ else:
 
 
 class Pricing(Section, frozen=True, kw_only=True):
-    """The price list of the bill."""
+    """The price list of the bill.
 
-    region: Annotated[str, Meta(description="AWS region of the price list")] = "us-east-1"
-    architecture: Annotated[Architecture, Meta(description="processor of the functions: arm or x86")] = "arm"
-    storage: Annotated[StorageClass, Meta(description="S3 class: standard or express")] = "standard"
+    Attributes:
+        region: AWS region of the price list
+        architecture: processor of the functions: arm or x86
+        storage: S3 class: standard or express
+    """
+
+    region: str = "us-east-1"
+    architecture: Architecture = "arm"
+    storage: StorageClass = "standard"
 
 
 class Log(Section, frozen=True, kw_only=True):
-    """Loggers of the run, in addition to its own files. They change no weight, and you can change them at a resume."""
+    """Loggers of the run, in addition to its own files. They change no weight, and you can change them at a resume.
 
-    to: Annotated[
-        tuple[str, ...],
-        Meta(description="a list of loggers: csv, tensorboard, wandb, mlflow, or loggers of other packages"),
-    ] = ()
+    Attributes:
+        to: a list of loggers: csv, tensorboard, wandb, mlflow, or loggers of other packages
+    """
+
+    to: tuple[str, ...] = ()
 
 
 class RunConfig(Section, frozen=True, kw_only=True):
-    """A run."""
+    """A run.
 
-    seed: Annotated[int, Meta(ge=0, le=MOST_SEED, description="seed of all random numbers of the run")] = 1
-    attempts: Annotated[
-        int, Meta(ge=1, le=10, description="attempts of a work item before the run fails. Higher survives more faults")
-    ] = 3
-    checkpoint_every: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ROUNDS,
-            description="rounds between checkpoints that survive a power loss. Lower loses less work, but stores more",
-        ),
-    ] = 25
+    Attributes:
+        seed: seed of all random numbers of the run
+        attempts: attempts of a work item before the run fails. Higher survives more faults
+        checkpoint_every: rounds between checkpoints that survive a power loss. Lower loses less work, but stores more
+    """
+
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 1
+    attempts: Annotated[int, Meta(ge=1, le=10)] = 3
+    checkpoint_every: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 25
     task: EnvTask = EnvTask(name="mpe/simple_spread")
     algorithm: AnyConfig = field(default_factory=lambda: algorithms.algorithm(DEFAULT_ALGORITHM).config())
     actors: Actors = Actors()

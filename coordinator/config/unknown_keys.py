@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from marless.coordinator.config.config_keys import OPTIONS, general, is_option, particular, valid_keys
+from marless.coordinator.config.config_keys import OPTIONS, general, is_option, key_types, particular, valid_keys
 from marless.coordinator.config.foreign_names import COUNTERPARTS, Counterpart
 from marless.coordinator.config.renamed_keys import RENAMED
 from marless.functions.algorithms import registry as algorithms
@@ -21,7 +21,7 @@ _ALIKE = 0.65
 
 def unknown_key(document: Mapping[str, Any], algorithm: str) -> str:
     """The first key that does not exist, and a remedy, as a message; '' when all exist."""
-    keys = valid_keys(algorithm)
+    keys = key_types(algorithm)
     for key, value in _flatten(document, keys):
         if general(key) not in keys and not is_option(key):
             if new := RENAMED.get(key):

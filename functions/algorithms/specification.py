@@ -217,32 +217,20 @@ LAYERED = ("mlp", "attention")
 
 
 class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
-    """Base of configurations whose networks any engine can compute."""
+    """Base of configurations whose networks any engine can compute.
 
-    engine: Annotated[
-        Literal["auto", "numpy", "native", "torch"],
-        Meta(
-            description="software that computes networks: numpy, C (native), torch, or the fastest on this machine"
-            " (auto)"
-        ),
-    ] = "auto"
-    device: Annotated[Literal["cpu", "cuda"], Meta(description="device on which torch trains. Actors use the CPU")] = (
-        "cpu"
-    )
-    network: Annotated[
-        str,
-        Meta(
-            description="mlp, gru, cnn (for images), attention (for entities), or a torch module's"
-            " package.module:factory"
-        ),
-    ] = "mlp"
-    lr_schedule: Annotated[
-        ScheduleName,
-        Meta(
-            description="how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is"
-            " more stable at the end"
-        ),
-    ] = "constant"
+    Attributes:
+        engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
+        device: device on which torch trains. Actors use the CPU
+        network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
+        lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is more
+            stable at the end
+    """
+
+    engine: Literal["auto", "numpy", "native", "torch"] = "auto"
+    device: Literal["cpu", "cuda"] = "cpu"
+    network: str = "mlp"
+    lr_schedule: ScheduleName = "constant"
 
     @property
     def has_factory(self) -> bool:

@@ -34,17 +34,22 @@ class Unsupported(Exception):
 
 
 class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The environment that is played, by name, with its number of agents and its options."""
+    """The environment that is played, by name, with its number of agents and its options.
+
+    Attributes:
+        name: the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory
+        agents: number of agents, adversaries included. Default: the environment's own number
+        options: keyword arguments of the environment
+        last_action: observations end with the agent's last action, for recurrent networks
+        order: the order of equal entities in observations: index, distance or relation
+        judge: the resource that grades finished episodes. Default: none
+    """
 
     name: str
-    # All agents, adversaries included.
     agents: Annotated[int, msgspec.Meta(le=MOST_AGENTS)] | None = None
     options: dict[str, str | int | float | bool] = {}
-    # Whether observations end with the agent's last action; see `last_action`.
     last_action: bool = False
-    # The order of equal entities in observations, see `marless.functions.environments.spaces.orders`.
     order: Literal["index", "distance", "relation"] = "index"
-    # The resource that grades finished episodes; see `judged`.
     judge: str = ""
 
 

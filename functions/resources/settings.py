@@ -45,61 +45,43 @@ Cores = Annotated[int, Meta(ge=1, le=_MOST_CORES)]
 
 
 class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A function, program or service that answers questions. Set exactly one of `serve`, `command` and `http`."""
+    """A function, program or service that answers questions. Set exactly one of `serve`, `command` and `http`.
 
-    serve: Annotated[str, Meta(description="package.module:function, which takes a question and returns an answer")] = (
-        ""
-    )
-    command: Annotated[str, Meta(description="a program that answers lines, such as stockfish")] = ""
-    http: Annotated[
-        str, Meta(description="address of a service: a question is the body of a POST, the answer its body")
-    ] = ""
-    until: Annotated[
-        str, Meta(description="command: beginning of the last line of an answer. Default: an answer is one line")
-    ] = ""
-    ready: Annotated[
-        str,
-        Meta(
-            description="command: beginning of the line that says it is ready for questions. Default: it is asked at"
-            " once"
-        ),
-    ] = ""
-    ping: Annotated[
-        str, Meta(description="command: it is kept running, and a line that starts with `ready` answers this line")
-    ] = ""
-    tagged: Annotated[
-        bool, Meta(description="command: it is kept running, and repeats the first word of a question in its answer")
-    ] = False
-    slots: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_PROCESSES,
-            description="actions at once, over all runs of a study. Higher is faster, if the resource allows it",
-        ),
-    ] = 1
-    cores: Annotated[tuple[Cores, Cores], Meta(description="the least and the most cores of one action")] = (1, 1)
-    rate: Annotated[
-        str, Meta(description="largest number of actions that start in a time, such as 600/min. Default: no limit")
-    ] = ""
-    timeout_s: Annotated[float, Meta(gt=0, le=_MOST_S, description="time limit of one attempt at an action")] = 20.0
-    attempts: Annotated[
-        int, Meta(ge=1, le=10, description="attempts of an action before its task fails. Higher survives more faults")
-    ] = 3
-    keep: Annotated[
-        bool,
-        Meta(
-            description="keep answers as objects of the run. Each question is asked and paid once, even after failures"
-        ),
-    ] = False
-    sandbox: Annotated[
-        Literal["none", "bubblewrap"], Meta(description="bubblewrap: block the network and all writing")
-    ] = "none"
-    sandbox_paths: Annotated[
-        tuple[str, ...],
-        Meta(description="files and folders that may be read in the sandbox, in addition to the program's own file"),
-    ] = ()
-    memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB, description="memory of one slot, in MB")] = 1769
+    Attributes:
+        serve: package.module:function, which takes a question and returns an answer
+        command: a program that answers lines, such as stockfish
+        http: address of a service: a question is the body of a POST, the answer its body
+        until: command: beginning of the last line of an answer. Default: an answer is one line
+        ready: command: beginning of the line that says it is ready for questions. Default: it is asked at once
+        ping: command: it is kept running, and a line that starts with `ready` answers this line
+        tagged: command: it is kept running, and repeats the first word of a question in its answer
+        slots: actions at once, over all runs of a study. Higher is faster, if the resource allows it
+        cores: the least and the most cores of one action
+        rate: largest number of actions that start in a time, such as 600/min. Default: no limit
+        timeout_s: time limit of one attempt at an action
+        attempts: attempts of an action before its task fails. Higher survives more faults
+        keep: keep answers as objects of the run. Each question is asked and paid once, even after failures
+        sandbox: bubblewrap: block the network and all writing
+        sandbox_paths: files and folders that may be read in the sandbox, in addition to the program's own file
+        memory_mb: memory of one slot, in MB
+    """
+
+    serve: str = ""
+    command: str = ""
+    http: str = ""
+    until: str = ""
+    ready: str = ""
+    ping: str = ""
+    tagged: bool = False
+    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] = 1
+    cores: tuple[Cores, Cores] = (1, 1)
+    rate: str = ""
+    timeout_s: Annotated[float, Meta(gt=0, le=_MOST_S)] = 20.0
+    attempts: Annotated[int, Meta(ge=1, le=10)] = 3
+    keep: bool = False
+    sandbox: Literal["none", "bubblewrap"] = "none"
+    sandbox_paths: tuple[str, ...] = ()
+    memory_mb: Annotated[int, Meta(ge=128, le=_MOST_MB)] = 1769
 
     def __post_init__(self) -> None:
         if self.serve.startswith(_OLD_JUDGE):

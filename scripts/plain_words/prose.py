@@ -48,7 +48,8 @@ def _markdown(text: str, first: int = 1) -> Iterator[Sentence]:
     begin = first
     for number, line in enumerate([*text.splitlines(), ""], first):
         content = line.strip()
-        bullet = re.match(r"(?:[*-]|\d+\.)\s+(.*)", content)
+        # A line such as `    lr: Adam's step size` describes an argument or an attribute.
+        bullet = re.match(r"\s*(?:[*-]|\d+\.| {4}\w+:)\s+(.*)", line)
         if not content or bullet or content.startswith(("|", "#", "<", "![", ":::", "!!!", "???")):
             yield from split(begin, " ".join(paragraph))
             paragraph = [bullet.group(1)] if bullet else []

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from marless.coordinator.config.config_keys import description
+from marless.coordinator.config.config_keys import descriptions
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.task_defaults import FAMILIES, family_defaults
 from marless.functions.algorithms.registry import ALGORITHMS, implementation
@@ -104,8 +104,8 @@ def _settings() -> str:
     """Every setting with its meaning and, for each family, its default."""
     means: dict[str, str] = {}
     for spec in ALGORITHMS.ours():
-        for field in msgspec.structs.fields(spec.config):
-            means.setdefault(field.name, description(field.type))
+        for name in spec.config.__struct_fields__:
+            means.setdefault(name, descriptions(spec.config).get(name, ""))
     rows = [
         (markdown.code(name), markdown.escaped(meaning), *(_cell(name, family) for family in COLUMNS))
         for name, meaning in means.items()

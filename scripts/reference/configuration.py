@@ -1,6 +1,5 @@
 """docs/reference/configuration.md: every key of a run's configuration."""
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,10 +34,10 @@ def page() -> str:
     parts = [_ABOUT, "## Run", _table("", config, known)]
     for prefix, section in _sections("", config):
         if prefix != "algorithm":
-            parts += [f"## {prefix}", inspect.cleandoc(section.__doc__ or ""), _table(prefix, section, known)]
+            parts += [f"## {prefix}", markdown.paragraph(section), _table(prefix, section, known)]
     for name, table in NAMED_TABLES.items():
         prefix = f"{name}.{NAME}"
-        parts += [f"## {prefix}", inspect.cleandoc(table.__doc__ or ""), _table(prefix, table, known)]
+        parts += [f"## {prefix}", markdown.paragraph(table), _table(prefix, table, known)]
     return markdown.page("Configuration", "`coordinator/config/schema.py`", [part for part in parts if part])
 
 

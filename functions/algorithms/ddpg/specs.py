@@ -31,83 +31,32 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
 
     `regularisation` prevents the saturation of softmax and tanh. It must be small where actions change rewards little,
     or it dominates the gradient; docs/data/algorithms.toml lists the values tried.
+
+    Attributes:
+        regularisation: weight of the policy outputs' mean square in the policy's loss. Higher prevents saturation. Too
+            high stops learning
+        temperature: temperature of the softmax that passes the gradient of a choice. Higher is smoother, but less exact
+        noise_start: noise on continuous actions at first, in half ranges. Default: 0.5 for continuous actions. Higher
+            explores more
+        noise_end: noise on continuous actions at the end, in half ranges. Default: a tenth of noise_start. Higher
+            explores more
+        noise_steps: environment steps from noise_start to noise_end. Higher explores for longer
+        target_noise: noise on the target policy's continuous actions, in half ranges, cut off at 2.5 times this value
+            (TD3). Higher smooths the critics' targets
+        policy_delay: updates of critics per update of policies and targets (TD3). Higher is more stable, but policies
+            learn more slowly
+        twin_critics: train two critics and use the lower value as the target (TD3). Values are overestimated less, but
+            updates take longer
     """
 
-    regularisation: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=LARGEST,
-            description="weight of the policy outputs' mean square in the policy's loss. Higher prevents saturation."
-            " Too high stops learning",
-        ),
-    ] = 0.01
-    temperature: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="temperature of the softmax that passes the gradient of a choice. Higher is smoother, but"
-            " less exact",
-        ),
-    ] = 1.0
-    noise_start: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=LARGEST,
-                description="noise on continuous actions at first, in half ranges. Default: 0.5 for continuous actions."
-                " Higher explores more",
-            ),
-        ]
-        | None
-    ) = None
-    noise_end: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=LARGEST,
-                description="noise on continuous actions at the end, in half ranges. Default: a tenth of noise_start."
-                " Higher explores more",
-            ),
-        ]
-        | None
-    ) = None
-    noise_steps: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ENV_STEPS,
-            description="environment steps from noise_start to noise_end. Higher explores for longer",
-        ),
-    ] = 50_000
-    target_noise: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=LARGEST,
-            description="noise on the target policy's continuous actions, in half ranges, cut off at 2.5 times this"
-            " value (TD3). Higher smooths the critics' targets",
-        ),
-    ] = 0.0
-    policy_delay: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_UPDATES,
-            description="updates of critics per update of policies and targets (TD3). Higher is more stable, but"
-            " policies learn more slowly",
-        ),
-    ] = 1
-    twin_critics: Annotated[
-        bool,
-        Meta(
-            description="train two critics and use the lower value as the target (TD3). Values are overestimated"
-            " less, but updates take longer"
-        ),
-    ] = False
+    regularisation: Annotated[float, Meta(ge=0, le=LARGEST)] = 0.01
+    temperature: Annotated[float, Meta(gt=0, le=LARGEST)] = 1.0
+    noise_start: Annotated[float, Meta(ge=0, le=LARGEST)] | None = None
+    noise_end: Annotated[float, Meta(ge=0, le=LARGEST)] | None = None
+    noise_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 50_000
+    target_noise: Annotated[float, Meta(ge=0, le=LARGEST)] = 0.0
+    policy_delay: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] = 1
+    twin_critics: bool = False
 
     def __post_init__(self) -> None:
         """Raises `ValueError` also where the last update of a round would not move the policy."""

@@ -63,99 +63,44 @@ CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "nor
 
 
 class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
-    """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
+    """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018.
+
+    Attributes:
+        updates_per_round: optimiser steps per round, each on a new minibatch. Higher learns more from the same data,
+            but takes longer
+        batch_size: segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy, but takes
+            longer
+        buffer_size: newest environment steps, from which minibatches are drawn. Higher keeps older data and takes more
+            memory
+        target_update_interval: updates between copies to the target networks, in place of tau. Higher is more stable,
+            but slower
+        standardise_rewards: divide rewards by their running standard deviation. Other settings then depend less on the
+            scale of rewards
+        centre_rewards: subtract the running mean of rewards first. Use it only if all episodes are equally long
+        huber_delta: error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower makes
+            outliers count less
+        sequence_length: steps in a segment. Default: 1, or a whole rollout if 1 is too short
+        burn_in: first steps of a segment, which only fill the networks' hidden state. Higher leaves fewer steps to
+            learn from
+    """
 
     lr: LearningRate = 1e-3
     gamma: Discount = 0.9
-    updates_per_round: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_UPDATES,
-            description="optimiser steps per round, each on a new minibatch. Higher learns more from the same data,"
-            " but takes longer",
-        ),
-    ] = 64
-    batch_size: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MOST_UNITS,
-                description="segments in a minibatch. Default: 256 steps, at least 4 segments. Higher is less noisy,"
-                " but takes longer",
-            ),
-        ]
-        | None
-    ) = None
-    buffer_size: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ENV_STEPS,
-            description="newest environment steps, from which minibatches are drawn. Higher keeps older data and"
-            " takes more memory",
-        ),
-    ] = 100_000
+    updates_per_round: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] = 64
+    batch_size: Annotated[int, Meta(ge=1, le=MOST_UNITS)] | None = None
+    buffer_size: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 100_000
     tau: TargetStep = 0.01
-    target_update_interval: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=MOST_UPDATES,
-                description="updates between copies to the target networks, in place of tau. Higher is more stable, but"
-                " slower",
-            ),
-        ]
-        | None
-    ) = None
-    standardise_rewards: Annotated[
-        bool,
-        Meta(
-            description="divide rewards by their running standard deviation. Other settings then depend less on the"
-            " scale of rewards"
-        ),
-    ] = True
-    centre_rewards: Annotated[
-        bool,
-        Meta(description="subtract the running mean of rewards first. Use it only if all episodes are equally long"),
-    ] = False
-    huber_delta: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                le=LARGEST,
-                description="error at which the loss turns linear. Default: none, or 1 with time_limit=terminal. Lower"
-                " makes outliers count less",
-            ),
-        ]
-        | None
-    ) = None
+    target_update_interval: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] | None = None
+    standardise_rewards: bool = True
+    centre_rewards: bool = False
+    huber_delta: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     max_grad_norm: GradientNorm = 10.0
     adam_eps: AdamEpsilon = 1e-5
     hidden: HiddenWidths = (64, 64)
     recurrent: Recurrent = False
     layer_norm: LayerNorms = False
-    sequence_length: (
-        Annotated[
-            int,
-            Meta(
-                ge=1, le=MOST_STEPS, description="steps in a segment. Default: 1, or a whole rollout if 1 is too short"
-            ),
-        ]
-        | None
-    ) = None
-    burn_in: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST_STEPS,
-            description="first steps of a segment, which only fill the networks' hidden state. Higher leaves fewer"
-            " steps to learn from",
-        ),
-    ] = 0
+    sequence_length: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
+    burn_in: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     time_limit: TimeLimit = "bootstrap"
 
     def __post_init__(self) -> None:
@@ -197,20 +142,14 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
     reinforcement learning", 2016: a policy that learns faster than its critic saturates softmax and tanh, whose
     gradients then vanish. Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking
     Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
+
+    Attributes:
+        lr: Adam's step size for policies. Higher learns faster, but is less stable
+        critic_lr: Adam's step size for critics. Higher learns faster, but is less stable
     """
 
-    lr: Annotated[
-        float,
-        Meta(
-            gt=0, le=LARGEST_STEP, description="Adam's step size for policies. Higher learns faster, but is less stable"
-        ),
-    ] = 1e-3
-    critic_lr: Annotated[
-        float,
-        Meta(
-            gt=0, le=LARGEST_STEP, description="Adam's step size for critics. Higher learns faster, but is less stable"
-        ),
-    ] = 3e-3
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] = 1e-3
+    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] = 3e-3
     reward: RewardName = "team"
 
     @property

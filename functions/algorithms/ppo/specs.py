@@ -77,74 +77,37 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
     `recurrent` and `data_chunk_length` are as in the code of MAPPO; `time_limit` as in Pardo et al., "Time Limits in
     Reinforcement Learning", 2018.
+
+    Attributes:
+        lr: Adam's step size. Default: 1e-3, or 7e-4 from six agents on. Higher learns faster, but is less stable
+        critic_lr: Adam's step size for critics. Default: lr. Higher learns faster, but is less stable
+        gae_lambda: λ of generalised advantage estimation. Higher relies less on the critic, but is noisier
+        clip_coef: how far the probability ratio may move from 1. Lower makes updates smaller and more stable
+        clip_schedule: how clip_coef falls, like lr_schedule
+        ent_schedule: how ent_coef falls, like lr_schedule
+        value_clip: how far a value may move in a round, in normalised units. Lower is more stable, but slower
+        huber_delta: error at which the value loss turns linear, in normalised units. Lower makes outliers count less
+        value_decay: memory of the value normaliser per round. Higher averages over more rounds
+        normalise_observations: normalise observations by their running mean and variance, cut off at ±10. Helps if
+            observations have different scales
+        clipped: cut off continuous actions at their bounds, in place of squashing them by tanh
+        correction: correction for data of earlier rounds: V-trace, decoupled PPO, or none. Default: decoupled with a
+            pipeline.lag above 1, otherwise vtrace
     """
 
-    lr: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                le=LARGEST_STEP,
-                description="Adam's step size. Default: 1e-3, or 7e-4 from six agents on. Higher learns faster, but is"
-                " less stable",
-            ),
-        ]
-        | None
-    ) = None
-    critic_lr: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                le=LARGEST_STEP,
-                description="Adam's step size for critics. Default: lr. Higher learns faster, but is less stable",
-            ),
-        ]
-        | None
-    ) = None
+    lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
+    critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
     gamma: Discount = 0.9
-    gae_lambda: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="λ of generalised advantage estimation. Higher relies less on the critic, but is noisier",
-        ),
-    ] = 0.95
-    clip_coef: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="how far the probability ratio may move from 1. Lower makes updates smaller and more stable",
-        ),
-    ] = 0.2
+    gae_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.95
+    clip_coef: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.2
     ent_coef: EntropyWeight = 0.01
-    clip_schedule: Annotated[ScheduleName, Meta(description="how clip_coef falls, like lr_schedule")] = "constant"
-    ent_schedule: Annotated[ScheduleName, Meta(description="how ent_coef falls, like lr_schedule")] = "constant"
+    clip_schedule: ScheduleName = "constant"
+    ent_schedule: ScheduleName = "constant"
     epochs: Epochs = 4
     num_minibatches: Minibatches = 8
-    value_clip: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="how far a value may move in a round, in normalised units. Lower is more stable, but slower",
-        ),
-    ] = 0.2
-    huber_delta: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="error at which the value loss turns linear, in normalised units. Lower makes outliers count"
-            " less",
-        ),
-    ] = 10.0
-    value_decay: Annotated[
-        float,
-        Meta(ge=0, lt=1, description="memory of the value normaliser per round. Higher averages over more rounds"),
-    ] = 0.99
+    value_clip: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.2
+    huber_delta: Annotated[float, Meta(gt=0, le=LARGEST)] = 10.0
+    value_decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     max_grad_norm: GradientNorm = 10.0
     adam_eps: AdamEpsilon = 1e-5
     hidden: HiddenWidths = (
@@ -154,25 +117,11 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     recurrent: Recurrent = False
     data_chunk_length: ChunkLength = 10
     layer_norm: LayerNorms = False
-    normalise_observations: Annotated[
-        bool,
-        Meta(
-            description="normalise observations by their running mean and variance, cut off at ±10. Helps if"
-            " observations have different scales"
-        ),
-    ] = False
+    normalise_observations: bool = False
     reward: RewardName = "own"
-    clipped: Annotated[
-        bool, Meta(description="cut off continuous actions at their bounds, in place of squashing them by tanh")
-    ] = False
+    clipped: bool = False
     time_limit: TimeLimit = "bootstrap"
-    correction: Annotated[
-        CorrectionName,
-        Meta(
-            description="correction for data of earlier rounds: V-trace, decoupled PPO, or none. Default: decoupled"
-            " with a pipeline.lag above 1, otherwise vtrace"
-        ),
-    ] = "vtrace"
+    correction: CorrectionName = "vtrace"
 
     @property
     def stale_reads(self) -> tuple[tuple[str, str], ...]:
@@ -214,12 +163,13 @@ _VIEWS: Mapping[CriticInput, CriticView] = {
 
 
 class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
-    """The settings of PPO with centralised critics."""
+    """The settings of PPO with centralised critics.
 
-    critic_input: Annotated[
-        CriticInput,
-        Meta(description="input of a critic: the team's state, alone or together with the agent's own observation"),
-    ] = "state"
+    Attributes:
+        critic_input: input of a critic: the team's state, alone or together with the agent's own observation
+    """
+
+    critic_input: CriticInput = "state"
 
     def critic_view(self, view: CriticView) -> CriticView:
         return _VIEWS[self.critic_input]

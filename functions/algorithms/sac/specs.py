@@ -31,42 +31,19 @@ class SacConfig(CriticConfig, frozen=True, kw_only=True):
     The target of a choice is a share of the entropy of an even choice among the legal actions. The entropy of
     continuous actions is differential, of actions in [-1, 1], where -1 per dimension is that of an even choice from a
     fifth of the range.
+
+    Attributes:
+        initial_temperature: weight of the entropy at first, in scaled rewards per nat. Higher explores more at first
+        temperature_lr: Adam's step size for the logarithm of the temperature. Higher reaches the target entropy faster,
+            but is less stable
+        entropy_share: target entropy of a discrete choice, as a share of an even choice's entropy. Higher explores more
+        entropy_per_number: target entropy of continuous actions, in nats per dimension. Higher explores more
     """
 
-    initial_temperature: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="weight of the entropy at first, in scaled rewards per nat. Higher explores more at first",
-        ),
-    ] = 0.1
-    temperature_lr: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=LARGEST,
-            description="Adam's step size for the logarithm of the temperature. Higher reaches the target entropy"
-            " faster, but is less stable",
-        ),
-    ] = 1e-3
-    entropy_share: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="target entropy of a discrete choice, as a share of an even choice's entropy. Higher explores"
-            " more",
-        ),
-    ] = 0.5
-    entropy_per_number: Annotated[
-        float,
-        Meta(
-            ge=-LARGEST,
-            le=LARGEST,
-            description="target entropy of continuous actions, in nats per dimension. Higher explores more",
-        ),
-    ] = -1.0
+    initial_temperature: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.1
+    temperature_lr: Annotated[float, Meta(gt=0, le=LARGEST)] = 1e-3
+    entropy_share: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    entropy_per_number: Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] = -1.0
 
     @property
     def schedules(self) -> Mapping[str, ScheduleName]:

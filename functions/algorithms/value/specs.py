@@ -43,83 +43,38 @@ _MIXED_PARTS = (*PARTS, "mixer", "mixer_optimiser", "mixer_target")
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here."""
+    """The settings of value methods; their networks have ReLU layers, with which IQL and QMIX learned faster here.
+
+    Attributes:
+        epsilon_start: chance of a random action at the beginning. Higher explores more
+        epsilon_end: chance of a random action at the end. Higher explores more
+        epsilon_steps: environment steps from epsilon_start to epsilon_end. Higher explores for longer
+        double: double Q-learning: the trained network picks the next action and the target network values it. Values
+            are overestimated less
+        n_step: rewards that a target sums, at most the steps of a segment after burn_in. Higher passes late rewards
+            back faster, but is noisier
+        td_lambda: weight of longer returns in a target (λ of Peng's Q(λ)). Higher passes late rewards back faster, but
+            is noisier. With 0, targets use n_step
+        cql_alpha: weight of conservative Q-learning, for learning from a dataset. Higher stays closer to the dataset.
+            With 0, it is off
+        priority: exponent of TD errors in replay priorities (alpha of PER). Higher replays surprising steps more often.
+            With 0, replay is uniform
+        priority_beta: exponent of importance weights at first (beta of PER). It grows to 1. Higher corrects more of the
+            bias at first
+        priority_steps: environment steps until the exponent priority_beta is 1. Higher corrects the bias later
+    """
 
     hidden: HiddenWidths = (128, 128)
-    epsilon_start: Annotated[
-        float, Meta(ge=0, le=1, description="chance of a random action at the beginning. Higher explores more")
-    ] = 1.0
-    epsilon_end: Annotated[
-        float, Meta(ge=0, le=1, description="chance of a random action at the end. Higher explores more")
-    ] = 0.05
-    epsilon_steps: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ENV_STEPS,
-            description="environment steps from epsilon_start to epsilon_end. Higher explores for longer",
-        ),
-    ] = 50_000
-    double: Annotated[
-        bool,
-        Meta(
-            description="double Q-learning: the trained network picks the next action and the target network values"
-            " it. Values are overestimated less"
-        ),
-    ] = True
-    n_step: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_STEPS,
-            description="rewards that a target sums, at most the steps of a segment after burn_in. Higher passes late"
-            " rewards back faster, but is noisier",
-        ),
-    ] = 1
-    td_lambda: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="weight of longer returns in a target (λ of Peng's Q(λ)). Higher passes late rewards back"
-            " faster, but is noisier. With 0, targets use n_step",
-        ),
-    ] = 0.0
-    cql_alpha: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=LARGEST,
-            description="weight of conservative Q-learning, for learning from a dataset. Higher stays closer to the"
-            " dataset. With 0, it is off",
-        ),
-    ] = 0.0
-    priority: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="exponent of TD errors in replay priorities (alpha of PER). Higher replays surprising steps"
-            " more often. With 0, replay is uniform",
-        ),
-    ] = 0.0
-    priority_beta: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="exponent of importance weights at first (beta of PER). It grows to 1. Higher corrects more"
-            " of the bias at first",
-        ),
-    ] = 0.4
-    priority_steps: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_ENV_STEPS,
-            description="environment steps until the exponent priority_beta is 1. Higher corrects the bias later",
-        ),
-    ] = 640_000
+    epsilon_start: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.05
+    epsilon_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 50_000
+    double: bool = True
+    n_step: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1
+    td_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    cql_alpha: Annotated[float, Meta(ge=0, le=LARGEST)] = 0.0
+    priority: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    priority_beta: Annotated[float, Meta(ge=0, le=1)] = 0.4
+    priority_steps: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 640_000
 
     @property
     def length(self) -> int | None:
@@ -169,47 +124,29 @@ class MixedConfig(UtilityConfig, frozen=True, kw_only=True):
     Targets are slower, gradients are clipped at a lower norm and the loss is Huber's, because a mixing network
     multiplies the effect of an error on its agents' networks: without these settings returns of `qmix` on simple_spread
     rose to -55 and fell again.
+
+    Attributes:
+        huber_delta: error at which the loss turns linear. Default: 1. Lower makes outliers count less
+        hypernet_embed: hidden units of the mixing network's hypernetworks. Higher can learn more, but takes longer.
+            With 0, they are linear
     """
 
     tau: TargetStep = 0.003
     max_grad_norm: GradientNorm = 1.0
-    huber_delta: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                le=LARGEST,
-                description="error at which the loss turns linear. Default: 1. Lower makes outliers count less",
-            ),
-        ]
-        | None
-    ) = 1.0
-    hypernet_embed: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST_UNITS,
-            description="hidden units of the mixing network's hypernetworks. Higher can learn more, but takes longer."
-            " With 0, they are linear",
-        ),
-    ] = 64
+    huber_delta: Annotated[float, Meta(gt=0, le=LARGEST)] | None = 1.0
+    hypernet_embed: Annotated[int, Meta(ge=0, le=MOST_UNITS)] = 64
 
 
 class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
-    """Monotonic mixing, or that of a factory."""
+    """Monotonic mixing, or that of a factory.
 
-    mixing_embed_dim: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_UNITS,
-            description="hidden units of the mixing network. Higher can learn more, but takes longer",
-        ),
-    ] = 32
-    mixer: (
-        Annotated[str, Meta(description="a torch module's package.module:factory in place of QMIX's mixing network")]
-        | None
-    ) = None
+    Attributes:
+        mixing_embed_dim: hidden units of the mixing network. Higher can learn more, but takes longer
+        mixer: a torch module's package.module:factory in place of QMIX's mixing network
+    """
+
+    mixing_embed_dim: Annotated[int, Meta(ge=1, le=MOST_UNITS)] = 32
+    mixer: str | None = None
 
     def __post_init__(self) -> None:
         """Raises `ValueError` also for a mixing network that is no factory's."""
@@ -223,20 +160,17 @@ class QmixConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="
 
 
 class QplexConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag="qplex"):
-    """Duplex dueling."""
+    """Duplex dueling.
 
-    mixing_heads: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST_LAYERS,
-            description="attention heads of the mixing network. Higher can learn more, but takes longer",
-        ),
-    ] = 4
+    Attributes:
+        mixing_heads: attention heads of the mixing network. Higher can learn more, but takes longer
+    """
+
+    mixing_heads: Annotated[int, Meta(ge=1, le=MOST_LAYERS)] = 4
 
 
 def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
-    """The group's utility network; raises `BadRequest` for unsupported actions."""
+    """The group's utility network. Raises `BadRequest` for unsupported actions."""
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:
@@ -336,7 +270,7 @@ def choices(spec: EnvSpec, agents: list[int]) -> list[int]:
 
 
 def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
-    """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
+    """The bytes of network, target and moments. Raises `BadRequest` for unsupported actions."""
     if config.has_factory:
         return {}  # which only its factory knows
     sizes = trained_bytes("policy", utility_network(spec, team, config, group).parameters)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from marless.coordinator.config.config_keys import descriptions
 from marless.functions.actor.rollout import collect
 from marless.functions.algorithms import registry
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
@@ -108,13 +108,8 @@ def _make_config(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algor
 
 def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -> None:
     """Checks its descriptions, a round trip through a message, and the values that the coordinator reads."""
-    for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
-        parts = (about, *about.get("anyOf", ()))
-        has_description = name == "name" or any(part.get("description") for part in parts)
-        require(
-            has_description,
-            f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]",
-        )
+    for name in spec.config.__struct_fields__:
+        require(name in descriptions(spec.config), f"the configuration's {name} has no docstring below it")
     with expect("the configuration", BadRequest):
         payload = to_json(registry.hyperparameters(config))
         round_trip = registry.configuration(spec, from_json(payload, Hyperparameters))
