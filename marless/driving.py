@@ -22,6 +22,7 @@ from marless.runs.drive_settings import DriveSettings, RunLocation
 from marless.runs.folder import RunFolder
 from marless.runs.inputs.required_packages import require_packages
 from marless.runs.integrity.trusted_origin import playable
+from marless.runs.summary import has_finished
 from marless.runs.view import View
 from marless.signals import Interrupted, ended_by_signal
 from marless.user_errors import short_errors
@@ -113,7 +114,7 @@ def train(
     """
     place, (document, where) = registry.backend(backend), _document(config, settings)
     run_config = convert(document, where)
-    earlier, folders = existing_run.find(run, exist), list[Path]()
+    earlier, folders = existing_run.find(run, exist), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append)
     with ends_at_once(lambda: _how_to_go_on(folders)):
         if earlier is None:
@@ -123,7 +124,7 @@ def train(
             with existing_run.replaced(earlier):
                 return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
         limits = existing_run.new_limits(earlier, run_config, flatten(document).keys(), place.name)
-        if not limits and existing_run.is_finished(earlier):
+        if not limits and has_finished(earlier):
             return Run(earlier.path)
         return run_of(earlier, train_and_resume.resume(earlier, limits, drive))
 
@@ -147,7 +148,7 @@ def resume(
         >>> marless.resume("runs/latest", stop={"rounds": 600})
         <Run runs/simple_spread-mappo-s1-20261123-101500: finished, 600 rounds, return -31.9 ± 0.4, $0.028>
     """
-    folder, folders = playable(run, trust), list[Path]()
+    folder, folders = playable(run, trust), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append)
     with ends_at_once(lambda: _how_to_go_on(folders)):
         return run_of(
@@ -164,14 +165,14 @@ def ends_at_once(how_to_go_on: Callable[[], str]) -> Iterator[None]:
         raise TrainingInterrupted(f"stopped at once; {how_to_go_on()}") from None
 
 
-def _how_to_go_on(folders: list[Path]) -> str:
+def _how_to_go_on(folders: list[RunFolder]) -> str:
     """What resumes the run in the last of the folders."""
-    if not folders or not RunFolder(folders[-1]).begun:
+    if not folders or not folders[-1].begun:
         return "nothing was begun"
-    return f"go on with: marless.resume({RunFolder(folders[-1]).name!r})"
+    return f"go on with: marless.resume({folders[-1].name!r})"
 
 
-def _drive(workers: int | None, quiet: bool, on_folder: Callable[[Path], None]) -> DriveSettings:
+def _drive(workers: int | None, quiet: bool, on_folder: Callable[[RunFolder], None]) -> DriveSettings:
     view = View if quiet else _view
     return DriveSettings(workers or cores(), view, time.monotonic(), on_folder=on_folder)
 
@@ -189,7 +190,7 @@ def run_of(folder: RunFolder, ending: Ending) -> Run:
     run = Run(folder.path)
     if ended_by_signal(ending.code):
         done = f"stopped after {counted(run.summary.rounds, 'round')}"
-        raise TrainingInterrupted(f"{done}; {_how_to_go_on([folder.path])}", run)
+        raise TrainingInterrupted(f"{done}; {_how_to_go_on([folder])}", run)
     if ending.code == USER_ERROR or (ending.code and run.summary.status == "failed"):
         raise RunFailed(ending.line, run)
     return run

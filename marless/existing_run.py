@@ -15,8 +15,8 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import to_json_text
 from marless.output import note
-from marless.runs import summary
-from marless.runs.folder import ROOT, RunFolder, require_name
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.runs.train_and_resume import is_limit
 
 Exist = Literal["error", "resume", "replace"]
@@ -33,8 +33,7 @@ def find(name: str | None, exist: Exist) -> RunFolder | None:
         if exist != "error":
             raise UserError(f"exist={exist!r} needs the name of the run, such as run='first'")
         return None
-    require_name(name, "run")
-    folder = RunFolder(ROOT / name)
+    folder = RUNS.place(name, "run")
     if not folder.begun:
         return None
     if exist == "error":
@@ -65,12 +64,6 @@ def new_limits(folder: RunFolder, config: RunConfig, explicit: Collection[str], 
     return texts
 
 
-def is_finished(folder: RunFolder) -> bool:
-    """Whether the run reached its limits."""
-    run_summary = summary.read(folder)
-    return run_summary is not None and run_summary.status == "finished"
-
-
 @contextmanager
 def replaced(folder: RunFolder) -> Iterator[None]:
     """Puts the run aside; afterwards it is deleted if there is a new run in its place, and else put back.
@@ -83,7 +76,7 @@ def replaced(folder: RunFolder) -> Iterator[None]:
         raise UserError(
             f"{folder.name} is a run in the cloud, which exist='replace' does not delete; pick another name"
         )
-    aside = ROOT / _ASIDE / f"{folder.path.name}-{secrets.token_hex(4)}"
+    aside = folder.path.parent / _ASIDE / f"{folder.path.name}-{secrets.token_hex(4)}"
     aside.parent.mkdir(exist_ok=True)
     with folder.driving():
         folder.path.rename(aside)

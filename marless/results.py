@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from marless.infra.local.available_cores import cores
 from marless.run import Run
-from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import playable
+from marless.runs.run_store import RUNS
 from marless.user_errors import short_errors
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def export(
     from marless.exports import export as exports
     from marless.exports.replayed_rounds import PlayAgain
 
-    folder, again = RunFolder.find(os.fspath(run)), PlayAgain(workers or cores())
+    folder, again = RUNS.find(os.fspath(run)), PlayAgain(workers or cores())
     if episodes is not None or (rounds is not None and not exports.stores_rounds(folder, rounds)):
         folder = playable(run, trust)
     return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds, again)

@@ -189,15 +189,14 @@ class Run:
             ReplayFile('runs/simple_spread-mappo-s1-20261123-101500/replay.gif')
         """
         from marless.replays.replay_file import record
-        from marless.replays.shown_replay import ReplayFile
         from marless.runs.integrity.trusted_origin import playable
 
-        return ReplayFile(record(playable(self, trust), None if path is None else Path(path), episodes, beside))
+        return record(playable(self, trust), None if path is None else Path(path), episodes, beside)
 
     def _folder(self) -> "RunFolder":
-        from marless.runs.folder import RunFolder
+        from marless.runs.run_store import RUNS
 
-        return RunFolder.find(str(self.path))
+        return RUNS.find(str(self.path))
 
 
 @short_errors()
@@ -208,9 +207,9 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         >>> marless.open_run("latest").summary.status
         'finished'
     """
-    from marless.runs.folder import RunFolder
+    from marless.runs.run_store import RUNS
 
-    return Run(RunFolder.find(os.fspath(path)).path)
+    return Run(RUNS.find(os.fspath(path)).path)
 
 
 _METRICS = "metrics.jsonl"

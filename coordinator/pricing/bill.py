@@ -361,7 +361,8 @@ def bill(
     note: str = NOTE,
 ) -> Bill:
     """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
-    compute = {name: _compute_line(name, meter, prices, architecture) for name in BILLED}
+    mb_ms = {name: charge_of(meter, name).mb_ms for name in BILLED}
+    compute = {name: _gb_seconds(f"{name} compute", mb_ms[name], prices, architecture) for name in BILLED}
     actions = _action_lines(meter, prices, architecture)
     count = meter.extra_requests + sum(charge_of(meter, name).invocations for name in BILLED)
     count += sum(charge.count for charge in meter.actions.values())
@@ -392,10 +393,6 @@ def charge_of(meter: Meter, function: str) -> Charge:
     """The use of a deployed function."""
     charge: Charge = getattr(meter, function)
     return charge
-
-
-def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:
-    return _gb_seconds(f"{function} compute", charge_of(meter, function).mb_ms, prices, architecture)
 
 
 def _action_lines(meter: Meter, prices: Prices, architecture: Architecture) -> tuple[Line, ...]:

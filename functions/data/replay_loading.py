@@ -68,7 +68,7 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
                 if refs not in objects:
                     together = [one.round for one in rounds if one.trajectories == refs]
                     objects[refs] = read_sampled(blobs, refs, together)
-                by_round[past.round] = _without_round(objects[refs], past.round)
+                by_round[past.round] = tensors_below(objects[refs], f"{round_name(past.round)}/") or objects[refs]
         return {key: tensors_below(by_round[key.round], f"{rollout_prefix(key.rollout)}/") for key in keys}
 
     replay_buffer.load(rollout_keys(rounds), read_missing)
@@ -77,8 +77,3 @@ def load_rounds(replay_buffer: ReplayBuffer, rounds: Sequence[Past], here: Mappi
 def named_by_round(tensors: Tensors, round_: int) -> Tensors:
     """The tensors of one round, named as in an object that holds several rounds."""
     return {f"{round_name(round_)}/{name}": array for name, array in tensors.items()}
-
-
-def _without_round(tensors: Tensors, round_: int) -> Tensors:
-    """The tensors of one round, from an object that holds this round alone or several."""
-    return tensors_below(tensors, f"{round_name(round_)}/") or tensors

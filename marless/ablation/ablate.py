@@ -36,6 +36,7 @@ from marless.reports.section import Section
 from marless.reports.text import counted
 from marless.runs.folder import ERRORS, RunFolder, suggestion
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
+from marless.runs.run_store import RUNS
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
@@ -139,7 +140,7 @@ def plan_suite(
 
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
     """The policies of a run or a file as opponents; raises `UserError` when they cannot play the task."""
-    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
+    path = Path(text) if Path(text).is_file() else RUNS.find(text).path
     try:
         crossplay.sides(base.task)
     except ValueError as error:

@@ -11,11 +11,13 @@ from marless.ablation.arms import settings
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import write as write_declaration
 from marless.comparison.contrasts import Contrast
-from marless.comparison.finished_run import FinishedRun, has_finished, mean_rollouts, read
+from marless.comparison.finished_run import FinishedRun, mean_rollouts, read
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.file_reading import UnreadableFile
 from marless.reports.crossplay import scores
 from marless.reports.policy import TeamPolicy, load_policy
+from marless.runs import summary
+from marless.runs.folder import RunFolder
 from marless.studies.campaign import CellCampaign
 from marless.studies.cells import Arm, Cell, list_cells
 from marless.studies.study_run import StudyRun
@@ -68,7 +70,7 @@ class AblationCampaign(CellCampaign):
         self.failures: dict[Cell, str] = {}
         cells = list_cells(ablation.arms, ablation.seeds)
         for cell in cells:
-            if has_finished(cell.folder(ablation.folder)):
+            if summary.has_finished(RunFolder(cell.folder(ablation.folder))):
                 self._read(cell)
         super().__init__(ablation.folder, cells)
 

@@ -183,7 +183,11 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 def _groups(arms: Arms, path: Path, title: str) -> bool:
     """Network sharing in the first seed of every arm whose groups changed or might have; False without any."""
     first = {name: runs[min(runs)] for name, runs in arms.items()}
-    sharing = {name: result for name, result in first.items() if _has_decided(result)}
+    sharing = {
+        name: run
+        for name, run in first.items()
+        if any(line.event in _EVENTS or line.team != run.history[0].team for line in run.history)
+    }
     if not sharing:
         return False
     figure = sheet(9, 1.5 + 1.25 * len(sharing))
@@ -237,7 +241,3 @@ def _timeline(axes: "Axes", result: FinishedRun, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=9, parse_math=False)
     axes.set_ylabel("agent")
     axes.spines[:].set_visible(False)
-
-
-def _has_decided(result: FinishedRun) -> bool:
-    return any(line.event in _EVENTS or line.team != result.history[0].team for line in result.history)

@@ -13,7 +13,8 @@ from marless.coordinator.errors import UserError
 from marless.infra.local.available_cores import cores
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
-from marless.runs.folder import LATEST
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import LATEST
 from marless.runs.view import View
 
 # Episodes, slots, rounds: a command does something with each of so many within a day.
@@ -128,8 +129,8 @@ def drive(options: Namespace, listener: WorkerListener | None = None) -> DriveSe
 
         return choose_view(options.json)
 
-    def on_folder(path: Path) -> None:
-        options.folder = path
+    def on_folder(folder: RunFolder) -> None:
+        options.folder = folder.path
 
     return DriveSettings(options.workers, view, options.started, options.detach, on_folder, listener)
 

@@ -7,6 +7,7 @@ from marless.coordinator.errors import Ending, UserError
 from marless.output import ask
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import doubt_of, require_trust
+from marless.runs.run_store import RUNS
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -26,7 +27,7 @@ def playable(text: str, trust: bool) -> RunFolder:
 
     Raises `UserError`.
     """
-    folder = RunFolder.find(text)
+    folder = RUNS.find(text)
     if not trust and (doubt := doubt_of(folder)):
         with suppress(LookupError):
             trust = ask(f"{doubt}; do you trust it? [y/N] ").lower() in ("y", "yes")

@@ -22,7 +22,8 @@ from marless.infra.packaging import package_build
 from marless.output import note
 from marless.program import program_name
 from marless.reports import provenance
-from marless.runs.folder import ROOT, RunFolder, all_runs
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 BACKEND = "emulated"
 REGION = "us-east-1"
@@ -37,7 +38,7 @@ _started: list[Account] = []
 
 def account_folder() -> Path:
     """Where the emulated account of this folder of runs keeps its address."""
-    return ROOT / FOLDER
+    return RUNS.root / FOLDER
 
 
 def account_of(run: Path) -> Path:
@@ -116,7 +117,8 @@ def release(run: str, keep: bool) -> None:
     if not _started:
         return
     running = _started.pop()
-    if keep or _holds_other_runs(run) or _governs(running):
+    other_runs = (folder for folder in RUNS.folders() if folder.path.name != run)
+    if keep or any(map(_is_unfinished, other_runs)) or _governs(running):
         delete = f"{program_name()} cloud teardown --backend {BACKEND}"
         print_note(f"the emulated account keeps running; delete it and its data with: {delete}")
         return
@@ -176,11 +178,6 @@ def _require_concurrency(running: Account, concurrency: int) -> None:
             f"{CONCURRENCY}: the emulated account in {account_folder()} was started with {there:,} concurrent"
             f" executions, not {concurrency:,}; unset the variable, or end the account first"
         )
-
-
-def _holds_other_runs(run: str) -> bool:
-    """Whether the account holds another run that has not finished."""
-    return any(folder.path.name != run and _is_unfinished(folder) for folder in all_runs())
 
 
 def _governs(running: Account) -> bool:

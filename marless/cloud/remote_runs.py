@@ -11,7 +11,8 @@ from marless.coordinator.drive.ledger_items import CHECKPOINT, STATE
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import StorageFault
-from marless.runs.folder import Identity, RunFolder, decode_identity, require_name
+from marless.runs.folder import Identity, RunFolder, decode_identity
+from marless.runs.run_store import RUNS, require_name
 
 if TYPE_CHECKING:
     from marless.infra.aws.detached_ports import Outside
@@ -23,7 +24,7 @@ def find_run(options: Namespace) -> RunFolder:
     Raises `UserError` when the run is found neither on this machine nor in the deployment.
     """
     try:
-        return RunFolder.find(options.run)
+        return RUNS.find(options.run)
     except UserError:
         if options.backend is None:
             raise
@@ -59,6 +60,6 @@ def _create_folder(run: str, deployment: LocatedDeployment) -> RunFolder:
         raise UserError(f"{run} was started by another version of marless: {error}") from error
     if manifest is None or identity is None:
         raise UserError(f"tenant {deployment.deployment_ref.tenant} has no run {run}")
-    folder = RunFolder.create(run, run)
+    folder = RUNS.create(run, run)
     folder.adopt(manifest)
     return folder

@@ -87,12 +87,6 @@ class _Program(msgspec.Struct, frozen=True):
     code_sha256: str
 
 
-def has_finished(folder: Path) -> bool:
-    """Whether the folder's run has finished; one that was stopped, killed or failed has not."""
-    results = summary.earlier(RunFolder(folder))
-    return results is not None and results.status == "finished"
-
-
 def read(folder: Path, arm: str, seed: int) -> FinishedRun:
     """The finished run in `folder`; raises `UnreadableFile` where its files are not those of one."""
     results = summary.read(RunFolder(folder))

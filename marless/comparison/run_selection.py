@@ -11,13 +11,13 @@ from marless.coordinator.errors import UserError
 from marless.program import program_name
 from marless.reports.evaluations import METRIC
 from marless.runs import summary
-from marless.runs.folder import IDENTITY, LATEST, RunFolder, runs_in
-from marless.runs.folder import ROOT as RUNS
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import LATEST, RUNS, runs_in
 
 # Where commands that train many runs put their folders.
 COLLECTIONS = (Path("studies"), Path("ablations"))
 # Where commands that are cut short leave something, unless they were given another place.
-PLACES = (RUNS, *COLLECTIONS, Path())
+PLACES = (RUNS.root, *COLLECTIONS, Path())
 # A file of which every such folder has one.
 _DECLARATIONS = ("study.json", "ablation.json")
 # A run that stop.dollars stopped has spent what it may and counts up to there. An interrupted or running one will go
@@ -72,7 +72,7 @@ def folders_of(texts: Sequence[str]) -> list[RunFolder]:
 
 def collection_of(text: str) -> Path | None:
     """The folder of the study or ablation called `text`; None where there is none, or a run of that name."""
-    if any((path / IDENTITY).is_file() for path in (RUNS / text, Path(text))):
+    if RUNS.holds(text):
         return None
     roots = (Path(text), *(root / text for root in COLLECTIONS))
     return next((root for root in roots if any((root / name).is_file() for name in _DECLARATIONS)), None)
@@ -82,14 +82,12 @@ def _folders(text: str) -> list[RunFolder]:
     """The run called `text`, or those of the study or ablation called so."""
     roots = [Path(text), *(root / text for root in COLLECTIONS)]
     # A run of this name comes first, as in other commands.
-    if not any((path / IDENTITY).is_file() for path in (RUNS / text, Path(text))):
-        for root in roots:
-            if (root / "runs").is_dir():
-                return _inside(root)
+    if not RUNS.holds(text) and (root := next((root for root in roots if (root / "runs").is_dir()), None)):
+        return _inside(root)
     try:
-        return [RunFolder.find(text)]
+        return [RUNS.find(text)]
     except UserError as error:
-        if text == LATEST or any(path.exists() for path in (*roots, RUNS / text)):
+        if text == LATEST or any(path.exists() for path in (*roots, RUNS.root / text)):
             raise
         raise UserError(
             f"there is no run, study or ablation {text}; `{program_name()} runs` lists runs, and a folder of several"

@@ -197,7 +197,7 @@ def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
         cells.append(
             (
                 row.arm,
-                _flag_few(row.seeds),
+                f"{row.seeds} *" if row.seeds < FEWEST else str(row.seeds),
                 *(estimate_cell(estimate, digits) for estimate in estimates),
             )
         )
@@ -243,10 +243,6 @@ def _pairing(base: str, rows: Sequence[Row]) -> str:
         return f"{explanation} Seeds are not those of {base}, so nothing is paired."
     whose = "All arms have" if len(pairs) == len(rows) else f"{' and '.join(pairs)} {_HAVE[len(pairs) > 1]}"
     return f"{explanation} {whose} the seeds of {base}: the difference and the column by seed are paired by seed."
-
-
-def _flag_few(seeds: int) -> str:
-    return f"{seeds} *" if seeds < FEWEST else str(seeds)
 
 
 def _footnote(rows: Sequence[tuple[str, ...]]) -> str:

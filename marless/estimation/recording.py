@@ -32,6 +32,7 @@ from marless.functions.algorithms.registry import algorithm
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
 from marless.runs.inputs.stored_inputs import store_inputs
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import look
 
 
@@ -104,7 +105,7 @@ def recording_of(run: str, settings: Sequence[str], workers: int, progress: Prog
     """The recording of a run, or of rounds that are played for a configuration's file; raises `UserError`."""
     if run.endswith(".toml"):
         return record(load(Path(run), settings), workers, progress=progress)
-    return recorded(RunFolder.find(run), settings)
+    return recorded(RUNS.find(run), settings)
 
 
 def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:

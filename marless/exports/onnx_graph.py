@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from marless.exports.agent_policy import (
@@ -136,7 +135,7 @@ def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
     others = nodes.add("Slice", value, nodes.integers(width), nodes.integers(np.iinfo(np.int64).max), nodes.integers(1))
     initial_values = {
         "observation": nodes.add("Reshape", values, nodes.integers(-1, *layer.observation)),
-        "rest": nodes.add("Concat", others, _as_rows(nodes, layer.one_hot), axis=-1),
+        "rest": nodes.add("Concat", others, _expand_to_batch(nodes, nodes.constant(layer.one_hot[None])), axis=-1),
     }
     for name, array in layer.parameters.items():
         initial_values[f"net/{name}"] = nodes.constant(array)
@@ -149,11 +148,6 @@ def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
     nodes.functions += model.functions
     nodes.opsets = list(model.opset_import)
     return str(model.graph.output[0].name)
-
-
-def _as_rows(nodes: Nodes, row: NDArray[np.float32]) -> str:
-    """A constant ``[width]`` once for each row of the observation."""
-    return _expand_to_batch(nodes, nodes.constant(row[None]))
 
 
 def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:

@@ -33,7 +33,8 @@ def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
         distances = [_distances(nodes, position, other) for other in one.teammates]
         together = nodes.add("Concat", *distances, axis=-1)
         nearest = nodes.add("ReduceMin", together, nodes.integers(-1), keepdims=0)
-        keys = nodes.add("Sub", keys, _where_infinite(nodes, nearest))
+        finite = nodes.add("Where", nodes.add("IsInf", nearest), nodes.numbers(0), nearest)
+    keys = nodes.add("Sub", keys, finite)
     return _infinite_if_absent(nodes, keys, one.block, axis=None) if one.block.absent.size else keys
 
 
@@ -64,11 +65,6 @@ def _infinite_if_absent(nodes: Nodes, keys: str, block: Block, axis: int | None)
     if axis is not None:
         absent = nodes.add("Unsqueeze", absent, nodes.integers(axis))
     return nodes.add("Where", absent, nodes.numbers(np.inf), keys)
-
-
-def _where_infinite(nodes: Nodes, nearest: str) -> str:
-    """Return the distances with 0 in place of infinity."""
-    return nodes.add("Where", nodes.add("IsInf", nearest), nodes.numbers(0), nearest)
 
 
 def _length(nodes: Nodes, differences: str, coordinates: int) -> str:

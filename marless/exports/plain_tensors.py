@@ -18,9 +18,9 @@ from marless.functions.nn.layers import Layer
 MODULE, ATTENTION = "marless_layers.py", "marless_attention.py"
 
 
-def files(policies: Sequence[AgentPolicy]) -> dict[str, bytes]:
-    """All weights, ``<agent>/<layer>/<name>``, and what computes with them; raises `UserError` for networks of a
-    factory."""
+def plain_tensors(policies: Sequence[AgentPolicy]) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """Return files with all weights, ``<agent>/<layer>/<name>``, and with the code that computes with them, and the
+    layers of each agent. Raise `UserError` for networks of a factory."""
     tensors = {}
     for policy in policies:
         for place, layer in enumerate(policy.layers):
@@ -31,10 +31,10 @@ def files(policies: Sequence[AgentPolicy]) -> dict[str, bytes]:
                 tensors[_tensor(policy, place, name)] = np.ascontiguousarray(array)
     modules = {MODULE: layers, ATTENTION: forward_pass}
     texts = {name: Path(str(module.__file__)).read_bytes() for name, module in modules.items()}
-    return {"policies.safetensors": bytes(save(tensors)), **texts}
+    return {"policies.safetensors": bytes(save(tensors)), **texts}, [{"layers": _layers(policy)} for policy in policies]
 
 
-def description(policy: AgentPolicy) -> list[dict[str, Any]]:
+def _layers(policy: AgentPolicy) -> list[dict[str, Any]]:
     """The layers from the observation, followed by the last action if there is one, to the outputs: the type of each,
     where its tensors are, and the entities of attention."""
     return [

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from marless.exports import plain_tensors
 from marless.exports.agent_policy import AgentPolicy, agent_policies
 from marless.exports.destination import file_names
+from marless.exports.plain_tensors import ATTENTION, MODULE, plain_tensors
 from marless.extras import require
 from marless.functions.encoding import to_json_file
 from marless.functions.environments import spaces
@@ -85,10 +85,6 @@ def _torch(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]
     return _one_each(policies, "pt2", torch_program)
 
 
-def _safetensors(policies: Sequence[AgentPolicy]) -> tuple[_Files, list[dict[str, Any]]]:
-    return plain_tensors.files(policies), [{"layers": plain_tensors.description(policy)} for policy in policies]
-
-
 def _one_each(
     policies: Sequence[AgentPolicy], suffix: str, write: Callable[[AgentPolicy], bytes]
 ) -> tuple[_Files, list[dict[str, Any]]]:
@@ -123,8 +119,8 @@ FORMATS = {
     "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
     "torch": PolicyFormat(_torch, "torch and numpy", "learner"),
     "safetensors": PolicyFormat(
-        _safetensors,
+        plain_tensors,
         "numpy and safetensors",
-        note=f"{plain_tensors.MODULE} and {plain_tensors.ATTENTION} compute the layers of networks\n",
+        note=f"{MODULE} and {ATTENTION} compute the layers of networks\n",
     ),
 }

@@ -30,6 +30,9 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
 
     size = Size(points=points)
     metrics = [run_charts.agent_returns(facts, size), *run_charts.learning_metrics(facts, size)]
+    busy = (
+        f" {facts.summary.machine.busy_text.capitalize()}." if facts.summary and facts.summary.machine.busy_text else ""
+    )
     return join(
         [
             figures(facts, anchor),
@@ -39,7 +42,7 @@ def section(facts: Facts, anchor: str, level: int, points: int, whole: bool = Tr
             part("Groups and rollouts", _decisions(facts, size)),
             part("League", _grid([run_charts.ratings(facts, size)])),
             part("Replay", _replay(facts)),
-            part("Dollars", bill_table(facts.bill, _busy_text(facts)) if facts.bill else Html("")),
+            part("Dollars", bill_table(facts.bill, busy) if facts.bill else Html("")),
             part("Actions of resources", _grid(run_charts.action_times(facts, size)), actions_table(facts)),
             part("Settings", _settings(facts, whole)),
             part("Do it again", _again(facts)),
@@ -123,11 +126,6 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
     quantity = f"{axis_numbers.number(line.quantity)} {line.unit}"
     price = f"${line.unit_price:.10f}".rstrip("0").rstrip(".")
     return line.name, quantity, price, money(line.dollars), join([bar, f" {100 * share:.1f} %"])
-
-
-def _busy_text(facts: Facts) -> str:
-    text = facts.summary.machine.busy_text if facts.summary else ""
-    return f" {text.capitalize()}." if text else ""
 
 
 def _lost(run_summary: Summary | None) -> list[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from marless.coordinator.config.config_keys import general, valid_keys
+from marless.coordinator.config.config_keys import NAME, general, valid_keys
 from marless.coordinator.config.loading import convert, load
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import ConfigError, RunConfig
@@ -16,6 +16,8 @@ from marless.coordinator.config.toml_dump import toml_value
 from marless.functions.resources.settings import SOURCES
 from marless.functions.text.redaction import is_secret
 
+# The keys that say what answers for a resource. A resource has one of them.
+_SOURCES = tuple(f"resources.{NAME}.{key}" for key in SOURCES)
 # The defaults of the others follow from these.
 _GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")
 
@@ -43,7 +45,7 @@ def settings(config: RunConfig) -> list[Setting]:
         Setting(
             key,
             value,
-            plain.get(key) if key in _GIVEN else "" if _says_source(key) else defaults.get(key),
+            plain.get(key) if key in _GIVEN else "" if general(key) in _SOURCES else defaults.get(key),
             means.get(general(key), "a task's own option"),
         )
         for key, value in values.items()
@@ -89,11 +91,6 @@ def _word(value: Any) -> str:
     """A value on the command line, where text needs no quotation marks unless it looks like something else."""
     toml_text = toml_value(value)
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_text
-
-
-def _says_source(key: str) -> bool:
-    """Whether the key says what answers for a resource, as one of a few keys does, which then has no default."""
-    return general(key) != key and key.rpartition(".")[2] in SOURCES
 
 
 def _defaults(config: RunConfig) -> RunConfig:

@@ -1,14 +1,16 @@
 """Writes episodes of a run's team to a file: a picture, an animation or a video."""
 
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable
+from html import escape
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 from marless import extras
 from marless.coordinator.errors import UserError
 from marless.infra.local.pictures import ffmpeg
 from marless.replays import animation
-from marless.replays.animation import Animation, Still
+from marless.replays.animation import Animation
 from marless.replays.teams import on_stage
 from marless.reports.atomic_files import write_for_user
 from marless.runs.folder import REPLAY, RunFolder
@@ -16,7 +18,19 @@ from marless.runs.folder import REPLAY, RunFolder
 Encoder = Callable[[Animation], bytes]
 
 
-def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None) -> Path:
+class ReplayFile(PosixPath):
+    """The path of an animation, which a notebook shows below its cell. It shows an ``.mp4`` as its path alone."""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if self.suffix == ".gif" and self.is_file():
+            # Saved pages show HTML and no image/gif.
+            picture = b64encode(self.read_bytes()).decode()
+            bundle["text/html"] = f'<img src="data:image/gif;base64,{picture}" alt="{escape(self.name)}">'
+        return bundle
+
+
+def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None) -> ReplayFile:
     """Draws greedy episodes of the run's newest policies; returns the file's path, `REPLAY` in the run's folder by
     default.
 
@@ -28,7 +42,7 @@ def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | No
     with on_stage(folder, episodes, beside) as animation:
         body = encode(animation)
     write_for_user(path, body)
-    return path
+    return ReplayFile(path)
 
 
 def encoder(path: Path) -> Encoder:
@@ -45,15 +59,11 @@ def encoder(path: Path) -> Encoder:
 def _mp4(animation: Animation) -> bytes:
     images = animation.stills()
     first = next(images)
+    frames = (still.image.tobytes() for still in chain((first,), images) for _ in range(still.frames))
     try:
-        return ffmpeg.mp4(_repeat_stills(chain((first,), images)), first.image.size, animation.frame_ms)
+        return ffmpeg.mp4(frames, first.image.size, animation.frame_ms)
     except ffmpeg.EncodingFailed as error:
         raise UserError(f"ffmpeg: {error}") from error
-
-
-def _repeat_stills(images: Iterator[Still]) -> Iterator[bytes]:
-    for still in images:
-        yield from [still.image.tobytes()] * still.frames
 
 
 _ENCODERS: dict[str, Encoder] = {".gif": animation.gif, ".mp4": _mp4}

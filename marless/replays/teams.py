@@ -7,7 +7,6 @@ from marless.coordinator.config.schema import RANDOM
 from marless.coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
 from marless.replays.greedy_episodes import Frame, Stage, random_team
-from marless.reports.policy import TeamPolicy
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
@@ -25,7 +24,7 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
     stored_run, team = load_team(folder)
     teams = {f"{stored_run.plan.run}, round {stored_run.saved_state.round:,}": team}
     if beside is not None:
-        teams[beside] = _other(beside, team)
+        teams[beside] = random_team(team) if beside == RANDOM else find_policies(beside, team.task, "--beside")
     with ExitStack() as resources:
         resources.enter_context(resources_of(folder))
         stages = []
@@ -39,7 +38,3 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
 def one_scale(stage: Stage, stages: Sequence[Stage]) -> Callable[[int], Iterator[Frame]]:
     """Return the function that plays a stage's episode by its number, drawn in the scale of all stages."""
     return lambda number: stage.episode(number, max(other.camera(number) for other in stages))
-
-
-def _other(text: str, team: TeamPolicy) -> TeamPolicy:
-    return random_team(team) if text == RANDOM else find_policies(text, team.task, "--beside")

@@ -67,12 +67,7 @@ def document(
 
 def read(body: bytes) -> list[Evaluation]:
     """The evaluations of a document of one run, in the order of training; raises `Undecodable`."""
-    return of_entries(entries(body))
-
-
-def of_entries(run: RunEntries) -> list[Evaluation]:
-    """The evaluations of one run, in the order of training."""
-    return [_evaluation(entry) for name, entry in run.items() if name.startswith(_STEP)]
+    return [_evaluation(entry) for name, entry in entries(body).items() if name.startswith(_STEP)]
 
 
 def absolute(run: RunEntries, metric: str = METRIC) -> tuple[float, ...]:

@@ -147,8 +147,7 @@ def _outstanding(
     limit = _reached_limit(plan, state, old.stop)
     if not limit:
         return None
-    earlier = summary.earlier(folder)
-    if earlier is None or earlier.status != "finished":
+    if not summary.has_finished(folder):
         measurements = summary.measured_before(folder, state.seconds)
         hashes = hashes_of(folder, identity, backend.ledger)
         Documents(folder, plan, identity, backend.storage, hashes).complete(state, measurements, "finished")

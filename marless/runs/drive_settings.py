@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from marless.backends.base import TENANT, Backend, WorkerListener
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.coordinator.errors import UserError
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS, RunStore
 from marless.runs.view import View
 
 
@@ -20,7 +21,7 @@ class DriveSettings:
     started: float
     """The monotonic clock when the command began."""
     detach: bool = False
-    on_folder: Callable[[Path], None] = lambda path: None
+    on_folder: Callable[[RunFolder], None] = lambda folder: None
     """Receives the run's folder as soon as there is one."""
     listener: WorkerListener | None = None
     """Workers of other machines dial in there, and serve instead of processes of this machine."""
@@ -41,3 +42,4 @@ class RunLocation:
     backend: Backend
     tenant: str = TENANT
     region: str | None = None
+    store: RunStore = RUNS

@@ -4,14 +4,13 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +19,7 @@ from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
 from marless.coordinator.drive.run_manifest import RunManifest, with_inputs_together
-from marless.coordinator.errors import UserError, broken_path
+from marless.coordinator.errors import UserError
 from marless.coordinator.file_reading import UnreadableFile, read_file
 from marless.functions.encoding import Undecodable, from_json, own_format, to_json_file
 from marless.functions.errors import StorageFault
@@ -31,14 +30,14 @@ from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
 from marless.reports.provenance import CodeChange, EnvironmentFingerprint, parts
 
-ROOT = Path("runs")
-LATEST = "latest"
+if TYPE_CHECKING:
+    from marless.runs.run_store import RunStore
+
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
 ATTEMPTS, TIMELINE, CODE = "attempts.jsonl", "timeline.html", "code.json"
 POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LOCK = ".lock"
 _BEFORE_PLAN = {CONFIG, ERRORS, CODE, "workers", "objects"}
 # `driven` holds the lock for a moment; a driver waits so long for it.
@@ -82,53 +81,15 @@ def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run. Its `store` is None if it is in the folder of a study, or elsewhere."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def create(cls, name: str | None, suggestion: str) -> Self:
-        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name.
-
-        Reuses the folder of a command that was killed before it wrote plan.json; see `begin`.
-        """
-        if name is not None:
-            require_name(name)
-        stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
-        ROOT.mkdir(exist_ok=True)
-        for serial in range(1, 1000):
-            path = ROOT / (stem if serial == 1 else f"{stem}-{serial}")
-            try:
-                path.mkdir()
-            except FileExistsError:
-                if name is None:
-                    continue
-                if not _is_leftover(path):
-                    raise _name_taken(path) from None
-            return cls(path)
-        raise UserError(f"too many runs are called {stem}; pick a name with --run")
-
-    @classmethod
-    def find(cls, text: str) -> Self:
-        """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
-        if text == LATEST and not (ROOT / LATEST / IDENTITY).is_file():
-            raise UserError(_without_latest())
-        named_path = ROOT / text if text.strip(".") and Path(text).name == text else Path(text)
-        path = next((path for path in (named_path, Path(text)) if path.is_dir()), None)
-        if path is None:
-            raise UserError(broken_path(named_path) or f"there is no run {text}; `{program_name()} runs` lists them")
-        # Through the link once, so that a newer run does not change which folder this is.
-        real = path.resolve()
-        path = ROOT / real.name if real.parent == ROOT.resolve() else path
-        if not (path / IDENTITY).is_file():
-            raise UserError(f"{path} is not a run: it has no {IDENTITY}")
-        return cls(path)
+    def __init__(self, path: Path, store: "RunStore | None" = None) -> None:
+        self.path, self._store = path, store
 
     @property
     def name(self) -> str:
-        """What commands call it: its name, or its path if it is not under runs/."""
-        return self.path.name if self.path.parent == ROOT else str(self.path)
+        """What commands call it: its name, or its path without a store."""
+        return self.path.name if self._store else str(self.path)
 
     @property
     def argument(self) -> str:
@@ -140,15 +101,26 @@ class RunFolder:
         """Whether the folder is a run, which it is from its plan.json on."""
         return (self.path / IDENTITY).is_file()
 
-    @property
-    def removed(self) -> bool:
-        """Whether the folder is gone, or what makes it a run: somebody removes it, or has done so."""
-        return not (self.path / IDENTITY).exists()
+    def is_leftover(self) -> bool:
+        """Return whether it holds only the files that a command makes before plan.json."""
+        if self.path.is_symlink() or not self.path.is_dir():
+            return False
+        names = {entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", LEDGER_FILE))}
+        return names <= _BEFORE_PLAN
+
+    def name_taken(self) -> UserError:
+        """Return the error of a new run with this name."""
+        resume = f"{program_name()} resume {shlex.quote(self.path.name)}"
+        return UserError(
+            f"there is a run {self.path.name} already; resume it ({resume}) or pick another name"
+            if self.begun
+            else f"there is something called {self.path} already that is not a run; pick another name"
+        )
 
     def begin(self) -> None:
         """Deletes the ledger and the record of code that a killed command left. Raises `UserError` if it is a run."""
-        if not _is_leftover(self.path):
-            raise _name_taken(self.path)
+        if not self.is_leftover():
+            raise self.name_taken()
         for path in (*self.path.glob(f"{LEDGER_FILE}*"), self.path / CODE):
             path.unlink(missing_ok=True)
 
@@ -177,13 +149,9 @@ class RunFolder:
         """The run's configuration; raises `ConfigError`."""
         return load(self.path / CONFIG)
 
-    def config_sha256(self) -> str:
-        """The hash of the present config.toml; raises `UserError` when it cannot be read."""
-        return sha256(read_file(self.path / CONFIG))
-
     def edited(self, identity: Identity) -> bool:
         """Whether config.toml is none that marless wrote for the run; raises `UserError` when it cannot be read."""
-        return self.config_sha256() not in identity.configs
+        return sha256(read_file(self.path / CONFIG)) not in identity.configs
 
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
         """Replaces a file, `durable` as in `atomic_files.replace`; raises `StorageFault` if the disk refuses it."""
@@ -192,17 +160,9 @@ class RunFolder:
             replace(path, body, durable)
 
     def become_latest(self) -> None:
-        """Points runs/latest at this run if it is under runs/."""
-        if self.path.parent != ROOT:
-            return
-        temporary = ROOT / f".{LATEST}.{secrets.token_hex(4)}"
-        try:
-            temporary.symlink_to(self.path.name)
-            temporary.replace(ROOT / LATEST)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise StorageFault(f"cannot point {ROOT / LATEST} at the run: {error.strerror}") from error
+        """Make it the latest run of its store, if it has one."""
+        if self._store:
+            self._store.set_latest(self.path.name)
 
     @contextmanager
     def driving(self) -> Iterator[None]:
@@ -263,52 +223,6 @@ def suggestion(config: RunConfig) -> str:
     return f"{task}-{config.algorithm.name}"
 
 
-def all_runs() -> list[RunFolder]:
-    """All runs under runs/, by name; raises `UserError` where the folder is a broken link or a file."""
-    if not ROOT.is_dir():
-        if problem := broken_path(ROOT):
-            raise UserError(problem)
-        return []
-    return [RunFolder(path) for path in runs_in(ROOT)]
-
-
-def runs_in(parent: Path) -> list[Path]:
-    """The runs of a folder, by name; not those that a link stands for, or that are being removed."""
-    paths = (path for path in sorted(parent.iterdir()) if not path.is_symlink() and not path.name.startswith("."))
-    return [path for path in paths if (path / IDENTITY).is_file()]
-
-
-def point_latest_at_newest() -> None:
-    """Points runs/latest, where it points at a run that is gone, at the newest, or removes it where there is none."""
-    link = ROOT / LATEST
-    if link.is_symlink() and not link.exists():
-        newest = newest_run()
-        if newest:
-            newest.become_latest()
-        else:
-            link.unlink()
-
-
-def _without_latest() -> str:
-    """Why runs/latest is no run, and what to do."""
-    newest, link = newest_run(), ROOT / LATEST
-    what_to_do = (
-        f"the newest run is {newest.argument}: name it" if newest else f"start one with: {program_name()} train"
-    )
-    if link.is_symlink():
-        return f"the latest run, {link.readlink().name}, was removed; {what_to_do}"
-    return f"there is no latest run in {ROOT} of this folder; {what_to_do}"
-
-
-def newest_run() -> RunFolder | None:
-    """The run under runs/ that was begun last; None where none can be read."""
-    begun_at: list[tuple[str, RunFolder]] = []
-    for folder in all_runs():
-        with suppress(UserError):
-            begun_at.append((folder.identity().created, folder))
-    return max(begun_at, key=lambda pair: (pair[0], pair[1].name))[1] if begun_at else None
-
-
 def sha256(body: bytes) -> str:
     """The hash of a config.toml that plan.json holds."""
     return hashlib.sha256(body).hexdigest()
@@ -317,32 +231,6 @@ def sha256(body: bytes) -> str:
 def now() -> str:
     """The time for plan.json."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _is_leftover(path: Path) -> bool:
-    """Whether a folder holds only what a command makes before plan.json."""
-    if path.is_symlink() or not path.is_dir():
-        return False
-    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER_FILE))}
-    return names <= _BEFORE_PLAN
-
-
-def _name_taken(path: Path) -> UserError:
-    resume = f"{program_name()} resume {shlex.quote(path.name)}"
-    return UserError(
-        f"there is a run {path.name} already; resume it ({resume}) or pick another name"
-        if (path / IDENTITY).is_file()
-        else f"there is something called {path} already that is not a run; pick another name"
-    )
-
-
-def require_name(name: str, where: str = "--run") -> None:
-    """Raises `UserError` if `name` cannot be a run's name; `where` is the option or argument that has it."""
-    if not _NAME.fullmatch(name) or name == LATEST:
-        raise UserError(
-            f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
-            f" has at most 100 characters and is not '{LATEST}'"
-        )
 
 
 def _try_lock(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:

@@ -30,6 +30,7 @@ from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.code_record import remark
 from marless.runs.run_files import header_of
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import Stored, look
 
 # A running run deletes older objects; by then it has newer policies.
@@ -136,7 +137,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
             if problem := unscripted(where, text, task.name, scripted_team.spec):
                 raise UserError(problem)
             return scripted_team
-        team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
+        team = load_policy(text) if Path(text).is_file() else load_team(RUNS.find(text))[1]
     except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if not same_task(team.task, task):
@@ -148,12 +149,12 @@ def with_absolute_policies(config: RunConfig) -> RunConfig:
     """The configuration with absolute paths to the opponents' policies and to the base; raises `UserError` when there
     are none."""
     if config.base.policies is not None:
-        base = RunFolder.find(config.base.policies).path.resolve()
+        base = RUNS.find(config.base.policies).path.resolve()
         config = replace(config, base=replace(config.base, policies=str(base)))
     text = config.opponents.policies
     if text == RANDOM or script_names.is_scripted_name(text):
         return config
-    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
+    path = Path(text) if Path(text).is_file() else RUNS.find(text).path
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
 
 

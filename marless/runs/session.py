@@ -306,7 +306,7 @@ def launch(
                     backend.withdraw()
             return session.end()
     except (StorageFault, NoSuchObject, OSError) as fault:
-        if folder.removed:
+        if not folder.begun:
             return Ending(USER_ERROR, f"{folder.path} was removed while the run trained; nothing can go on with it")
         if isinstance(fault, OSError):
             raise

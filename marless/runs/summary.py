@@ -189,6 +189,12 @@ def earlier(folder: RunFolder) -> Summary | None:
     return None
 
 
+def has_finished(folder: RunFolder) -> bool:
+    """Return whether the run has finished. A run that was stopped, was killed or failed has not."""
+    results = earlier(folder)
+    return results is not None and results.status == "finished"
+
+
 def measured_before(folder: RunFolder, seconds: float) -> Measured:
     """What earlier commands of the run measured; where they wrote nothing, these `seconds` are all that is known."""
     before = earlier(folder)

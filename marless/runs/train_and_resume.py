@@ -50,8 +50,8 @@ def train(
     require_packages(config, backend.runs_here)
     if isinstance(backend, RemoteBackend):
         refuse_language(config.algorithm.name)
-    folder = RunFolder.create(run, f"{suggestion(config)}-s{config.seed}")
-    drive.on_folder(folder.path)
+    folder = location.store.create(run, f"{suggestion(config)}-s{config.seed}")
+    drive.on_folder(folder)
     with Signals() as signals, folder.driving():
         folder.begin()
         try:
@@ -78,7 +78,7 @@ def resume(
     """Resume a run under new limits, on the cluster at the address if there is one. `changed_code` allows that its code
     changed. Raises `UserError`."""
     with Signals() as signals, folder.driving():
-        drive.on_folder(folder.path)
+        drive.on_folder(folder)
         identity = folder.identity()
         if drive.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")

@@ -23,9 +23,10 @@ from marless.functions.errors import CorruptObject
 from marless.infra.aws.deployment_ref import DeploymentRef
 from marless.runs import summary
 from marless.runs.beginning import begin_run
-from marless.runs.folder import IDENTITY, RunFolder, decode_identity, require_name
+from marless.runs.folder import IDENTITY, RunFolder, decode_identity
 from marless.runs.inputs.required_packages import refuse_elsewhere, refuse_language
 from marless.runs.lease_renewal import manifest_of
+from marless.runs.run_store import require_name
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
 from marless.studies.study import FILE, Study

@@ -177,7 +177,7 @@ class PooledRun:
         """The run ends, the others go on; what storage refused now it may take later."""
         self.run.status = "interrupted" if isinstance(error, StorageFault) else "failed"
         self.run.reason = one_line(error)
-        if self._session is not None and self._folder.removed:
+        if self._session is not None and not self._folder.begun:
             self.run.reason = f"{self._folder.path} was removed while the run trained"
             return
         if not isinstance(error, _EXPECTED):

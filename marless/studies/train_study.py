@@ -20,8 +20,9 @@ from marless.reports.digits import figure
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import NONE, Section
 from marless.reports.text import money
-from marless.runs.folder import RunFolder, require_name
+from marless.runs.folder import RunFolder
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
+from marless.runs.run_store import require_name
 from marless.runs.session import Stopping
 from marless.studies import decisions
 from marless.studies.campaign import CampaignView

@@ -7,8 +7,8 @@ import pytest
 from training_runs import train
 
 from marless.comparison import tournament
-from marless.runs.folder import RunFolder
 from marless.runs.run_policies import load_checkpoints, load_team
+from marless.runs.run_store import RUNS
 
 pytestmark = pytest.mark.conformance
 
@@ -25,7 +25,7 @@ GAMES = {
 def test_a_league_forgets_nothing(tmp_path, shell, game, seed):
     train(tmp_path, *GAMES[game], *LEAGUE, f"seed={seed}")
     shell.cd(tmp_path)
-    folder = RunFolder.find("run")
+    folder = RUNS.find("run")
     found, checkpoints = load_checkpoints(folder)
     teams = {**checkpoints, "newest": load_team(folder)[1]}
     matrix = tournament.play(teams, found.plan.config.task, 160, seed, sampled=True)

@@ -7,7 +7,7 @@ from connect_four import random_player, results, win_rate
 from training_runs import train, train_seeds
 
 from marless.runs.cross_evaluation import plays
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 pytestmark = pytest.mark.conformance
 
@@ -29,7 +29,7 @@ def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_play
     game = ("task.name=pettingzoo:pettingzoo.classic.leduc_holdem_v4:env", "task.options.horizon=12")
     train(tmp_path, str(EXAMPLE), *game, "seed=1", *FEW_EVALUATIONS)
     shell.cd(tmp_path)
-    found = plays(RunFolder.find("run"), ["random"], episodes=2000).plays
+    found = plays(RUNS.find("run"), ["random"], episodes=2000).plays
     print([(play.side, play.returns.mean, play.returns.ci95) for play in found])
     assert [play.side for play in found] == ["player_0", "player_1"]
     assert all(play.returns.ci95[0] > 0 for play in found)
@@ -39,7 +39,7 @@ def test_leduc_holdem_against_itself_takes_chips_from_random_play_as_either_play
 def test_a_player_of_connect_four_learns_to_beat_the_script_and_random_play(tmp_path, shell, fixed):
     train(tmp_path, str(SCRIPTED), f"opponents.side={fixed}", "seed=1", *FEW_EVALUATIONS)
     shell.cd(tmp_path)
-    found = plays(RunFolder.find("run"), ["scripted", "random"], episodes=1600).plays
+    found = plays(RUNS.find("run"), ["scripted", "random"], episodes=1600).plays
     print([(play.side, play.against, play.returns.mean, play.returns.ci95) for play in found])
     assert [(play.side, play.against) for play in found] == [
         (f"player_{1 - fixed}", "scripted"),

@@ -10,7 +10,7 @@ import pytest
 
 from marless.estimation.recording import recorded
 from marless.estimation.simulation import Setting, simulate
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RunStore
 
 pytestmark = pytest.mark.conformance
 
@@ -62,7 +62,7 @@ def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, shell):
     own, other, before = [], [], None
     for seed in range(1, 6):
         marless(tmp_path, "train", f"seed={seed}", "--run", f"r{seed}", *RUNS[name])
-        run = recorded(RunFolder.find(f"r{seed}"))
+        run = recorded(RunStore(Path("runs")).find(f"r{seed}"))
         own.append(ratio(run, run))
         if before is not None:
             other.append(ratio(before, run))

@@ -16,7 +16,7 @@ from marless.coordinator.placement import planner
 from marless.infra.deployment import deploy
 from marless.reports import provenance
 from marless.runs import stored_run
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 HERE, BY_LAMBDA = "durations measured on this machine", "durations as the functions measured them"
 WHERE = [
@@ -56,7 +56,7 @@ def test_at_512_mb_the_forecast_of_auto_is_within_a_quarter_of_the_bill(place, m
     name, where = f"auto-{backend}", ("--backend", backend, "--tenant", "small")
     said = marless.train(name, *TRAINED, "placement.rule=auto", f"stop.rounds={ROUNDS}", *where)
     assert said.code == 0, said.err
-    with stored_run.look(RunFolder.find(name)) as run:
+    with stored_run.look(RUNS.find(name)) as run:
         state, ended = run.saved_state, run.plan
     # As if more rounds were to come: the placement of the round after the last one is that of a single round.
     plan = replace(ended, config=msgspec.structs.replace(ended.config, stop=Stop(rounds=2 * ROUNDS)))

@@ -18,7 +18,7 @@ from marless.backends import registry
 from marless.coordinator.drive import lease
 from marless.coordinator.drive.ledger_items import STATE, load_state
 from marless.functions.errors import StorageFault
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
@@ -214,7 +214,7 @@ def test_a_round_is_summed_in_functions_although_an_event_is_lost_and_all_later_
 @pytest.mark.parametrize("backend", ["local", "inline", "emulated", "aws"])
 def test_a_run_that_is_looked_at_cannot_be_changed(place, marless, as_aws, backend):
     assert marless.train(f"seen-{backend}", "stop.rounds=1", "--backend", backend).code == 0
-    folder = RunFolder.find(f"seen-{backend}")
+    folder = RUNS.find(f"seen-{backend}")
     reference = folder.identity().deployment_ref
     with closing(registry.backend(backend).open(folder.path, 1, read_only=True, deployment_ref=reference)) as seen:
         state = load_state(seen.ledger)

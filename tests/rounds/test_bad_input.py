@@ -15,7 +15,7 @@ from marless.cli.app import main
 from marless.coordinator.drive.ledger_items import StateEncoder, decode_state
 from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.reports import provenance
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 PETTINGZOO = "pettingzoo:bad_environments:"
 
@@ -325,7 +325,7 @@ def test_a_run_that_a_resume_finds_impossible_is_refused_in_a_line_and_kept(marl
 
 def test_a_run_has_one_driver(marless):
     assert marless.train("first").code == 0
-    with RunFolder.find("first").driving():
+    with RUNS.find("first").driving():
         said = marless(*MORE)
     assert said.code == 2
     assert f"is in use by another process (pid {os.getpid()})" in the_line(said)

@@ -251,7 +251,7 @@ def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marl
     bare = summary("first")
     del bare["final_env_metrics"], bare["absolute_env_metrics"]
     Path("runs/first/summary.json").write_text(json.dumps(bare))
-    assert read(RunFolder.find("first")).final_env_metrics == {}
+    assert read(RunFolder(Path("runs/first"))).final_env_metrics == {}
 
 
 def test_the_policies_can_be_played(marless, first):

@@ -217,15 +217,10 @@ def _package_error(name: str, error: ModuleNotFoundError, path: str = "") -> Val
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 
-def factory_options(task: EnvTask) -> dict[str, str | int | float | bool]:
-    """The options for the environment's factory."""
-    return {key: value for key, value in task.options.items() if key not in ADAPTER_OPTIONS}
-
-
 def build(task: EnvTask, factory: Factory) -> Any:
     """One environment with the task's options, an `AECEnv` as a `TurnEnvironment`; raises `Unsupported` when it is
     neither that nor a parallel one, and `ValueError` when the factory refuses the options."""
-    options = factory_options(task)
+    options = {key: value for key, value in task.options.items() if key not in ADAPTER_OPTIONS}
     resources = resources_for(factory, options)
     _require_arguments(task, factory, options | resources)
     try:

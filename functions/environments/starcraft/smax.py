@@ -27,7 +27,6 @@ from marless.functions.environments.base import (
     EnvSpec,
     EnvTask,
     Observation,
-    RewardArray,
     Step,
     VectorEnvironment,
 )
@@ -87,8 +86,10 @@ class SmaxEnvironment:
         before, over, cut = self._alive, np.asarray(outcome.over), np.array(outcome.cut)
         self._alive = np.asarray(outcome.alive) & ~over[:, None]
         done = over | cut
+        # The team's reward in equal shares for the agents that were alive.
+        share = np.asarray(outcome.reward, dtype=np.float64) / before.sum(axis=1)
         step: dict[str, Any] = {
-            "rewards": _equal_shares(np.asarray(outcome.reward, dtype=np.float64), before),
+            "rewards": before * share[:, None],
             "terminated": before & ~self._alive,
             "truncated": cut,
             "ended": done,
@@ -141,12 +142,6 @@ def _shapes(units: Units, colours: list[Colour]) -> list[Shape]:
         shapes.append(Box(x_left, top, 2 * radius, 0.25, _LOST))
         shapes.append(Box(x_left, top, 2 * radius * share, 0.25, _HEALTH))
     return shapes
-
-
-def _equal_shares(team: RewardArray, alive: BoolArray) -> RewardArray:
-    """The team's reward ``[E]`` in equal shares for the agents that were `alive` ``[E, N]``."""
-    shares: RewardArray = alive * (team / alive.sum(axis=1))[:, None]
-    return shares
 
 
 def _observation(look: Look, alive: BoolArray) -> Observation:

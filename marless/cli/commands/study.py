@@ -17,7 +17,8 @@ from marless.functions.encoding import to_json
 from marless.output import say, say_json
 from marless.program import program_name
 from marless.reports.text import money
-from marless.runs.folder import RunFolder, require_name
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import require_name
 from marless.signals import Signals
 from marless.studies import cloud_study
 from marless.studies.cloud_study import StudyPlace

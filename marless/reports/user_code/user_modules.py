@@ -40,7 +40,8 @@ def code_of(path: str) -> str | None:
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     if not folders and spec.origin is not None:
         return f"{name} {hash_of_files(Path(spec.origin).parent, [Path(spec.origin)])[:12]}"
-    digests = [hash_of_files(folder, filter(_is_code, sorted(folder.rglob("*")))) for folder in folders]
+    code = [[path for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".so", ".pyd")] for folder in folders]
+    digests = map(hash_of_files, folders, code)
     return " ".join([name, *(digest[:12] for digest in digests)])
 
 
@@ -72,10 +73,6 @@ def hash_of_files(root: Path, files: Iterable[Path]) -> str:
         digest.update(f"{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _is_code(path: Path) -> bool:
-    return path.suffix in (".py", ".so", ".pyd")
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

@@ -13,7 +13,7 @@ from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject
 from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.learner import FrozenNetworks
 from marless.reports.weights import Tensors, gather
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import Stored, look
 
 
@@ -26,7 +26,7 @@ def store_base(config: RunConfig, storage: Storage) -> FrozenNetworks | None:
     if config.base.policies is None:
         return None
     try:
-        with look(RunFolder.find(config.base.policies)) as run:
+        with look(RUNS.find(config.base.policies)) as run:
             if run.state.status != "finished" or run.state.team is None:
                 raise UserError(f"{config.base.policies} is no finished run; train it to its end first")
             team, tensors = run.state.team, _whole_state(run)

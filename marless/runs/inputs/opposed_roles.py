@@ -9,8 +9,8 @@ from marless.functions.errors import CorruptObject, NoSuchObject
 from marless.functions.language.specs import adapter_name
 from marless.functions.messages.order import LanguageModel
 from marless.reports.policy import same_task
-from marless.runs.folder import RunFolder
 from marless.runs.run_policies import keep_opponents
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import look
 
 
@@ -21,7 +21,7 @@ def store_opposed_roles(config: RunConfig, run: str, storage: Storage, model: La
     if settings.side is None or settings.policies == RANDOM:
         return None
     try:
-        with look(RunFolder.find(settings.policies)) as other:
+        with look(RUNS.find(settings.policies)) as other:
             state, theirs = other.saved_state, other.plan.inputs.model
             if not same_task(other.plan.config.task, config.task) or theirs is None or state.team is None:
                 raise UserError(f"{where}: it was trained on another task")

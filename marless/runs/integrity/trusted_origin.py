@@ -21,6 +21,7 @@ from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from marless.functions.resources.settings import Resource
 from marless.runs.folder import CONFIG, RunFolder
+from marless.runs.run_store import RUNS
 
 _SEAL = ".seal"
 _KEY_BYTES = 32
@@ -29,7 +30,7 @@ _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.:]*")
 
 def playable(run: str | os.PathLike[str], trust: bool) -> RunFolder:
     """The folder of a run that Python is to play; raises `UserError` where it may run code that nobody trusts."""
-    folder = RunFolder.find(os.fspath(run))
+    folder = RUNS.find(os.fspath(run))
     require_trust(folder, trust, "pass trust=True")
     return folder
 

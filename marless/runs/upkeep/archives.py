@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from marless.coordinator.errors import UserError
-from marless.runs.folder import IDENTITY, ROOT, RunFolder, decode_identity, require_name
+from marless.runs.folder import IDENTITY, RunFolder, decode_identity
+from marless.runs.run_store import RUNS, RunStore
 from marless.runs.upkeep.removal import ARCHIVING, ARRIVING, at_work, discard, hidden, leftovers
 
 SUFFIX = ".tar.gz"
@@ -54,12 +55,11 @@ def pack(folder: RunFolder, path: Path) -> int:
     return len(files)
 
 
-def unpack(path: Path) -> RunFolder:
-    """The run of an archive under runs/; raises `UserError` for a file that is none, and where something is in the
-    run's way."""
+def unpack(path: Path, store: RunStore = RUNS) -> RunFolder:
+    """Put the run of an archive into the store. Raise `UserError` if the file is no archive, or the name is taken."""
     try:
         with _Packed(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
-            return RunFolder(_extract(archive, path))
+            return _extract(archive, path, store)
     except (*_UNREADABLE, *_CLASHES, FileNotFoundError) as error:
         if not path.exists():
             raise UserError(f"there is no file {path}") from None
@@ -76,20 +76,20 @@ class _Packed(gzip.GzipFile):
         return super().read(size)
 
 
-def _extract(archive: tarfile.TarFile, path: Path) -> Path:
+def _extract(archive: tarfile.TarFile, path: Path, store: RunStore) -> RunFolder:
     """Puts the run in its place once it is whole, and returns that."""
     members = _members(archive, path)
     first = next(members, None)
     name = _folder(first) if first else ""
-    require_name(name, "the archive's run")
-    if (ROOT / name).exists():
-        raise UserError(f"there is something called {ROOT / name} already; move it, or remove it first")
+    folder, root = store.place(name, "the archive's run"), store.root
+    if folder.path.exists():
+        raise UserError(f"there is something called {folder.path} already; move it, or remove it first")
     try:
-        ROOT.mkdir(exist_ok=True)
+        root.mkdir(exist_ok=True)
     except FileExistsError:
-        raise UserError(f"{ROOT} is no folder, and runs are kept in one of that name; move it, or rename it") from None
-    _finish(ROOT / name)
-    arriving = hidden(ROOT / name, ARRIVING)
+        raise UserError(f"{root} is no folder, and runs are kept in one of that name; move it, or rename it") from None
+    _finish(folder.path)
+    arriving = hidden(folder.path, ARRIVING)
     arriving.mkdir()
     try:
         with at_work(arriving):
@@ -98,10 +98,10 @@ def _extract(archive: tarfile.TarFile, path: Path) -> Path:
             if not (identity := arriving / name / IDENTITY).is_file():
                 raise UserError(f"{path} is no whole archive of a run: it holds no {IDENTITY}")
             decode_identity(identity.read_bytes())
-            (arriving / name).rename(ROOT / name)
+            (arriving / name).rename(folder.path)
     finally:
         discard(arriving)
-    return ROOT / name
+    return folder
 
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -48,7 +48,7 @@ def begun(state):
 
 def stored(name):
     """The team of a run, and its tensors."""
-    with look(RunFolder.find(name)) as run:
+    with look(RunFolder(Path("runs") / name)) as run:
         return run.state.team, gather(run.state, run.storage)
 
 

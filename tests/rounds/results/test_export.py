@@ -13,7 +13,7 @@ from commands import SMALL, Commands
 from marless.cli.app import main
 from marless.functions import codec
 from marless.reports import load_policy
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import look
 
 
@@ -122,7 +122,7 @@ def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
         np.testing.assert_array_equal(replayed[name][among], data[name], err_msg=name)
     assert origins("again")[2:] == origins("a-npz")
     assert [one["round"] for one in origins("again")] == [0, 1, 2, 3]
-    with look(RunFolder.find("a")) as run:
+    with look(RUNS.find("a")) as run:
         for one in origins("a-npz"):
             assert {one["policies"]} == headers(run, one["round"])
 

@@ -27,7 +27,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.errors import MissingExtra
 from marless.reports.provenance import changes, environment_fingerprint, parts
 from marless.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RunStore
 from marless.runs.view import progress, seconds_left
 
 
@@ -111,27 +111,32 @@ def test_any_option_of_a_task_survives_being_printed(text, number):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "/tmp/x", "a b", "a\n", "latest", "ä", "x" * 101])
-def test_a_run_never_leaves_its_place(tmp_path, shell, name):
-    shell.cd(tmp_path)
+def test_a_run_never_leaves_its_place(tmp_path, name):
     with pytest.raises(UserError):
-        RunFolder.create(name, "suggestion")
+        RunStore(tmp_path / "runs").create(name, "suggestion")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_without_a_name_get_one_each(tmp_path, shell):
-    shell.cd(tmp_path)
-    folders = [RunFolder.create(None, "spread-mappo-s1") for _ in range(3)]
-    assert len({folder.name for folder in folders}) == 3
-    assert all(folder.name.startswith("spread-mappo-s1-2") for folder in folders)
+def test_runs_without_a_name_get_one_each(tmp_path):
+    names = {RunStore(tmp_path).create(None, "spread-mappo-s1").name for _ in range(3)}
+    assert len(names) == 3 and all(name.startswith("spread-mappo-s1-2") for name in names)
 
 
-def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, shell):
-    shell.cd(tmp_path)
-    (tmp_path / "runs/notes").mkdir(parents=True)
-    assert RunFolder.create("notes", "").path.name == "notes"
-    (tmp_path / "runs/notes/thoughts.txt").write_text("")
+def test_a_folder_with_files_of_a_user_is_not_taken(tmp_path):
+    (tmp_path / "notes").mkdir()
+    assert RunStore(tmp_path).create("notes", "").name == "notes"
+    (tmp_path / "notes/thoughts.txt").touch()
     with pytest.raises(UserError, match="that is not a run"):
-        RunFolder.create("notes", "")
+        RunStore(tmp_path).create("notes", "")
+
+
+def test_a_store_elsewhere_finds_its_latest_run(tmp_path):
+    store = RunStore(tmp_path / "anna")
+    first = store.create("first", "")
+    (first.path / "plan.json").touch()
+    first.become_latest()
+    assert {store.find(text).name for text in ("latest", "first", str(first.path))} == {"first"}
+    assert [folder.name for folder in store.folders()] == ["first"]
 
 
 def differences(before, after):

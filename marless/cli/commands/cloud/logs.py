@@ -11,7 +11,7 @@ from marless.cli import arguments as common
 from marless.coordinator.errors import FINISHED, UserError
 from marless.functions.function_specs import DEPLOYED
 from marless.output import OUTPUT, say, say_json, say_text
-from marless.runs.folder import LATEST, RunFolder
+from marless.runs.run_store import LATEST, RUNS
 from marless.signals import Signals
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def _source(options: Namespace) -> "tuple[Cloud, str, str | None]":
     from marless.infra.deployment import stack_name
 
     every = options.run is None and options.function is not None
-    if options.backend and (every or not _is_here(options.run)):
+    if options.backend and (every or not RUNS.holds(options.run or LATEST)):
         return registry.remote(options.backend).cloud(options.region), stack_name(options.tenant), options.run
-    folder = RunFolder.find(options.run or LATEST)
+    folder = RUNS.find(options.run or LATEST)
     identity = folder.identity()
     if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; only functions in the cloud write logs")
@@ -98,14 +98,6 @@ def _source(options: Namespace) -> "tuple[Cloud, str, str | None]":
         identity.deployment_ref.stack,
     )
     return cloud, stack, None if every else identity.run
-
-
-def _is_here(run: str | None) -> bool:
-    try:
-        RunFolder.find(run or LATEST)
-    except UserError:
-        return False
-    return True
 
 
 def _print_new_lines(logs: "Logs", reader: "Reader", since: float, as_json: bool) -> bool:

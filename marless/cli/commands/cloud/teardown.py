@@ -10,7 +10,8 @@ from marless.coordinator.errors import FINISHED, UNFINISHED, UserError
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import counted
-from marless.runs.folder import RunFolder, all_runs
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 
 if TYPE_CHECKING:
     from marless.infra.aws.clients import Cloud
@@ -72,7 +73,7 @@ def _warn(deployment: "Deployment", cloud: "Cloud", where: str, force: bool) -> 
 
     settings = Settings(deployment.bucket, deployment.table, deployment.tenant)
     live = [name for name, _ in Deployed(settings, cloud).live.items("")]
-    live += [folder.name for folder in all_runs() if _driven_in(folder, deployment)]
+    live += [folder.name for folder in RUNS.folders() if _driven_in(folder, deployment)]
     if live and not force:
         raise UserError(
             f"{_names_text(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first"

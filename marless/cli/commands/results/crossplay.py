@@ -8,7 +8,7 @@ from marless.cli.console import playable
 from marless.comparison.run_crossplay import crossplay, write
 from marless.coordinator.errors import FINISHED
 from marless.output import say_json, say_text
-from marless.runs.folder import LATEST
+from marless.runs.run_store import LATEST
 from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:

@@ -12,7 +12,7 @@ from marless.exports.adapter_files import PEFT
 from marless.exports.export import FORMATS, Exported, export, stores_rounds
 from marless.exports.replayed_rounds import PlayAgain
 from marless.output import note, say, say_json
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
@@ -57,7 +57,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the folder and prints its path."""
-    folder = RunFolder.find(options.run)
+    folder = RUNS.find(options.run)
     if options.episodes or (options.rounds and not stores_rounds(folder, options.rounds)):
         folder = playable(options.run, options.trust)
     with progress_lines() as progress:

@@ -13,6 +13,7 @@ from marless.reports.text import table
 from marless.runs import summary
 from marless.runs.folder import METRICS, POLICIES, RunFolder
 from marless.runs.run_log import write_log
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import look
 
 EXAMPLES = """examples:
@@ -31,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Logs the run and prints where."""
-    folder, names = RunFolder.find(options.run), list(dict.fromkeys(options.to.split(",")))
+    folder, names = RUNS.find(options.run), list(dict.fromkeys(options.to.split(",")))
     registry.require(names)
     with folder.driving():
         identity, config, lines = folder.identity(), folder.config(), read(folder.path / METRICS)

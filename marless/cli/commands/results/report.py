@@ -8,7 +8,8 @@ from marless.cli.commands.results.timeline import draw
 from marless.coordinator.errors import FINISHED
 from marless.output import say
 from marless.page.report_page import write_report
-from marless.runs.folder import LATEST, TIMELINE
+from marless.runs.folder import TIMELINE
+from marless.runs.run_store import LATEST
 
 EXAMPLES = """examples:
   marless report                                 the latest run

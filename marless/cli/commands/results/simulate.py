@@ -13,7 +13,7 @@ from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.page import timeline_page
 from marless.reports.atomic_files import write_for_user
-from marless.runs.folder import LATEST
+from marless.runs.run_store import LATEST
 from marless.views.progress_lines import progress_lines
 
 LATENCIES = ("local", "aws")

@@ -8,14 +8,15 @@ from marless.output import note, say
 from marless.page import timeline_page
 from marless.reports.atomic_files import write_for_user
 from marless.reports.attempts import read
-from marless.runs.folder import ATTEMPTS, LATEST, TIMELINE, RunFolder
+from marless.runs.folder import ATTEMPTS, TIMELINE, RunFolder
+from marless.runs.run_store import LATEST, RUNS
 from marless.views import timeline
 from marless.views.timeline_strips import strips
 
 
 def draw(options: Namespace) -> int:
     """Draw the runs on standard error, write the file and print its path."""
-    folders = [RunFolder.find(text) for text in dict.fromkeys(options.runs or [LATEST])]
+    folders = [RUNS.find(text) for text in dict.fromkeys(options.runs or [LATEST])]
     if options.trace and len(folders) > 1:
         raise UserError("--trace takes one run; use --timeline for a page with all of them")
     drawn = dict(map(_last_rounds, folders, [options.rounds] * len(folders)))

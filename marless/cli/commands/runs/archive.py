@@ -7,7 +7,7 @@ from marless.cli import arguments as common
 from marless.coordinator.errors import FINISHED
 from marless.output import note, say
 from marless.reports.text import counted, size
-from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.runs.upkeep.archives import SUFFIX, pack
 
 EXAMPLES = """examples:
@@ -26,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Writes the file and prints its path."""
-    folder = RunFolder.find(options.run)
+    folder = RUNS.find(options.run)
     path = options.out or Path(f"{folder.path.resolve().name}{SUFFIX}")
     files = pack(folder, path)
     note(f"{counted(files, 'file')} of {folder.name}, {size(path.stat().st_size)}; read back and compared")

@@ -9,8 +9,8 @@ from marless.comparison.run_selection import COLLECTIONS, PLACES, collection_of,
 from marless.output import note, say, say_json, say_text
 from marless.program import program_name
 from marless.reports.text import counted, money, plus_minus, seconds, size, table
-from marless.runs import folder as folders
 from marless.runs.listing import Row, rows
+from marless.runs.run_store import RUNS
 from marless.runs.upkeep.removal import leftovers
 
 EXAMPLES = f"""examples:
@@ -51,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
-    all_rows = rows(folders_of(options.runs) if options.runs else folders.all_runs())
+    all_rows = rows(folders_of(options.runs) if options.runs else RUNS.folders())
     matching_rows = [
         row
         for row in all_rows

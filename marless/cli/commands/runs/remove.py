@@ -10,7 +10,8 @@ from marless.coordinator.errors import FINISHED, UserError
 from marless.output import say
 from marless.program import program_name
 from marless.reports.text import size
-from marless.runs.folder import RunFolder, point_latest_at_newest
+from marless.runs.folder import RunFolder
+from marless.runs.run_store import RUNS
 from marless.runs.upkeep.disk_space import size_of
 from marless.runs.upkeep.removal import discard, leftovers, remove
 
@@ -53,7 +54,7 @@ def run(options: Namespace) -> int:
     for path in remnants:
         discard(path)
         say(f"removed {path}, left by a command that was cut short")
-    point_latest_at_newest()
+    RUNS.repair_latest()
     return FINISHED
 
 
@@ -62,7 +63,7 @@ def _folder(text: str) -> RunFolder | None:
     link."""
     path = collection_of(text)
     try:
-        folder = RunFolder(path) if path else RunFolder.find(text)
+        folder = RunFolder(path) if path else RUNS.find(text)
     except UserError:
         if _remnants_of(text):
             return None

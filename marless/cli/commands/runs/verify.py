@@ -22,6 +22,7 @@ from marless.runs import summary
 from marless.runs.folder import BEST_POLICIES, POLICIES, RunFolder
 from marless.runs.integrity.file_hashes import changed
 from marless.runs.run_files import Documents
+from marless.runs.run_store import RUNS
 from marless.runs.stored_run import Stored, look
 
 EXAMPLES = """examples:
@@ -63,7 +64,7 @@ def run(options: Namespace) -> int:
     published = (options.published or "").lower()
     if published and not _HASH.fullmatch(published):
         raise UserError(f"--published {options.published}: a weights_sha256 has 64 digits from 0 to f")
-    folder = RunFolder.find(options.run)
+    folder = RUNS.find(options.run)
     with look(folder) as stored_run:
         last_state = stored_run.saved_state
         states = [state for state in (last_state, stored_run.checkpoint) if state is not None]

@@ -11,13 +11,15 @@ from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
 from marless.backends.base import FUNCTION_MODULES
-from marless.comparison.finished_run import has_finished, read
+from marless.comparison.finished_run import read
 from marless.coordinator.file_reading import UnreadableFile
 from marless.infra.local.separate_pools import SeparatePools
 from marless.reports.atomic_files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256
+from marless.runs.folder import RunFolder
 from marless.runs.session import Stopping
+from marless.runs.summary import has_finished
 from marless.studies.campaign import CampaignView, CellCampaign
 from marless.studies.cells import Cell
 from marless.studies.side_by_side import SideBySide
@@ -108,7 +110,7 @@ class ProtocolCampaign(CellCampaign):
     def _trained(self, cell: Cell) -> bool:
         """Whether the run has reached its end or next pause; a kill may have prevented its measurement."""
         run, points = self._folders.run(cell), self._cases[cell].points
-        if not has_finished(run):
+        if not has_finished(RunFolder(run)):
             return False
         if len(self._measured(cell)) == len(points):
             return True
