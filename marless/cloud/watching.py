@@ -14,9 +14,9 @@ from marless.infra.local.own_process import has_ended
 from marless.program import program_name
 from marless.reports.journal import JsonLines
 from marless.reports.lost_attempts import RetryLines
+from marless.reports.plateau import PlateauMonitor
 from marless.reports.text import event, next_step_hint
 from marless.runs.folder import METRICS, Identity, RunFolder
-from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.run_files import Documents
 from marless.runs.run_log import RunLog
 from marless.runs.session import Stopping

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,9 +28,6 @@ from marless.program import program_name
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
 from marless.reports.provenance import CodeChange, EnvironmentFingerprint, parts
-
-if TYPE_CHECKING:
-    from marless.runs.run_store import RunStore
 
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
@@ -81,15 +77,15 @@ def decode_identity(body: bytes | msgspec.Raw, source: str = "") -> Identity:
 
 
 class RunFolder:
-    """The folder of one run. Its `store` is None if it is in the folder of a study, or elsewhere."""
+    """The folder of one run, in a study or elsewhere. A run in a store is a `run_store.NamedRun`."""
 
-    def __init__(self, path: Path, store: "RunStore | None" = None) -> None:
-        self.path, self._store = path, store
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @property
     def name(self) -> str:
-        """What commands call it: its name, or its path without a store."""
-        return self.path.name if self._store else str(self.path)
+        """What commands call it: its path, or its name in a store."""
+        return str(self.path)
 
     @property
     def argument(self) -> str:
@@ -161,8 +157,6 @@ class RunFolder:
 
     def become_latest(self) -> None:
         """Make it the latest run of its store, if it has one."""
-        if self._store:
-            self._store.set_latest(self.path.name)
 
     @contextmanager
     def driving(self) -> Iterator[None]:

@@ -20,12 +20,11 @@ from marless.functions.messages.team import Team
 from marless.reports import statistics
 from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read
-from marless.reports.plateau import Plateau
+from marless.reports.plateau import Plateau, PlateauMonitor
 from marless.reports.text import evaluated_options
 from marless.runs import folder as files
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import FileHashes
-from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.summary import Measured, Summary, encode, summarise
 from marless.runs.summary import read as read_summary
 

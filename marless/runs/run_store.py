@@ -15,6 +15,23 @@ LATEST = "latest"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
+class NamedRun(RunFolder):
+    """The folder of a run in a store."""
+
+    def __init__(self, store: "RunStore", name: str) -> None:
+        super().__init__(store.root / name)
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        """The name in the store."""
+        return self.path.name
+
+    def become_latest(self) -> None:
+        """Make it the latest run of its store."""
+        self._store.set_latest(self.name)
+
+
 class RunStore:
     """The runs in the folder `root`. A link in it, `latest`, points at the run that was driven last."""
 
@@ -24,7 +41,7 @@ class RunStore:
     def place(self, name: str, where: str = "--run") -> RunFolder:
         """Return the folder that a run of this name has or would have. Raise as `require_name`."""
         require_name(name, where)
-        return RunFolder(self.root / name, self)
+        return NamedRun(self, name)
 
     def create(self, name: str | None, suggestion: str) -> RunFolder:
         """Make a folder called `name`, or after `suggestion` and the time. Raise `UserError` for a bad or taken name.
@@ -36,7 +53,7 @@ class RunStore:
         stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
         self.root.mkdir(exist_ok=True)
         for serial in range(1, 1000):
-            folder = RunFolder(self.root / (stem if serial == 1 else f"{stem}-{serial}"), self)
+            folder = NamedRun(self, stem if serial == 1 else f"{stem}-{serial}")
             try:
                 folder.path.mkdir()
             except FileExistsError:
@@ -58,7 +75,7 @@ class RunStore:
         # A newer run must not change which folder this is, so the link is read once.
         real = path.resolve()
         is_inside = real.parent == self.root.resolve()
-        folder = RunFolder(self.root / real.name, self) if is_inside else RunFolder(path)
+        folder = NamedRun(self, real.name) if is_inside else RunFolder(path)
         if not folder.begun:
             raise UserError(f"{folder.path} is not a run: it has no {IDENTITY}")
         return folder
@@ -75,7 +92,7 @@ class RunStore:
         """Return all runs by name. Raise `UserError` if the root is a broken link or a file."""
         if not self.root.is_dir() and (problem := broken_path(self.root)):
             raise UserError(problem)
-        return [RunFolder(path, self) for path in runs_in(self.root)]
+        return [NamedRun(self, path.name) for path in runs_in(self.root)]
 
     def set_latest(self, name: str) -> None:
         """Point `latest` at the run of this name. Raise `StorageFault`."""

@@ -23,6 +23,7 @@ from marless.program import program_name
 from marless.reports.attempts import AttemptLog
 from marless.reports.journal import JsonLines, read
 from marless.reports.lost_attempts import RetryLines
+from marless.reports.plateau import PlateauMonitor
 from marless.reports.text import event, next_step_hint
 from marless.runs import summary
 from marless.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
@@ -30,7 +31,6 @@ from marless.runs.instrumented_invoker import InstrumentedInvoker
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import behind
 from marless.runs.lease_renewal import renew_lease
-from marless.runs.plateau_monitor import PlateauMonitor
 from marless.runs.run_files import Documents
 from marless.runs.run_log import RunLog
 from marless.runs.stored_run import plan_of

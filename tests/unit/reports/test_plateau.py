@@ -7,8 +7,7 @@ import pytest
 from ablated_runs import empty_line
 from simulated import make_plan
 
-from marless.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
-from marless.runs.plateau_monitor import PlateauMonitor, warning
+from marless.reports.plateau import FEWEST, FEWEST_EVER, Plateau, PlateauMonitor, blocks, plateau, warning
 
 ROUNDS = 400
 
