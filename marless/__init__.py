@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from marless.coordinator.errors import UserError
     from marless.costs import estimate, simulate
     from marless.driving import RunFailed, TrainingInterrupted, resume, train
-    from marless.experiments import ablate, compare, study
-    from marless.reports.policy import load_policy
+    from marless.experiments import ablate, benchmark, compare, study
     from marless.results import crossplay, evaluate, export, replay, report
-    from marless.run import Run, open_run
+    from marless.run import Run, load_policy, open_run
 
 __all__ = [
     "ConfigError",
@@ -35,6 +34,7 @@ __all__ = [
     "UserError",
     "__version__",
     "ablate",
+    "benchmark",
     "compare",
     "crossplay",
     "estimate",
@@ -56,15 +56,14 @@ _MODULES = {
     "marless.coordinator.errors": ("UserError",),
     "marless.costs": ("estimate", "simulate"),
     "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
-    "marless.experiments": ("ablate", "compare", "study"),
-    "marless.reports.policy": ("load_policy",),
+    "marless.experiments": ("ablate", "benchmark", "compare", "study"),
     "marless.results": ("crossplay", "evaluate", "export", "replay", "report"),
-    "marless.run": ("Run", "open_run"),
+    "marless.run": ("Run", "load_policy", "open_run"),
 }
 
 
 # Modules for plug-ins and notebooks.
-_PUBLIC = ("algorithms", "backends", "environments", "loggers", "resources", "rules")
+_PUBLIC = ("algorithms", "backends", "environments", "language", "loggers", "resources", "rules")
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from marless.backends import registry
 from marless.coordinator.config.loading import overrides
 from marless.coordinator.errors import UserError
-from marless.driving import Config, configuration
+from marless.driving import ConfigLike, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.recording import recording_of
 from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations
@@ -24,7 +24,7 @@ _FAULTS = ("slow", "cold", "throttled", "lost")
 
 @short_errors()
 def estimate(
-    config: Config = None,
+    config: ConfigLike = None,
     *,
     backend: str = "local",
     workers: int | None = None,

@@ -2,19 +2,21 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from marless import existing_run
 from marless.backends import registry
-from marless.coordinator.config.loading import convert, overrides, read_toml
-from marless.coordinator.config.nested_tables import flatten
+from marless.callbacks import Callback, with_callbacks
+from marless.coordinator.config.loading import convert, overrides, read_toml, spelled_out
+from marless.coordinator.config.nested_tables import flatten, merge
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
 from marless.infra.local.available_cores import cores
+from marless.named_objects import require_importable, with_names
 from marless.reports.text import counted
 from marless.run import Run
 from marless.runs import train_and_resume
@@ -24,11 +26,11 @@ from marless.runs.inputs.required_packages import require_packages
 from marless.runs.integrity.trusted_origin import playable
 from marless.runs.summary import has_finished
 from marless.runs.view import View
-from marless.signals import Interrupted, ended_by_signal
+from marless.signals import Interrupted, Signals, ended_by_signal
 from marless.user_errors import short_errors
 
 __all__ = [
-    "Config",
+    "ConfigLike",
     "RunFailed",
     "TrainingInterrupted",
     "configuration",
@@ -37,8 +39,8 @@ __all__ = [
     "train",
 ]
 
-Config = str | os.PathLike[str] | Mapping[str, Any] | None
-"""The path of a TOML file, or its tables; the defaults without one."""
+ConfigLike = str | os.PathLike[str] | Mapping[str, Any] | Callable[..., Any] | None
+"""A task by its name or its class, the path of a TOML file, or tables. The defaults without one."""
 
 
 class RunFailed(Exception):
@@ -62,35 +64,41 @@ class TrainingInterrupted(KeyboardInterrupt):
         self.result = result
 
 
-def configuration(config: Config, settings: Mapping[str, Any]) -> RunConfig:
+def configuration(config: ConfigLike, settings: Mapping[str, Any]) -> RunConfig:
     """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
     return convert(*_document(config, settings))
 
 
-def _document(config: Config, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The tables of a file or a mapping with `settings` over them, and where they are from."""
+    if callable(config) or (isinstance(config, str) and not (config.endswith(".toml") or Path(config).is_file())):
+        config = {"task": config}
     if config is None or isinstance(config, Mapping):
-        document, where = dict(config or {}), "the configuration"
+        document, where = spelled_out(with_names(config or {})), "the configuration"
     else:
         document, where = read_toml(Path(config)), os.fspath(config)
-    return _merge(document, settings), where
+    return merge(document, spelled_out(with_names(settings))), where
 
 
 @short_errors(RunFailed, TrainingInterrupted)
 def train(
-    config: Config = None,
+    config: ConfigLike = None,
+    algorithm: str | Mapping[str, Any] | None = None,
     *,
     backend: str = "local",
     workers: int | None = None,
     run: str | None = None,
     exist: Exist = "error",
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
     """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
 
     Args:
-        config: the path of a TOML file or a mapping of its tables; the defaults without one.
+        config: a task by its name, its class or a function that makes it; the path of a TOML file or a mapping of its
+            tables. The defaults without one.
+        algorithm: its name, or its settings.
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
         workers: worker processes; one per core without it.
         run: the run's name; made of task, algorithm, seed and time without it.
@@ -98,7 +106,10 @@ def train(
             is, goes on with another one, and raises where it was trained with other settings than higher limits; or
             ``replace``, which deletes its folder once the new run has begun.
         quiet: prints nothing.
-        **settings: keys over those of `config`; tables as mappings.
+        callbacks: functions of the row of each round, as in `Run.metrics`. If one returns True, the run stops after
+            that round, and you can resume it.
+        **settings: keys over those of `config`; tables as mappings. `task`, `network` and `rounds` are short for
+            ``task.name``, ``algorithm.network`` and ``stop.rounds``.
 
     Raises:
         ConfigError: the configuration cannot be used; the message is one line.
@@ -109,13 +120,18 @@ def train(
     A run that reached a cap is returned; see `Run.summary` for its status.
 
     Examples:
+        >>> marless.train("mpe/simple_spread", "qmix", rounds=50, seed=1)
+        >>> marless.train(lambda: MyEnvironment(size=4), network=MyModule)
         >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
         <Run runs/simple_spread-mappo-s7-20261123-101500: finished, 4 rounds, return -71.3 ± 0.5, $0.00021>
     """
+    if algorithm is not None:
+        settings["algorithm"] = algorithm
     place, (document, where) = registry.backend(backend), _document(config, settings)
     run_config = convert(document, where)
+    require_importable(run_config, place)
     earlier, folders = existing_run.find(run, exist), list[RunFolder]()
-    drive = _drive(workers, quiet, folders.append)
+    drive = _drive(workers, quiet, folders.append, callbacks)
     with ends_at_once(lambda: _how_to_go_on(folders)):
         if earlier is None:
             return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
@@ -137,11 +153,13 @@ def resume(
     quiet: bool = False,
     trust: bool = False,
     changed_code: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
     """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
 
-    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`. With `changed_code` the
+    `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`, `callbacks` as in `train`:
+    a run keeps the names of its callbacks, and a resumed run needs them again. With `changed_code` the
     run continues although its code changed since it began; it records what changed. Raises as `train`.
 
     Examples:
@@ -149,11 +167,10 @@ def resume(
         <Run runs/simple_spread-mappo-s1-20261123-101500: finished, 600 rounds, return -31.9 ± 0.4, $0.028>
     """
     folder, folders = playable(run, trust), list[RunFolder]()
-    drive = _drive(workers, quiet, folders.append)
+    drive = _drive(workers, quiet, folders.append, callbacks)
     with ends_at_once(lambda: _how_to_go_on(folders)):
-        return run_of(
-            folder, train_and_resume.resume(folder, list(overrides(settings)), drive, changed_code=changed_code)
-        )
+        limits = list(overrides(spelled_out(settings)))
+        return run_of(folder, train_and_resume.resume(folder, limits, drive, changed_code=changed_code))
 
 
 @contextmanager
@@ -172,15 +189,18 @@ def _how_to_go_on(folders: list[RunFolder]) -> str:
     return f"go on with: marless.resume({folders[-1].name!r})"
 
 
-def _drive(workers: int | None, quiet: bool, on_folder: Callable[[RunFolder], None]) -> DriveSettings:
-    view = View if quiet else _view
-    return DriveSettings(workers or cores(), view, time.monotonic(), on_folder=on_folder)
+def _drive(
+    workers: int | None, quiet: bool, on_folder: Callable[[RunFolder], None], callbacks: Sequence[Callback] = ()
+) -> DriveSettings:
+    def make_view() -> View:
+        """Return the view of the run."""
+        from marless.views import choose_view
 
+        view = View() if quiet else choose_view(json=False)
+        return with_callbacks(view, callbacks, signals.stop) if callbacks else view
 
-def _view() -> View:
-    from marless.views import choose_view
-
-    return choose_view(json=False)
+    signals = Signals()
+    return DriveSettings(workers or cores(), make_view, time.monotonic(), on_folder=on_folder, signals=signals)
 
 
 def run_of(folder: RunFolder, ending: Ending) -> Run:
@@ -194,12 +214,3 @@ def run_of(folder: RunFolder, ending: Ending) -> Run:
     if ending.code == USER_ERROR or (ending.code and run.summary.status == "failed"):
         raise RunFailed(ending.line, run)
     return run
-
-
-def _merge(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` over `document`, table by table."""
-    document_ = dict(document)
-    for key, value in settings.items():
-        below = document_.get(key)
-        document_[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return document_

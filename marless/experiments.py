@@ -1,6 +1,8 @@
 """Studies, ablations and comparisons from Python: what the commands do, as functions."""
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,10 +13,12 @@ from marless.ablation.ablate import ablate as run_ablation
 from marless.ablation.arms import ARMS, choose_arms
 from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
-from marless.coordinator.config.loading import overrides
+from marless.coordinator.config.loading import overrides, spelled_out
 from marless.coordinator.errors import UserError
-from marless.driving import Config, TrainingInterrupted, configuration, ends_at_once
+from marless.driving import ConfigLike, TrainingInterrupted, configuration, ends_at_once
+from marless.functions.encoding import to_json
 from marless.infra.local.available_cores import cores
+from marless.named_objects import with_names
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study
@@ -27,7 +31,7 @@ from marless.user_errors import short_errors
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
 
-__all__ = ["ablate", "compare", "study"]
+__all__ = ["ablate", "benchmark", "compare", "study"]
 
 R = TypeVar("R", StudyResult, AblationResult)
 
@@ -65,7 +69,7 @@ def study(
     if isinstance(file, Mapping):
         if out is None:
             raise UserError("a study that is no file needs its folder, such as out='studies/rates'")
-        folder, settings = Path(out), parse(file, "the study", Path())
+        folder, settings = Path(out), parse(with_names(file), "the study", Path())
     else:
         folder, settings = named_study(os.fspath(file), None if out is None else Path(out))
     settings = with_pool(folder, settings, slots, backend)
@@ -81,8 +85,55 @@ def study(
 
 
 @short_errors(TrainingInterrupted)
+def benchmark(
+    tasks: Sequence[str],
+    algorithms: Sequence[str | Mapping[str, Any]],
+    *,
+    seeds: int | str | Sequence[int] = 5,
+    out: str | os.PathLike[str] | None = None,
+    slots: int | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> RunComparison:
+    """Trains each algorithm on each task with each seed, as one study, and compares the algorithms.
+
+    Args:
+        tasks: names, classes, or functions that make environments.
+        algorithms: names, or settings such as ``marless.MAPPO(lr=3e-4)``.
+        seeds: how many, or which ones.
+        out: the study's folder. By default it is ``studies/benchmark-HASH``, with a hash of all arguments.
+        slots: worker processes. The default is one per core.
+        quiet: prints nothing.
+        **settings: keys of all runs, as in `train`.
+
+    The same call continues a benchmark that was stopped. Raises as `study` and `compare`.
+
+    Examples:
+        >>> result = marless.benchmark(["mpe/simple_spread"], ["ippo", "mappo", "qmix"], seeds=5, rounds=50)
+        >>> result.plot().savefig("benchmark.png")
+    """
+    grid = [with_names({"task": task, "algorithm": algorithm}) for task in tasks for algorithm in algorithms]
+    values = [spelled_out(pair) for pair in grid]
+    names = [f"{pair['task']['name']}-{pair['algorithm']['name']}" for pair in values]
+    # Algorithms of the same name differ in their settings.
+    labels = [
+        f"{name}-{names[:at].count(name) + 1}" if names.count(name) > 1 else name for at, name in enumerate(names)
+    ]
+    file = {
+        "base": with_names(settings),
+        "setting": [
+            {"name": re.sub("[^A-Za-z0-9_-]", "-", label).strip("-"), "values": pair}
+            for label, pair in zip(labels, values, strict=True)
+        ],
+        "seeds": f"1-{seeds}" if isinstance(seeds, int) else seeds,
+    }
+    place = out or f"studies/benchmark-{hashlib.sha256(to_json(file)).hexdigest()[:8]}"
+    return compare(study(file, out=place, slots=slots, quiet=quiet).folder)
+
+
+@short_errors(TrainingInterrupted)
 def ablate(
-    config: Config = None,
+    config: ConfigLike = None,
     *,
     arms: Sequence[str] = (),
     seeds: str | Sequence[int] = "1-10",

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from marless.coordinator.errors import UserError
 from marless.infra.local.available_cores import cores
 from marless.run import Run
 from marless.runs.integrity.trusted_origin import playable
@@ -15,9 +16,27 @@ if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
     from marless.comparison.tournament import Tournament
     from marless.exports.export import Exported
+    from marless.runs.cross_evaluation import CrossEvaluation
     from marless.runs.evaluation import EvaluationResult
 
 __all__ = ["crossplay", "evaluate", "export", "replay", "report"]
+
+
+@overload
+def evaluate(
+    run: str | os.PathLike[str],
+    *,
+    episodes: int | None = None,
+    workers: int | None = None,
+    task: Mapping[str, Any] | None = None,
+    trust: bool = False,
+) -> "EvaluationResult": ...
+
+
+@overload
+def evaluate(
+    run: str | os.PathLike[str], *, against: str | Sequence[str], episodes: int | None = None, trust: bool = False
+) -> "CrossEvaluation": ...
 
 
 @short_errors()
@@ -27,21 +46,37 @@ def evaluate(
     episodes: int | None = None,
     workers: int | None = None,
     task: Mapping[str, Any] | None = None,
+    against: str | Sequence[str] = (),
     trust: bool = False,
-) -> "EvaluationResult":
+) -> "EvaluationResult | CrossEvaluation":
     """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
-    `task`: its keys with other values than in training. `trust`: a run that somebody else made may run the code that
-    its configuration names; remembered. Raises `UserError` for a run without policies, and for a task that they cannot
-    play.
+    Args:
+        run: the run, its name or its folder.
+        episodes: how many to play.
+        workers: worker processes. The default is one per core.
+        task: keys of the task that differ from training.
+        against: opponents of each side if agents compete: ``random``, ``scripted``, or the policies of a run or a file.
+        trust: a run that another person made may run the code that its configuration names. This is remembered.
+
+    Raises `UserError` for a run without policies, and for a task that they cannot play.
 
     Examples:
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
         -33.4
-        >>> marless.evaluate("runs/relay", task={"options": {"pairs": "unseen"}}).env_metrics["success"]
+        >>> marless.evaluate("chase", against="random").plays[0].returns.mean
         0.62
     """
-    return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
+    if not against:
+        return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
+    from marless.runs import cross_evaluation
+    from marless.views import cell_progress
+
+    if task:
+        raise UserError("against plays the task of the run: leave task away")
+    with cell_progress() as progress:
+        opponents = [against] if isinstance(against, str) else against
+        return cross_evaluation.plays(playable(run, trust), opponents, episodes, progress)
 
 
 @short_errors()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marless.runs.folder import RunFolder
     from marless.runs.summary import Summary
 
-__all__ = ["Run", "open_run"]
+__all__ = ["Run", "load_policy", "open_run"]
 
 
 class Run:
@@ -98,18 +98,14 @@ class Run:
 
     @short_errors()
     def frame(self) -> "DataFrame":
-        """`metrics` as a pandas frame, nested values as columns such as ``metrics.policy/kl/g00``.
+        """Return `metrics` as a frame of pandas, or of polars. Nested values become columns such as
+        ``metrics.policy/kl/g00``.
 
-        Raises `UserError` without pandas, which comes with the extra ``notebook``.
+        Raises `UserError` without both packages. The extra ``notebook`` installs pandas.
         """
-        from marless import extras
-        from marless.coordinator.errors import UserError
+        from marless.reports.notebook.data_frame import data_frame
 
-        if not extras.is_importable("pandas"):
-            raise UserError(f"run.frame() needs pandas, which is not installed: {extras.install('notebook')}")
-        import pandas
-
-        return pandas.json_normalize(self.metrics())
+        return data_frame(self.metrics(), "run.frame()")
 
     @short_errors()
     def evaluations(self) -> "list[Evaluation]":
@@ -210,6 +206,22 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     from marless.runs.run_store import RUNS
 
     return Run(RUNS.find(os.fspath(path)).path)
+
+
+@short_errors()
+def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
+    """The policies of a run, by its folder, its name or ``latest``, or of a policy file, ready to act; raises
+    `UserError`, `FileNotFoundError` or `CorruptObject`.
+
+    Examples:
+        >>> policy = marless.load_policy("latest")
+        >>> policy.act(observations)
+        {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
+    """
+    from marless.reports import policy
+
+    is_file = Path(path).suffix in (".safetensors", ".zip") or (Path(path) / policy.FILE).is_file()
+    return policy.load_policy(path if is_file else open_run(path).path)
 
 
 _METRICS = "metrics.jsonl"

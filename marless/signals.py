@@ -14,6 +14,8 @@ from typing import Self
 _BATCH = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *_BATCH)
 _Handler = Callable[[int, FrameType | None], None]
+# In place of a signal's number, where the program itself stops a run.
+_OWN = 128
 # The handlers that are installed here, the present one last.
 _handlers: list[_Handler] = []
 
@@ -28,7 +30,7 @@ class Interrupted(BaseException):
 
 def ended_by_signal(code: int) -> bool:
     """Whether this exit code is that of a command that a signal ended."""
-    return code > 128
+    return 128 < code < 128 + _OWN
 
 
 @contextmanager
@@ -75,6 +77,10 @@ class Signals:
     def code(self) -> int:
         """The exit code for the received signal."""
         return 128 + self.received
+
+    def stop(self) -> None:
+        """Stop in order, without a signal."""
+        self.received = self.received or _OWN
 
     def __enter__(self) -> Self:
         self._context.__enter__()

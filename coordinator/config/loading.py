@@ -14,7 +14,7 @@ import msgspec
 from marless.coordinator.config import defaults
 from marless.coordinator.config.checks import fault
 from marless.coordinator.config.config_keys import is_option, key_types
-from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.nested_tables import flatten, merge, nest
 from marless.coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, Pretrained, RunConfig, algorithm_name
 from marless.coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from marless.coordinator.config.unknown_keys import unknown_key
@@ -31,6 +31,13 @@ _FILE = "file "
 _TYPED = f"the {COMMAND_LINE}"
 # Tables that the file of a study has and that of a run has not.
 STUDY_TABLES = ("base", "vary", "setting", "halving")
+# Keys that may be given without their table, where the value is no table: ``task = "mpe/simple_spread"``.
+SHORT_FORMS = {
+    "task": "task.name",
+    "algorithm": "algorithm.name",
+    "network": "algorithm.network",
+    "rounds": "stop.rounds",
+}
 # Python's words for what TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
 # Numbers with no digit before or after their point, such as .03 and 1., which TOML does not take.
@@ -82,6 +89,7 @@ def convert(document: Mapping[str, Any], source: str) -> RunConfig:
 
 def _complete(document: Mapping[str, Any], source: str) -> tuple[RunConfig, dict[str, str]]:
     """The configuration of a document, and by dotted key the layer of `defaults` that set it."""
+    document = spelled_out(document)
     name = algorithm_name(document)
     try:
         algorithms.algorithm(name)
@@ -125,7 +133,7 @@ def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file; raises `ConfigError`."""
     try:
-        return parse_toml(read_text(path, MOST_BYTES))
+        return spelled_out(parse_toml(read_text(path, MOST_BYTES)))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file {path}; give a TOML file, or key=value pairs") from error
     except UnreadableFile as error:
@@ -134,15 +142,26 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
+def spelled_out(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with the full keys in place of `SHORT_FORMS`."""
+    short = {
+        SHORT_FORMS[key]: value
+        for key, value in document.items()
+        if key in SHORT_FORMS and not isinstance(value, Mapping)
+    }
+    return merge({key: value for key, value in document.items() if SHORT_FORMS.get(key) not in short}, nest(short))
+
+
 def override(document: dict[str, Any], text: str) -> None:
     """Set a dotted key of `document` from `key=value`: the value as TOML, as a number such as .03, or as a string.
 
     Raises `ConfigError`.
     """
-    key, equals, value = text.partition("=")
-    names = key.strip().split(".")
-    if not equals or not all(names):
+    key, equals, text_value = text.partition("=")
+    if not equals or not all(key.strip().split(".")):
         raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+    value = _value(text_value)
+    names = (key.strip() if isinstance(value, Mapping) else SHORT_FORMS.get(key.strip(), key.strip())).split(".")
     if len(names) > MOST_PARTS:
         raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
     table = document
@@ -150,10 +169,14 @@ def override(document: dict[str, Any], text: str) -> None:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{key}: {name} is a value, not a table")
+    table[names[-1]] = value
+
+
+def _value(text: str) -> Any:
     try:
-        table[names[-1]] = parse_toml(f"value = {value}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except Undecodable:
-        table[names[-1]] = float(value) if _BARE_POINT.fullmatch(value) else _PYTHON_VALUES.get(value, value)
+        return float(text) if _BARE_POINT.fullmatch(text) else _PYTHON_VALUES.get(text, text)
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

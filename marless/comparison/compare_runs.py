@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from marless.comparison import score_tables
 from marless.comparison.arms_of_runs import ComparedArm, arms_of
@@ -14,6 +15,9 @@ from marless.coordinator.errors import UserError
 from marless.reports.evaluations import METRIC
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import Section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +37,33 @@ class RunComparison(ShownResult):
     def sections(self) -> list[Section]:
         """Return the tables of `marless compare`."""
         return score_tables.sections(self.comparison)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each arm, with the interval of the interquartile mean."""
+        return [
+            {
+                "arm": row.arm,
+                "seeds": row.seeds,
+                "iqm": row.iqm.value,
+                "low": (row.iqm.ci95 or (row.iqm.value,))[0],
+                "high": (row.iqm.ci95 or (row.iqm.value,))[-1],
+                "mean": row.mean.value,
+                "median": row.median.value,
+                "verdict": row.against.verdict if row.against else "",
+            }
+            for row in self.comparison.equal
+        ]
+
+    def plot(self) -> "Figure":
+        """Return the learning curves with their bands, as a figure of matplotlib.
+
+        Examples:
+            >>> marless.compare("studies/rates").plot().savefig("rates.png")
+        """
+        from marless.comparison.comparison_plots import curve
+
+        return curve(self.comparison)
 
     @property
     def sentences(self) -> list[str]:

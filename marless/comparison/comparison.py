@@ -112,6 +112,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unlike_code: dict[str, dict[str, tuple[str, ...]]] = {}
     registrations: dict[str, int] = {}
 
+    def __repr__(self) -> str:
+        return f"<Comparison: {len(self.equal)} arms on {len(self.tasks)} tasks at {self.at:g} {self.axis}>"
+
 
 def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Comparison:
     """The comparison at the largest value of `axis` that all runs reached; raises `UserError` if there is none.

@@ -18,6 +18,7 @@ from marless.reports.text import counted, money
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _X: dict[Axis, str] = {
     "steps": "environment steps",
@@ -32,7 +33,7 @@ def draw(comparison: Comparison, folder: Path) -> list[str]:
     Raises `MissingExtra` without matplotlib.
     """
     _aggregates(comparison, folder / "aggregates.png")
-    _curve(comparison, folder / "sample_efficiency.png")
+    save(curve(comparison), folder / "sample_efficiency.png")
     pictures = ["aggregates.png", "sample_efficiency.png"]
     if min(row.seeds for row in comparison.equal) >= FEWEST_SEEDS:
         _profile(comparison, folder / "profiles.png")
@@ -93,7 +94,8 @@ def _intervals(axes: "Axes", rows: Sequence[Row], statistic: str) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _curve(comparison: Comparison, path: Path) -> None:
+def curve(comparison: Comparison) -> "Figure":
+    """Return the curves of the arms with their bands. Raises `MissingExtra` without matplotlib."""
     figure = sheet(9, 5.2)
     axes = figure.add_subplot()
     draw_lines(axes, _plot_lines(comparison.curve), whole_bands=True)
@@ -104,7 +106,7 @@ def _curve(comparison: Comparison, path: Path) -> None:
     title = "sample efficiency" if comparison.axis == "steps" else f"{what} against {comparison.axis}"
     over = f"IQM over {_over(comparison)}"
     finish(axes, f"{_title(comparison)}: {title}", over, _X[comparison.axis], _score(comparison))
-    save(figure, path)
+    return figure
 
 
 def _scale(axes: "Axes", axis: Axis) -> None:

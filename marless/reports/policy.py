@@ -1,7 +1,6 @@
 """A trained team as one file, and the three lines that play it:
 
-    from marless.reports import load_policy
-    policy = load_policy("runs/latest")
+    policy = marless.load_policy("latest")
     actions = policy.act(observations)
 
 The file (`policies.safetensors` in the run's folder) holds the networks by group and, in its header, which agent uses
@@ -11,8 +10,10 @@ which; reading it needs only numpy and safetensors.
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 import numpy as np
@@ -43,12 +44,21 @@ from marless.functions.nn.batched_acting import ActingNetworks, batch_networks, 
 from marless.functions.nn.losses import mask_logits
 from marless.functions.policies import Player, Policy
 from marless.functions.text.redaction import redact_settings
-from marless.user_errors import short_errors
+from marless.reports.atomic_files import replace
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
 # What a header of another form, or tensors that do not fit it, raise: whoever wrote the file chose them.
-_REFUSALS = (SafetensorError, LookupError, ArithmeticError, TypeError, ValueError, RuntimeError, MemoryError)
+_REFUSALS = (
+    BadZipFile,
+    SafetensorError,
+    LookupError,
+    ArithmeticError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -164,6 +174,40 @@ class TeamPolicy:
             raise UserError(one_line(error)) from None
         return {encoding.key: self._actors[name].act(encoding, rng) for name, encoding in encodings.items()}
 
+    def play(self, environment: Any, episodes: int = 1, seed: int = 0) -> list[float]:
+        """Play greedy episodes in a `ParallelEnv` of PettingZoo, and return the sum of all agents' rewards of each.
+        Episode k is reset with the seed ``seed + k``.
+
+        Examples:
+            >>> policy.play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=10)[0]
+            -31.2
+        """
+        returns = []
+        for episode in range(episodes):
+            self.start()
+            observations, _ = environment.reset(seed=seed + episode)
+            returns.append(0.0)
+            while environment.agents:
+                observations, rewards, *_ = environment.step(self.act(observations))
+                returns[-1] += float(sum(rewards.values()))
+        return returns
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the policies as one file for `marless.load_policy`, and return its path. A ``.zip`` holds that file.
+
+        Examples:
+            >>> policy.save("team.zip")
+            PosixPath('team.zip')
+        """
+        target, body = Path(path), export(self._header, self._tensors)
+        if target.suffix == ".zip":
+            archive = BytesIO()
+            with ZipFile(archive, "w") as file:
+                file.writestr(ZipInfo(FILE), body)
+            body = archive.getvalue()
+        replace(target, body)
+        return target
+
     def _warn_of_old_file(self) -> None:
         """Warns once when the task's own spaces, which older files do not hold, may be others than vectors."""
         if self._warned or not is_adapted(self.task.name):
@@ -268,15 +312,8 @@ def scripted_policy(task: EnvTask, script: str) -> TeamPolicy:
     return TeamPolicy(TeamFile(task=task, spec=spec, team=scripted_team(len(spec.agents), script)), {})
 
 
-@short_errors()
 def load_policy(path: str | os.PathLike[str]) -> TeamPolicy:
-    """The policies of a run's folder or of a policy file, ready to act; raises `FileNotFoundError` or `CorruptObject`.
-
-    Examples:
-        >>> policy = marless.load_policy("runs/latest")
-        >>> policy.act(observations)
-        {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
-    """
+    """Return the policies of a run's folder or of a policy file. Raises `FileNotFoundError` or `CorruptObject`."""
     file = Path(path)
     file = file / FILE if file.is_dir() else file
     header, body = _read(file)
@@ -297,6 +334,8 @@ def agents_of(file: Path) -> tuple[str, ...]:
 def _read(file: Path) -> tuple[TeamFile, bytes]:
     try:
         body = read_file(file)
+        if file.suffix == ".zip":
+            body = ZipFile(BytesIO(body)).read(FILE)
         return from_json(codec.metadata(body)[_HEADER], TeamFile), body
     except FileNotFoundError:
         raise

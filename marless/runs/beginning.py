@@ -21,6 +21,7 @@ from marless.infra.aws.deployment_ref import DeploymentRef
 from marless.program import program_name
 from marless.reports import provenance
 from marless.reports.provenance import CodeChange
+from marless.reports.user_code import captured_source
 from marless.runs import summary
 from marless.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from marless.runs.inputs.stored_inputs import store_inputs
@@ -59,6 +60,7 @@ def begin_run(
         inputs=inputs,
         registration=registration,
     )
+    captured_source.store(folder.path, captured_source.modules_of(msgspec.to_builtins(config)))
     folder.write(CONFIG, text, durable=True)
     seal(folder, config)
     folder.identify(identity)
@@ -126,6 +128,7 @@ def _record_limits(folder: RunFolder, identity: Identity, config: RunConfig) -> 
     configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
     identity = msgspec.structs.replace(identity, configs=configs)
     folder.identify(identity)
+    captured_source.store(folder.path, captured_source.modules_of(msgspec.to_builtins(config)))
     folder.write(CONFIG, text, durable=True)
     seal(folder, config)
     return identity

@@ -10,9 +10,11 @@ from marless.coordinator.errors import UserError
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import BadRequest
 from marless.reports import crossplay, statistics
+from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.policy import TeamPolicy
+from marless.reports.section import Section
 from marless.reports.statistics import FinalReturn
-from marless.reports.text import plus_minus, table
+from marless.reports.text import plus_minus
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
@@ -28,13 +30,26 @@ class SideReturn(msgspec.Struct, frozen=True, kw_only=True):
     returns: FinalReturn
 
 
-class CrossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+class CrossEvaluation(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
     """The greedy returns of the policies of `run` after `round` rounds."""
 
     run: str
     round: int
     episodes: int
     plays: tuple[SideReturn, ...]
+
+    @property
+    def headline(self) -> str:
+        """Return the run, its policies and the number of episodes."""
+        return f"{self.run}, policies of round {self.round:,}, greedy, {self.episodes:,} episodes per line"
+
+    @property
+    def sections(self) -> list[Section]:
+        """Return the table of the returns."""
+        rows = tuple((play.side, play.against, plus_minus(play.returns)) for play in self.plays)
+        return [
+            Section("", _HEADER, rows, footnote="(undiscounted, summed over the side's agents, with 95 % interval)")
+        ]
 
 
 def plays(
@@ -59,7 +74,7 @@ def plays(
                 for side, text, returns in crossplay.play_sides(team, opponents, count, config.seed, progress)
             )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
-        raise UserError(f"--against: {error}") from error
+        raise UserError(f"against: {error}") from error
     return CrossEvaluation(run=run.plan.run, round=run.saved_state.round, episodes=count, plays=side_returns)
 
 
@@ -68,11 +83,4 @@ def opponent(text: str, team: TeamPolicy) -> TeamPolicy | None:
 
     Raises `UserError`.
     """
-    return None if text == RANDOM else find_policies(text, team.task, "--against")
-
-
-def lines(result: CrossEvaluation) -> list[str]:
-    """The table of the returns, as lines of text."""
-    title = f"{result.run}, policies of round {result.round:,}, greedy, {result.episodes:,} episodes per line"
-    rows = [(play.side, play.against, plus_minus(play.returns)) for play in result.plays]
-    return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]
+    return None if text == RANDOM else find_policies(text, team.task, "against")

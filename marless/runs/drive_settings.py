@@ -1,7 +1,7 @@
 """How a command drives a run, and where a new one lives."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from marless.backends.base import TENANT, Backend, WorkerListener
 from marless.backends.local import ListeningBackend, LocalBackend
@@ -9,6 +9,7 @@ from marless.coordinator.errors import UserError
 from marless.runs.folder import RunFolder
 from marless.runs.run_store import RUNS, RunStore
 from marless.runs.view import View
+from marless.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class DriveSettings:
     """Receives the run's folder as soon as there is one."""
     listener: WorkerListener | None = None
     """Workers of other machines dial in there, and serve instead of processes of this machine."""
+    signals: Signals = field(default_factory=Signals)
+    """They stop the run."""
 
     def backend(self, backend: Backend) -> Backend:
         """The back-end of the run with these workers; raises `UserError` where they cannot serve it."""

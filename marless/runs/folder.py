@@ -31,7 +31,7 @@ from marless.reports.provenance import CodeChange, EnvironmentFingerprint, parts
 
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
-ATTEMPTS, TIMELINE, CODE = "attempts.jsonl", "timeline.html", "code.json"
+ATTEMPTS, TIMELINE, CODE, CALLBACKS = "attempts.jsonl", "timeline.html", "code.json", "callbacks.json"
 POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _LOCK = ".lock"

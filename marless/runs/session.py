@@ -16,6 +16,7 @@ from marless.coordinator.drive.driver import PATIENCE_S, Driver
 from marless.coordinator.drive.ledger_items import load_state
 from marless.coordinator.drive.ports import Ports
 from marless.coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
+from marless.coordinator.file_reading import read_json
 from marless.functions import keys
 from marless.functions.errors import NoSuchObject, StorageFault
 from marless.functions.messages.exchange import FailureKind
@@ -26,7 +27,7 @@ from marless.reports.lost_attempts import RetryLines
 from marless.reports.plateau import PlateauMonitor
 from marless.reports.text import event, next_step_hint
 from marless.runs import summary
-from marless.runs.folder import ATTEMPTS, METRICS, Identity, RunFolder
+from marless.runs.folder import ATTEMPTS, CALLBACKS, METRICS, Identity, RunFolder
 from marless.runs.instrumented_invoker import InstrumentedInvoker
 from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import behind
@@ -142,6 +143,8 @@ class Session:
         done = self.state.round
         if self._hashes is not None:
             self._hashes.rewind(done)
+        if (path := self._folder.path / CALLBACKS).is_file():
+            self._view.remark(f"callbacks so far: {', '.join(read_json(path, list[str]))}")
         if loss := behind(self._folder, self.state):
             self._view.remark(
                 f"{loss}; what followed round {done} is trained again, and what it cost is not in the bill"

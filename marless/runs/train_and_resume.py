@@ -52,7 +52,7 @@ def train(
         refuse_language(config.algorithm.name)
     folder = location.store.create(run, f"{suggestion(config)}-s{config.seed}")
     drive.on_folder(folder)
-    with Signals() as signals, folder.driving():
+    with drive.signals as signals, folder.driving():
         folder.begin()
         try:
             ending = _begin(folder, config, location, drive, signals)
@@ -77,7 +77,7 @@ def resume(
 ) -> Ending:
     """Resume a run under new limits, on the cluster at the address if there is one. `changed_code` allows that its code
     changed. Raises `UserError`."""
-    with Signals() as signals, folder.driving():
+    with drive.signals as signals, folder.driving():
         drive.on_folder(folder)
         identity = folder.identity()
         if drive.detach and identity.deployment_ref is None:

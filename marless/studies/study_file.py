@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from marless.coordinator.config.loading import read_toml
+from marless.coordinator.config.loading import read_toml, spelled_out
 from marless.coordinator.config.nested_tables import merge
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.functions.encoding import mismatch
@@ -126,9 +126,9 @@ def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
         study = msgspec.convert(document, StudyFile)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {mismatch(error)}") from error
-    if study.config is not None:
-        base = merge(read_toml(folder / study.config), study.base)
-        study = msgspec.structs.replace(study, config=None, base=base)
+    setting = [msgspec.structs.replace(item, values=spelled_out(item.values)) for item in study.setting]
+    base = merge({} if study.config is None else read_toml(folder / study.config), spelled_out(study.base))
+    study = msgspec.structs.replace(study, config=None, base=base, vary=spelled_out(study.vary), setting=setting)
     if study.vary and study.setting:
         raise ConfigError(f"{where}: give the settings as `vary` or as `setting`, not both")
     if study.halving and sorted(set(study.halving.rungs)) != study.halving.rungs:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -66,6 +67,12 @@ class StudyResult(ShownResult):
             by_setting.setdefault(run.setting, []).append(run)
         rows = tuple((name, *_setting_cells(runs)) for name, runs in by_setting.items())
         return [Section("Last evaluations, mean over seeds", header, rows)]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each run."""
+        names = ("name", "setting", "seed", "status", "round", "score", "dollars", "seconds")
+        return [{name: getattr(run, name) for name in names} for run in self.runs]
 
     @property
     def sentences(self) -> list[str]:

@@ -306,3 +306,21 @@ def test_a_run_that_fails_is_named_with_its_run(small, home, shell):
     shell.import_from(home)
     with pytest.raises((marless.RunFailed, marless.UserError), match="division by zero"):
         marless.train({**small, "task": {"name": "pettingzoo:failing:make"}}, quiet=True, attempts=1)
+
+
+def test_a_callback_reads_rows_and_stops_the_run(small, capsys):
+    rows = []
+
+    def stop_early(row):
+        rows.append(row)
+        row["return_mean"] = "changed"
+        return row["round"] == 2
+
+    settings = {**small, "stop": {"rounds": 4}}
+    run = marless.train(settings, run="one", quiet=True, callbacks=[stop_early])
+    assert (run.summary.status, run.summary.rounds, [row["round"] for row in rows]) == ("interrupted", 2, [1, 2])
+    assert "changed" not in (run.path / "metrics.jsonl").read_text()
+    again = marless.resume(run)
+    assert "callbacks so far: " in capsys.readouterr().err and "stop_early" in (run.path / "callbacks.json").read_text()
+    whole = marless.train(settings, quiet=True)
+    assert again.summary.weights_sha256 == whole.summary.weights_sha256

@@ -1,11 +1,18 @@
 """Results that Python shows as one line, and notebooks as tables."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from marless.functions.text.redaction import redact
 from marless.reports.section import Section
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+_LONGEST = 900
 # More rows make a cell that is slow to draw.
 _MOST_ROWS = 100
 _CELL = "text-align:left;padding:2px 14px 2px 0"
@@ -31,8 +38,36 @@ class ShownResult:
         """The conclusions from all tables."""
         return ()
 
+    @property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of `frame`, by default those of the first table."""
+        from marless.reports.notebook.bars import number_in
+
+        table, rows = self.sections[0], [dict[str, Any]() for _ in self.sections[0].rows]
+        for row, cells in zip(rows, table.rows, strict=True):
+            for name, cell in zip(table.header, cells, strict=True):
+                row[name] = cell if (value := number_in(cell)) is None else value
+        return rows
+
+    def frame(self) -> "DataFrame":
+        """Return the numbers as a frame of pandas, or of polars. Raises `UserError` without both packages."""
+        from marless.reports.notebook.data_frame import data_frame
+
+        return data_frame(self.records, "frame()")
+
+    def plot(self) -> "Figure":
+        """Return the first table as a figure of matplotlib, which a notebook shows. Raises `MissingExtra` without
+        matplotlib.
+
+        Examples:
+            >>> marless.crossplay("chase", "random").plot().savefig("crossplay.png")
+        """
+        from marless.reports.notebook.bars import bars
+
+        return bars(self.sections[0], self.headline)
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.headline}>"
+        return f"<{type(self).__name__}: {textwrap.shorten(self.headline, _LONGEST, placeholder='...')}>"
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{_text(sentence)}</li>" for sentence in self.sentences)

@@ -20,6 +20,7 @@ from marless.coordinator.errors import UserError
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from marless.functions.resources.settings import Resource
+from marless.reports.user_code import captured_source
 from marless.runs.folder import CONFIG, RunFolder
 from marless.runs.run_store import RUNS
 
@@ -45,6 +46,7 @@ def require_trust(folder: RunFolder, trust: bool, how: str) -> None:
         raise UserError(f"{doubt}: read {folder.path / CONFIG}, then {how}")
     if doubt:
         seal(folder, folder.config())
+    captured_source.use(folder.path)
 
 
 def doubt_of(folder: RunFolder) -> str:

@@ -161,7 +161,7 @@ def test_options_that_are_no_table_are_refused_as_ever():
         load(None, (f"task.name=pettingzoo:{KNIGHTS}_v11:parallel_env", "task.options=3"))
 
 
-@pytest.mark.parametrize("wrong", ["algorithm=3", "sharing=all", "functions.evaluator=60", "functions=1"])
+@pytest.mark.parametrize("wrong", ["sharing=all", "functions.evaluator=60", "functions=1"])
 def test_what_is_no_table_is_refused_as_ever(wrong):
     with pytest.raises(ConfigError, match=rf"^the command line: {wrong.partition('=')[0]} is a table, not a value"):
         load(None, ("task.name=smax/8m", wrong))

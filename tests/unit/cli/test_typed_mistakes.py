@@ -94,15 +94,12 @@ SETTINGS = {
     "train gamma=0.99": "did you mean algorithm.gamma?",
     "train env=mpe/simple_spread": "did you mean task.name?",
     "train workers=2": "it is an option of the command: --workers 2",
-    "train rounds=100": "did you mean stop.rounds?",
     "train algorithm.name=qmix vf_coef=0.5": "algorithm.critic_lr, and no weight (qmix has no algorithm.critic_lr)",
     "train train_freq=4": "then learned from: algorithm.updates_per_round or algorithm.epochs",
     "train optimizer=adam": "nor anything like it: networks are trained by Adam",
 }
 
 VALUES = {
-    "train algorithm=qmix": "algorithm is a table, not a value; type algorithm.name=qmix",
-    "train task=mpe/simple_spread": "task is a table, not a value; type task.name=mpe/simple_spread",
     "train sharing=true": "sharing is a table, not a value; type sharing.rule=all",
     "train sharing=dynamic": "type sharing.rule=dynamic",
     "train log=csv": "type log.to=csv",

@@ -9,6 +9,7 @@ from marless.cli.console import playable
 from marless.coordinator.errors import UserError
 from marless.functions.setting_limits import MOST_AGENTS
 from marless.output import say, say_json, say_text
+from marless.reports.notebook.shown_result import ShownResult
 from marless.runs import cross_evaluation
 from marless.runs.evaluation import EvaluationResult, evaluate
 from marless.views.progress_lines import progress_lines
@@ -56,7 +57,7 @@ def run(options: Namespace) -> int:
             raise UserError(f"--against plays the run's own task; leave {settings[0]} away")
         with progress_lines() as progress:
             result = cross_evaluation.plays(folder, options.against, options.episodes, progress)
-        say_json(result) if options.json else say_text("\n".join(cross_evaluation.lines(result)))
+        say_json(result) if options.json else _say(result)
         return 0
     with progress_lines() as progress:
         evaluation = evaluate(folder, options.workers, options.episodes, settings, progress)
@@ -75,6 +76,10 @@ def _show(evaluation: EvaluationResult, as_json: bool) -> None:
         result |= {name: value for name in _OPTIONAL if (value := getattr(evaluation, name))}
         say_json(result)
         return
-    say(evaluation.headline)
-    for section in evaluation.sections:
+    _say(evaluation)
+
+
+def _say(result: ShownResult) -> None:
+    say(result.headline)
+    for section in result.sections:
         say_text(section.text)
