@@ -112,19 +112,9 @@ def benchmark(
         >>> result = marless.benchmark(["mpe/simple_spread"], ["ippo", "mappo", "qmix"], seeds=5, rounds=50)
         >>> result.plot().savefig("benchmark.png")
     """
-    grid = [with_names({"task": task, "algorithm": algorithm}) for task in tasks for algorithm in algorithms]
-    values = [spelled_out(pair) for pair in grid]
-    names = [f"{pair['task']['name']}-{pair['algorithm']['name']}" for pair in values]
-    # Algorithms of the same name differ in their settings.
-    labels = [
-        f"{name}-{names[:at].count(name) + 1}" if names.count(name) > 1 else name for at, name in enumerate(names)
-    ]
     file = {
         "base": with_names(settings),
-        "setting": [
-            {"name": re.sub("[^A-Za-z0-9_-]", "-", label).strip("-"), "values": pair}
-            for label, pair in zip(labels, values, strict=True)
-        ],
+        "setting": _pairs(tasks, algorithms),
         "seeds": f"1-{seeds}" if isinstance(seeds, int) else seeds,
     }
     place = out or f"studies/benchmark-{hashlib.sha256(to_json(file)).hexdigest()[:8]}"
@@ -213,6 +203,16 @@ def compare(
     if path is not None:
         comparison_files.write(Path(path), result.comparison, result.arms, result.left_out)
     return result
+
+
+def _pairs(tasks: Sequence[str], algorithms: Sequence[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The settings of a study. Algorithms of the same name get a number."""
+    pairs = [spelled_out(with_names({"task": task, "algorithm": name})) for task in tasks for name in algorithms]
+    tables = ("task", "algorithm") if len(tasks) > 1 else ("algorithm",)
+    names = ["-".join(pair[table]["name"] for table in tables) for pair in pairs]
+    labels = [f"{name}-{at}" if names.count(name) > 1 else name for at, name in enumerate(names)]
+    clean = [re.sub("[^A-Za-z0-9_-]", "-", label).strip("-") for label in labels]
+    return [{"name": name, "values": pair} for name, pair in zip(clean, pairs, strict=True)]
 
 
 def _unless_stopped(result: R, signals: Signals) -> R:

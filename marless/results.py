@@ -30,13 +30,15 @@ def evaluate(
     workers: int | None = None,
     task: Mapping[str, Any] | None = None,
     trust: bool = False,
-) -> "EvaluationResult": ...
+) -> "EvaluationResult":
+    """Play the run's own task."""
 
 
 @overload
 def evaluate(
     run: str | os.PathLike[str], *, against: str | Sequence[str], episodes: int | None = None, trust: bool = False
-) -> "CrossEvaluation": ...
+) -> "CrossEvaluation":
+    """Play each side against the opponents."""
 
 
 @short_errors()

@@ -27,10 +27,20 @@ def test_a_study_goes_on_and_its_settings_are_compared(small, home):
     page = compared._repr_html_()
     assert "<li>lr=0.003 against lr=0.001: cannot tell with 2 seeds</li>" in page and "lr=0.003</td>" in page
     assert [(row.arm, row.seeds) for row in compared.comparison.equal] == [("lr=0.001", 2), ("lr=0.003", 2)]
+    assert [record["arm"] for record in compared.records] == ["lr=0.001", "lr=0.003"]
+    assert [record["name"] for record in longer.records] == list(by_name) and len(longer.plot().axes) == 4
+    assert compared.plot().axes[0].get_xlabel() == "environment steps" and len(repr(compared.comparison)) < 1_000
     assert compared.left_out == {} and (home / "tables" / "compare.md").is_file()
     pair = marless.compare(*(marless.open_run(f"rates/runs/lr-{lr}-s1") for lr in (0.001, 0.003))).comparison
     # Of one seed each there is no interval, and nothing to tell.
     assert (pair.equal[1].against.difference.ci95, pair.equal[1].against.verdict) == (None, "cannot tell")
+
+
+def test_a_benchmark_compares_algorithms(small):
+    settings = {key: small[key] for key in ("actors", "evaluation")}
+    tasks, algorithms = ["toy/signal"], ["iql", {"name": "ippo", "epochs": 1}]
+    result = marless.benchmark(tasks, algorithms, seeds=2, rounds=2, quiet=True, **settings)
+    assert [(row.arm, row.seeds) for row in result.comparison.equal] == [("iql", 2), ("ippo", 2)]
 
 
 @pytest.mark.slow

@@ -120,11 +120,7 @@ FAMILIES = {
         package="pygame",
     ),
     "classic": Family(
-        (
-            "task.name=pettingzoo:pettingzoo.classic.rps_v2:parallel_env",
-            "task.options.sides=player_0,player_1",
-            *FIVE,
-        ),
+        ("task.name=pettingzoo:pettingzoo.classic.rps_v2:parallel_env", "task.options.sides=player_0,player_1", *FIVE),
         horizon=5,
         groups=2,
     ),

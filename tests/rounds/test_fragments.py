@@ -113,8 +113,7 @@ def test_algorithms_learn_from_fragments_in_every_placement(train, method):
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
-    [("algorithm.recurrent=true", "recurrent"), ("league.rule=uniform", "league")],
+    ("setting", "said"), [("algorithm.recurrent=true", "recurrent"), ("league.rule=uniform", "league")]
 )
 def test_what_needs_whole_episodes_is_refused(train, setting, said):
     task = ("task.name=mpe/simple_tag", "actors.rollout_length=7", "scaling.rollouts=4", "placement.rule=fused")

@@ -57,11 +57,7 @@ class World:
             "code",
             load_prices(),
             Platform(
-                concurrency=width,
-                init_limit_ms=10_000,
-                can_inline=False,
-                coordinator_mb=512,
-                grace_s=30.0,
+                concurrency=width, init_limit_ms=10_000, can_inline=False, coordinator_mb=512, grace_s=30.0
             ).on_lambda("emulated"),
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()

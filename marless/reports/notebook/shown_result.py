@@ -46,7 +46,7 @@ class ShownResult:
         table, rows = self.sections[0], [dict[str, Any]() for _ in self.sections[0].rows]
         for row, cells in zip(rows, table.rows, strict=True):
             for name, cell in zip(table.header, cells, strict=True):
-                row[name] = cell if (value := number_in(cell)) is None else value
+                row[name or ("note" if row else "name")] = cell if (value := number_in(cell)) is None else value
         return rows
 
     def frame(self) -> "DataFrame":

@@ -97,9 +97,7 @@ def played(task, plan=None, num_envs=2):
 
 
 @pytest.mark.parametrize(
-    "task",
-    [*TASKS, *(here("Sights", sees=sees) for sees in SIGHTS)],
-    ids=lambda task: f"{task.name}{task.options}",
+    "task", [*TASKS, *(here("Sights", sees=sees) for sees in SIGHTS)], ids=lambda task: f"{task.name}{task.options}"
 )
 def test_few_checks_and_all_checks_give_the_same_bytes(task, monkeypatch):
     quickly, plan = played(task)

@@ -206,8 +206,7 @@ def test_what_the_environment_does_wrong_is_one_line_with_task_environment_step_
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
-    [("no mask", "is not a dictionary with its action_mask"), ("all masked", "allows no action")],
+    ("fault", "message"), [("no mask", "is not a dictionary with its action_mask"), ("all masked", "allows no action")]
 )
 def test_a_missing_or_empty_mask_is_a_fault(fault, message):
     environment, _ = opened(relay(masked=True, fault=fault))
@@ -395,11 +394,7 @@ def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
             "nearest: pettingzoo:mpe2.simple_spread_v3:parallel_env",
         ),
         (EnvTask(name=f"{TURNS}:parallel_env"), ValueError, "agents take turns; name its 'env' instead"),
-        (
-            EnvTask(name="pettingzoo:nobody_has_this.x:y"),
-            MissingExtra,
-            "'nobody_has_this' is neither installed",
-        ),
+        (EnvTask(name="pettingzoo:nobody_has_this.x:y"), MissingExtra, "'nobody_has_this' is neither installed"),
         (EnvTask(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),
         (relay("Boundless"), ValueError, "add task.options.horizon"),
         (relay(horizon=0), ValueError, "the horizon is 0; it must be a whole number of steps, at least 1"),

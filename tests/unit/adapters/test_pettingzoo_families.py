@@ -22,12 +22,7 @@ FAMILIES = [
     ("pettingzoo.classic.texas_holdem_no_limit_v6:env", ["rlcard"], {"horizon": 30}, True),
     ("pettingzoo.classic.hanabi_v5:env", ["pyspiel", "shimmy"], {"horizon": 30}, True),
     ("pettingzoo.butterfly.cooperative_pong_v6:parallel_env", ["pygame"], {"max_cycles": 1}, False),
-    (
-        "pettingzoo.butterfly.pistonball_v6:parallel_env",
-        ["pygame", "pymunk"],
-        {"max_cycles": 2, "n_pistons": 3},
-        True,
-    ),
+    ("pettingzoo.butterfly.pistonball_v6:parallel_env", ["pygame", "pymunk"], {"max_cycles": 2, "n_pistons": 3}, True),
     ("pettingzoo.sisl.multiwalker_v9:parallel_env", ["pygame", "Box2D"], {"max_cycles": 12}, True),
     (
         "pettingzoo.sisl.pursuit_v5:parallel_env",

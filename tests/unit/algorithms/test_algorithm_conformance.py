@@ -318,10 +318,7 @@ def merges_in_place(context, target, group, base, distil_steps):
 
 ONE = np.ones(1, np.float32)
 FAULTS = {
-    "a weight is changed": (
-        {"look": changes_a_weight},
-        "stage 'look', group 0.*it changes policy/g00/b0, which it",
-    ),
+    "a weight is changed": ({"look": changes_a_weight}, "stage 'look', group 0.*it changes policy/g00/b0, which it"),
     "the data are changed": ({"look": changes_the_data}, r"it changes batch\.rewards\[0\], which it was given"),
     "the context gets a tensor": ({"look": adds_to_the_context}, "it adds or removes tensors of the context"),
     "a draw": ({"look": draws}, "called again with the same inputs, it gives other bytes"),

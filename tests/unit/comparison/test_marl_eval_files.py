@@ -40,11 +40,7 @@ def a_file(name, task, algorithms):
 
 def two_tasks():
     """`a` and `b` on two tasks, whose returns lie in 0 to 10 and in 0 to 100; `c` on the first alone."""
-    first = a_file(
-        "first.json",
-        "one",
-        {"a": {1: (0, 4), 2: (0, 6)}, "b": {1: (0, 8), 2: (0, 10)}, "c": {1: (5, 5)}},
-    )
+    first = a_file("first.json", "one", {"a": {1: (0, 4), 2: (0, 6)}, "b": {1: (0, 8), 2: (0, 10)}, "c": {1: (5, 5)}})
     second = a_file("second.json", "two", {"a": {1: (0, 100), 2: (0, 50), 3: (0, 9)}, "b": {1: (0, 20), 2: (0, 30)}})
     return [first, second]
 
@@ -53,10 +49,7 @@ def test_algorithms_of_all_tasks_are_arms_with_the_seeds_that_they_have_on_all()
     arms, left_out = arms_of_files(two_tasks())
     assert {arm.name: arm.seeds for arm in arms} == {"a": (1, 2), "b": (1, 2)}
     assert list(arms[0].runs) == ["mpe/one", "mpe/two"]
-    assert left_out == {
-        "c": "it is not on mpe/two",
-        "mpe/two a seed_3": "arm a lacks seed 3 on mpe/one",
-    }
+    assert left_out == {"c": "it is not on mpe/two", "mpe/two a seed_3": "arm a lacks seed 3 on mpe/one"}
 
 
 def test_a_task_without_any_algorithm_that_all_files_have_is_left_out():

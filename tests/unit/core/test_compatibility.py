@@ -93,21 +93,14 @@ FITS = {
         "algorithm.sequence_length=4",
         "actors.rollout_length=32",
     ],
-    "targets that look beyond whole rollouts and see their end": [
-        "algorithm.name=qmix",
-        "algorithm.n_step=26",
-    ],
+    "targets that look beyond whole rollouts and see their end": ["algorithm.name=qmix", "algorithm.n_step=26"],
     "a memory of whole rollouts": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
     "as much as an actor can hold": ["actors.num_envs=6670", SMALL],
     "rollouts of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "scaling.rollouts=3"],
     "what no actor has to hold": ["actors.num_envs=6671", SMALL, "placement.rule=whole"],
     "networks that a learner can draw": ["algorithm.name=ippo", "algorithm.hidden=[73000]", SMALL_LEARNER],
     "networks that learners of their own can hold": ["algorithm.name=ippo", "algorithm.hidden=[60000]", SMALL_LEARNER],
-    "as much of the past as a learner can hold": [
-        "algorithm.name=vdn",
-        "algorithm.buffer_size=600000",
-        SMALL_LEARNER,
-    ],
+    "as much of the past as a learner can hold": ["algorithm.name=vdn", "algorithm.buffer_size=600000", SMALL_LEARNER],
     "a past that the run does not come to": [
         "algorithm.name=vdn",
         "algorithm.buffer_size=1000000",

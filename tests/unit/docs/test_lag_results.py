@@ -35,9 +35,5 @@ def test_the_cost_of_a_lag_of_1_is_the_difference_by_seed(name, column, digits):
         low, high = (middle + sign * STUDENT_90 * error for sign in (-1, 1))
         lower = sum(difference < 0 for difference in differences)
         shown = "lower" if middle < -STUDENT * error else "undecided"
-        cells = (
-            f"{middle:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})",
-            f"{lower} of 5",
-            shown,
-        )
+        cells = (f"{middle:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})", f"{lower} of 5", shown)
         assert f"| {arm} | {' | '.join(cells)} |" in PAGE

@@ -155,14 +155,7 @@ def played(name, **options):
         for _ in range(14):
             step = environment.step(tuple(acted(environment.spec, seen, rng)))
             seen = step.observation
-            outputs += [
-                *seen.values,
-                seen.alive,
-                step.rewards,
-                step.terminated,
-                step.ended,
-                *step.env_metrics.values(),
-            ]
+            outputs += [*seen.values, seen.alive, step.rewards, step.terminated, step.ended, *step.env_metrics.values()]
     environment.close()
     return outputs
 

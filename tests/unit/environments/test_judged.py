@@ -102,11 +102,7 @@ def test_a_question_has_observations_flattened_in_the_order_of_the_space():
         "task": "pettingzoo:keyed_sights:make",
         "agents": ["second", "first"],
         "steps": [
-            {
-                "observations": [[0, 0, 1, 1, 2, 3, 4], [0, 1, 0, 5, 6, 7, 8]],
-                "actions": [1, 0],
-                "rewards": [10, 20],
-            }
+            {"observations": [[0, 0, 1, 1, 2, 3, 4], [0, 1, 0, 5, 6, 7, 8]], "actions": [1, 0], "rewards": [10, 20]}
         ],
         "last": [[0, 0, 1, 1, 2, 3, 4], [0, 1, 0, 5, 6, 7, 8]],
     }

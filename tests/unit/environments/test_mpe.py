@@ -131,8 +131,7 @@ def test_numbers_are_clipped_to_their_bounds():
 
 
 @pytest.mark.parametrize(
-    ("eve", "bob", "expected"),
-    [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))],
+    ("eve", "bob", "expected"), [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))]
 )
 def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(eve, bob, expected):
     engine = make(EnvTask(name="mpe/simple_crypto"), num_envs=1)

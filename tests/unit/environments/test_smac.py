@@ -194,10 +194,7 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, race, units, we
     assert asked[0]["difficulty"] == "9"
 
 
-@pytest.mark.parametrize(
-    ("package", "task"),
-    [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")],
-)
+@pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
 def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(shell, package, task):
     shell.uninstall(package)
     with pytest.raises(MissingExtra) as error:

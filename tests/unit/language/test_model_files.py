@@ -289,10 +289,7 @@ def test_a_folder_of_gguf_files_names_them(tmp_path: Path):
     [
         ({"llama.rope.dimension_count": 4}, "llama.rope.dimension_count is 4"),
         ({"llama.attention.value_length": 4}, "llama.attention.value_length is 4"),
-        (
-            {"llama.rope.scaling.type": "linear"},
-            "llama.rope.scaling.type is 'linear'",
-        ),
+        ({"llama.rope.scaling.type": "linear"}, "llama.rope.scaling.type is 'linear'"),
         ({"llama.rope.scaling.factor": 2.0}, "llama.rope.scaling.factor is 2.0"),
         ({"llama.attention.sliding_window": 512}, "llama.attention.sliding_window is 512"),
         ({"llama.attention.head_count_kv": [2, 2, 2]}, "llama.attention.head_count_kv is [2, 2, 2], and one number"),
@@ -342,13 +339,7 @@ def test_fields_with_their_plain_values_change_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "blk.0.attn_q.bias",
-        "blk.1.attn_k_norm.weight",
-        "rope_freqs.weight",
-        "blk.0.ffn_down.scale",
-    ],
+    "name", ["blk.0.attn_q.bias", "blk.1.attn_k_norm.weight", "rope_freqs.weight", "blk.0.ffn_down.scale"]
 )
 def test_a_tensor_of_a_gguf_file_that_would_not_count_is_refused(tmp_path: Path, name: str):
     path = write_gguf(tmp_path / "model.gguf", tensors={name: np.ones(3, np.float32)})

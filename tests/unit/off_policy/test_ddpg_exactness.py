@@ -58,11 +58,7 @@ CASES = {
     "numbers with two critics, recurrent": ("numbers", APART, {**NUMBERS, **RECURRENT, "twin_critics": True}),
     "TD3": ("numbers", POOLED, {**NUMBERS, **TD3}),
     "TD3, recurrent": ("both", APART, {**NUMBERS, **RECURRENT, **TD3}),
-    "whole rollouts": (
-        "one choice",
-        APART,
-        {"recurrent": True, "batch_size": 2, "target_update_interval": 3},
-    ),
+    "whole rollouts": ("one choice", APART, {"recurrent": True, "batch_size": 2, "target_update_interval": 3}),
 }
 # Settings that only deterministic policies have, and only soft ones.
 ONLY_DETERMINISTIC = ("noise_start", "temperature", *TD3)

@@ -33,8 +33,19 @@ def shown(*tables):
     return Made()
 
 
-def test_a_result_is_one_line_of_text():
+def test_a_result_is_one_short_line_of_text():
     assert repr(shown()) == str(shown()) == "<Made: two arms>"
+    made = shown()
+    type(made).headline = "arm " * 400
+    assert len(repr(made)) <= 1_000 and repr(made).endswith("arm...>")
+
+
+def test_a_result_has_records_and_a_picture():
+    made = shown(
+        Section("Return", ("arm", "return", ""), (("a", "-1,057.8 (-1,059 to -56.2)", "5 m"), ("b", "$2e-3", "-")))
+    )
+    assert made.records == [{"arm": "a", "return": -1057.8, "note": 5.0}, {"arm": "b", "return": 0.002, "note": "-"}]
+    assert [axes.get_title() for axes in made.plot().axes] == ["return", ""]
 
 
 def test_tables_of_a_cell_hold_text_and_no_markup_of_names():

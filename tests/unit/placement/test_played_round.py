@@ -65,8 +65,7 @@ CASES = {"alone": lambda plan, state: (plan, state), "fragments": fragments, "da
 
 # A league needs actors.
 @pytest.mark.parametrize(
-    ("rule", "case"),
-    [pair for pair in itertools.product(LEARNER_PLACEMENTS, CASES) if pair != ("whole", "league")],
+    ("rule", "case"), [pair for pair in itertools.product(LEARNER_PLACEMENTS, CASES) if pair != ("whole", "league")]
 )
 def test_the_planner_counts_what_the_tasks_that_play_read(rule, case):
     plan, state = CASES[case](*run(rule)[:2])

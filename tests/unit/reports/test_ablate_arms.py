@@ -3,15 +3,7 @@
 import msgspec
 import pytest
 
-from marless.ablation.arms import (
-    ARMS,
-    SHARING,
-    arms_by_name,
-    configuration,
-    controls,
-    cross,
-    refuse_clashes,
-)
+from marless.ablation.arms import ARMS, SHARING, arms_by_name, configuration, controls, cross, refuse_clashes
 from marless.ablation.declaration import FILE, Declaration, merge, read, write
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError, Stop

@@ -32,10 +32,7 @@ def many(arms):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "arms",
-    [
-        {"a": {1: a_result(curve=a_curve(1000, 10.0, 0.1, -80.0, -80.0, points=1), history=(APART,))}},
-        many(8),
-    ],
+    [{"a": {1: a_result(curve=a_curve(1000, 10.0, 0.1, -80.0, -80.0, points=1), history=(APART,))}}, many(8)],
     ids=["one round, one evaluation", "more arms than colours"],
 )
 def test_every_ablation_can_be_drawn(tmp_path, arms):

@@ -246,12 +246,7 @@ def test_a_worked_round_over_the_threshold_gets_the_largest_wish():
 
 @pytest.mark.parametrize(
     ("policies", "limits", "average", "threshold", "expected"),
-    [
-        (6, SIX, 15.3, 20.8, 92),
-        (4, SIX, 18.75, 20.8, 113),
-        (2, SIX, 29.2, 20.8, 300),
-        (3, THREE, 27.8, 16.7, 300),
-    ],
+    [(6, SIX, 15.3, 20.8, 92), (4, SIX, 18.75, 20.8, 113), (2, SIX, 29.2, 20.8, 300), (3, THREE, 27.8, 16.7, 300)],
 )
 def test_one_outlier_under_the_literal_threshold(policies, limits, average, threshold, expected):
     """Average and threshold by hand, for I_max 50 and I_min 50 / N; the rollouts are six times as many."""
