@@ -12,10 +12,7 @@ RATES = {"algorithm": {"lr": [1e-3, 3e-3]}}
 def test_a_study_goes_on_and_its_settings_are_compared(small, home):
     file = {"seeds": [1], "base": small, "vary": RATES}
     begun = marless.study(file, out="rates", slots=2, quiet=True)
-    assert [(run.name, run.status) for run in begun.runs] == [
-        ("lr-0.001-s1", "finished"),
-        ("lr-0.003-s1", "finished"),
-    ]
+    assert [(run.name, run.status) for run in begun.runs] == [("lr-0.001-s1", "finished"), ("lr-0.003-s1", "finished")]
     longer = marless.study({**file, "seeds": [1, 2]}, out="rates", slots=2, quiet=True)
     by_name = {run.name: run for run in longer.runs}
     assert len(by_name) == 4 and longer.dollars == sum(run.dollars for run in longer.runs)

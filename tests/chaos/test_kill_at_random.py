@@ -66,13 +66,7 @@ def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts
 
 
 # Three micro-batches a round.
-SUMMED = (
-    *OPTIONS,
-    "algorithm.epochs=1",
-    "algorithm.num_minibatches=1",
-    "scaling.rollouts=6",
-    "pipeline.rollouts=2",
-)
+SUMMED = (*OPTIONS, "algorithm.epochs=1", "algorithm.num_minibatches=1", "scaling.rollouts=6", "pipeline.rollouts=2")
 
 
 @pytest.fixture(scope="module")

@@ -37,11 +37,7 @@ class Typed:
     def __init__(self, folder, name, rounds):
         self._folder, self._name, self._settings = folder, name, [*SETTINGS, f"stop.rounds={rounds}"]
         self.path, self._calls = folder / "runs" / name, folder / f"{name}.calls"
-        self._variables = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(FOLDERS),
-            "CALLS": str(self._calls),
-        }
+        self._variables = {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS), "CALLS": str(self._calls)}
 
     def command(self):
         """Trains, or resumes what was killed."""
@@ -53,12 +49,7 @@ class Typed:
         """The command in a process group of its own."""
         with (self._folder / f"{self._name}.log").open("a") as log:
             return subprocess.Popen(
-                self.command(),
-                cwd=self._folder,
-                env=self._variables,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                self.command(), cwd=self._folder, env=self._variables, stdout=log, stderr=log, start_new_session=True
             )
 
     def questions(self):

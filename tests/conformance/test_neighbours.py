@@ -7,10 +7,7 @@ import pytest
 from benchmarks.pool.bad_neighbour import HARMS
 from benchmarks.pool.neighbours import run
 
-pytestmark = [
-    pytest.mark.conformance,
-    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
-]
+pytestmark = [pytest.mark.conformance, pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")]
 
 
 @pytest.fixture(scope="module")

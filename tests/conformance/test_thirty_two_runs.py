@@ -13,10 +13,7 @@ import pytest
 from commands import SMALL
 from studies import HARM, bad_neighbour, begin, hashes, setting, settings_of, study, train_alone, workers_of
 
-pytestmark = [
-    pytest.mark.conformance,
-    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
-]
+pytestmark = [pytest.mark.conformance, pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")]
 
 HEAD = 'seeds = "1-4"\npool.slots = 2\nbase.attempts = 10\n'
 # Long enough to be killed many times.

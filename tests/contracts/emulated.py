@@ -84,21 +84,14 @@ _TEMPLATE = {
             "AWS::DynamoDB::Table",
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("scope", "item")],
-            KeySchema=[
-                {"AttributeName": "scope", "KeyType": "HASH"},
-                {"AttributeName": "item", "KeyType": "RANGE"},
-            ],
+            KeySchema=[{"AttributeName": "scope", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
         ),
         "Role": _resource(
             "AWS::IAM::Role",
             AssumeRolePolicyDocument={
                 "Version": "2012-10-17",
                 "Statement": [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": "lambda.amazonaws.com"},
-                        "Action": "sts:AssumeRole",
-                    }
+                    {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
                 ],
             },
             Policies=[

@@ -16,11 +16,7 @@ EXAMPLES = ROOT / "examples"
 SHORT = {
     "compare_settings": {"rounds": 2, "seeds": range(1, 3)},
     "emulated_account": {"rounds": 1},
-    "image_task": {
-        "rounds": 1,
-        "networks": ("cnn",),
-        "evaluation": {"episodes": 2, "final_episodes": 2},
-    },
+    "image_task": {"rounds": 1, "networks": ("cnn",), "evaluation": {"episodes": 2, "final_episodes": 2}},
     "own_algorithm": {"rounds": 2},
     "own_environment": {"rounds": 2},
     "own_language_task": {"rounds": 2},

@@ -68,11 +68,7 @@ def call(entry: str, event: bytes, variables: Mapping[str, str], *trace: str) ->
 
 
 def traced(variables: Mapping[str, str], daemon: socket.socket) -> dict[str, str]:
-    return {
-        **variables,
-        "MARLESS_TRACING": "Active",
-        "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}",
-    }
+    return {**variables, "MARLESS_TRACING": "Active", "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}"}
 
 
 def segments(daemon: socket.socket) -> list[dict[str, Any]]:

@@ -197,10 +197,7 @@ def _on_the_rest(tenant: str) -> dict[str, dict[str, dict[str, Any]]]:
             "disable_alarm_actions": {"AlarmNames": ["Spending"]},
             "delete_alarms": {"AlarmNames": ["Spending"]},
         },
-        "events": {
-            "disable_rule": {"Name": "Sweep"},
-            "put_targets": {"Rule": "Sweep", "Targets": [target]},
-        },
+        "events": {"disable_rule": {"Name": "Sweep"}, "put_targets": {"Rule": "Sweep", "Targets": [target]}},
         "sns": {
             "publish": {"TopicArn": topic, "Message": "x"},
             "subscribe": {"TopicArn": topic, "Protocol": "email", "Endpoint": "me@example.org"},

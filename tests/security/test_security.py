@@ -188,14 +188,7 @@ def lines_and_letters() -> Iterator[Question]:
         yield who, asking.send, "beta", NO
 
 
-QUESTIONS = [
-    *own_objects(),
-    *others_objects(),
-    *OBJECTS,
-    *ITEMS,
-    *calls(),
-    *lines_and_letters(),
-]
+QUESTIONS = [*own_objects(), *others_objects(), *OBJECTS, *ITEMS, *calls(), *lines_and_letters()]
 ATTACKS = list(zip(attacks("alpha"), attacks("beta"), strict=True))
 
 

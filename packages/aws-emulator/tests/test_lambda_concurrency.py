@@ -35,10 +35,7 @@ def test_functions_that_wait_for_others_do_not_keep_those_from_starting(loop):
 
 @pytest.mark.parametrize(
     ("reserved", "limit", "reason"),
-    [
-        (1, 1000, "ReservedFunctionConcurrentInvocationLimitExceeded"),
-        (None, 1, "ConcurrentInvocationLimitExceeded"),
-    ],
+    [(1, 1000, "ReservedFunctionConcurrentInvocationLimitExceeded"), (None, 1, "ConcurrentInvocationLimitExceeded")],
 )
 def test_a_call_too_many_is_throttled(meeting, reserved, limit, reason):
     with serving(concurrency=limit) as service, ThreadPoolExecutor(1) as threads:

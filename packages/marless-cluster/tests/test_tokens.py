@@ -30,8 +30,7 @@ def test_a_text_that_can_be_guessed_is_refused_without_being_shown(text):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [lambda: secrets.token_urlsafe(32), lambda: secrets.token_hex(16), lambda: secrets.token_hex(32)],
+    "make", [lambda: secrets.token_urlsafe(32), lambda: secrets.token_hex(16), lambda: secrets.token_hex(32)]
 )
 def test_random_texts_are_taken(make):
     for _ in range(200):

@@ -130,11 +130,7 @@ def test_a_group_without_agents_is_absent_from_the_state(package):
 @pytest.mark.parametrize("game", ["adversarial_pursuit", "tiger_deer", "battle", "combined_arms"])
 def test_grids_keep_every_promise(package, game):
     walls = game in ("adversarial_pursuit", "tiger_deer")
-    check(
-        lambda num_envs: grids(game, num_envs, map_size=SMALLEST[game], horizon=40),
-        episodes=2,
-        random_starts=walls,
-    )
+    check(lambda num_envs: grids(game, num_envs, map_size=SMALLEST[game], horizon=40), episodes=2, random_starts=walls)
 
 
 @pytest.mark.packages
