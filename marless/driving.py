@@ -16,8 +16,8 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
 from marless.infra.local.available_cores import cores
-from marless.named_objects import require_importable, with_names
 from marless.reports.text import counted
+from marless.reports.user_code.named_objects import require_importable, with_names
 from marless.run import Run
 from marless.runs import train_and_resume
 from marless.runs.drive_settings import DriveSettings, RunLocation
@@ -129,7 +129,7 @@ def train(
         settings["algorithm"] = algorithm
     place, (document, where) = registry.backend(backend), _document(config, settings)
     run_config = convert(document, where)
-    require_importable(run_config, place)
+    require_importable(run_config, backend)
     earlier, folders = existing_run.find(run, exist), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append, callbacks)
     with ends_at_once(lambda: _how_to_go_on(folders)):

@@ -18,7 +18,7 @@ from marless.coordinator.errors import UserError
 from marless.driving import ConfigLike, TrainingInterrupted, configuration, ends_at_once
 from marless.functions.encoding import to_json
 from marless.infra.local.available_cores import cores
-from marless.named_objects import with_names
+from marless.reports.user_code.named_objects import with_names
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from marless.backends.base import Backend
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
 from marless.reports.user_code.captured_source import captured, import_path, modules_of
@@ -34,10 +33,10 @@ def _name_of(value: Any, key: str) -> Any:
     return f"{family}{import_path(value) or captured(value)}"
 
 
-def require_importable(config: RunConfig, backend: Backend) -> None:
+def require_importable(config: RunConfig, backend: str) -> None:
     """Raise `UserError` if the configuration names captured source, and functions run elsewhere."""
-    if backend.name not in _HERE and modules_of(msgspec.to_builtins(config)):
+    if backend not in _HERE and modules_of(msgspec.to_builtins(config)):
         raise UserError(
-            f"the back-end {backend.name} imports your code, and a class of a notebook or a script cannot be imported:"
+            f"the back-end {backend} imports your code, and a class of a notebook or a script cannot be imported:"
             " write it into a file such as my_env.py, and pass task='pettingzoo:my_env:MyEnv'"
         )
