@@ -16,11 +16,10 @@ CELL = Path(named_games.__file__).read_text() + "SIZE = 3\nthree, four = lambda:
 
 
 @pytest.fixture
-def cell(monkeypatch):
+def cell():
     """The names that a cell of a notebook defines, as IPython keeps its source."""
     main, name = type(sys)("__main__"), "<ipython-input-3-cell>"
-    monkeypatch.setitem(sys.modules, "__main__", main)
-    monkeypatch.setitem(linecache.cache, name, (len(CELL), None, CELL.splitlines(keepends=True), name))
+    linecache.cache[name] = (len(CELL), None, CELL.splitlines(keepends=True), name)
     exec(compile(CELL, name, "exec"), vars(main))
     return main
 
