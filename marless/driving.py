@@ -1,4 +1,4 @@
-"""Training and resuming from Python: what the commands do, as functions."""
+"""Training and resuming from Python, like the commands of these names."""
 
 import os
 import time
@@ -44,7 +44,7 @@ ConfigLike = str | os.PathLike[str] | Mapping[str, Any] | Callable[..., Any] | N
 
 
 class RunFailed(Exception):
-    """A run began and failed; `run` is what there is of it."""
+    """A run began and failed. `run` has its results so far."""
 
     def __init__(self, message: str, run: Run) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Studies, ablations and comparisons from Python: what the commands do, as functions."""
+"""Studies, ablations and comparisons from Python, like the commands of these names."""
 
 import hashlib
 import os
