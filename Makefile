@@ -23,9 +23,9 @@ STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --constraint constraints.txt
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-TESTS := tests packages/aws-emulator/tests packages/marless-cluster/tests packages/marless-tasks/tests
+TESTS := tests packages/aws-emulator/tests packages/marless-cluster/tests packages/marless-language/tests packages/marless-tasks/tests
 # The other distributions of this repository.
-GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-tasks
+GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-tasks
 # They are compiled when the program is installed.
 KERNELS_SOURCES := $(wildcard functions/native/*.[ch])
 
@@ -73,7 +73,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 check: $(STAMPS)/develop ## style, names, prose, numbers of pages, sizes, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-cluster/marless_cluster packages/marless-tasks/marless_tasks marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict packages/aws-emulator/aws_emulator packages/marless-cluster/marless_cluster packages/marless-language/marless_language packages/marless-tasks/marless_tasks marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/python -m scripts.participles --check
 	@$(BIN)/python -m scripts.plain_words --check
 	@$(BIN)/python -m scripts.sizes --check

@@ -11,12 +11,19 @@ use it if their algorithm names it (`AlgorithmSpec.function`).
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from marless.functions.errors import BadRequest
 from marless.functions.plug_in_registry import Registry
+
+
+def function_at(location: str) -> Any:
+    """Return the function at a ``module:function``."""
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,12 @@ class FunctionSpec:
     """The module with `handle`, for a kind of another package."""
     checks: str = ""
     """The ``module:function`` that yields the faults of a run's configuration, each as ``key: fault``."""
+    tools: str = ""
+    """The package with functions for runs of this kind: `inputs.store` stores their inputs, commands call others."""
+
+    def tool(self, name: str) -> Any:
+        """Return a function of the `tools`, by ``module:function``."""
+        return function_at(f"{self.tools}.{name}")
 
     @property
     def module(self) -> str:
@@ -54,7 +67,14 @@ _OURS = (
     FunctionSpec("learner", "learning", placed=True, may_import=FunctionSpec.may_import | {"onnx", "torch"}),
     FunctionSpec("evaluator", "evaluation"),
     # Does the work of all of these for agents that speak: what it needs is too large for a function on AWS.
-    FunctionSpec("language", "language agents", deployed=False),
+    FunctionSpec(
+        "language",
+        "language agents",
+        deployed=False,
+        handler="marless_language.handler",
+        checks="marless_language.runs.checks:faults",
+        tools="marless_language.runs",
+    ),
 )
 COORDINATOR = "coordinator"
 """The function that drives a run. It serves no tasks, and is deployed and billed."""

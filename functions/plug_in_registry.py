@@ -78,8 +78,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return self[name]
 
     def ours(self) -> tuple[T, ...]:
-        """All of ours."""
-        return tuple(map(self._ours, self.built_in.values()))
+        """All of ours, and the installed ones of other packages of this project."""
+        return (*map(self._ours, self.built_in.values()), *(self[name] for name in self.extras if name in self))
+
+    def is_ours(self, name: str) -> bool:
+        """Return whether the name is one of this project, installed or not."""
+        return name in self.built_in or name in self.extras
 
     def unknown(self, name: str) -> str:
         """What to say of a name that nobody knows."""

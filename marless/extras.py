@@ -16,7 +16,7 @@ EXTRAS = {
     "notebook": ("work in notebooks", ("ipykernel", "matplotlib", "PIL", "nbclient", "pandas")),
     "live": ("replays in a window", ("matplotlib", "PIL", "pygame")),
     "learner": ("learning with torch, on a GPU too", ("torch",)),
-    "language": ("agents that speak, by language models", ("torch", "gguf", "tokenizers")),
+    "language": ("agents that speak, by language models", ("marless_language", "torch", "gguf", "tokenizers")),
     "search": ("settings of a study, picked by Optuna", ("optuna",)),
     "completion": ("the tab key in bash and zsh", ("argcomplete",)),
     "tensorboard": ("logs for TensorBoard", ("tensorboardX",)),
@@ -52,6 +52,7 @@ EXTRAS = {
 _BESIDE = {
     "emulated": ("packages/aws-emulator", "marless_aws_emulator-*.whl"),
     **dict.fromkeys(("cluster", "ray"), ("packages/marless-cluster", "marless_cluster-*.whl")),
+    "language": ("packages/marless-language", "marless_language-*.whl"),
     **dict.fromkeys(GUESTS.values(), ("packages/marless-tasks", "marless_tasks-*.whl")),
 }
 # Where the extra is not enough: packages that are not on PyPI, and of which one does.

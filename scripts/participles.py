@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("functions", "coordinator", "infra", "marless"),
     *("packages/aws-emulator/aws_emulator", "packages/marless-cluster/marless_cluster"),
-    "packages/marless-tasks/marless_tasks",
+    *("packages/marless-language/marless_language", "packages/marless-tasks/marless_tasks"),
 )
 
 

@@ -7,7 +7,6 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
 
 import msgspec
 
@@ -23,12 +22,17 @@ from marless.coordinator.rules.sharing import BASES, SHARING_MODES
 from marless.coordinator.rules.similarity import DISTANCES
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import CLOSED_FORMS, LAYERED
-from marless.functions.environments.base import EnvTask
-from marless.functions.environments.scripted.script_names import is_scripted_name
+from marless.functions.environments.language_task_names import (
+    ALGORITHM,
+    BUILT_IN,
+    EXAMPLE,
+    FAMILY,
+    is_language_task,
+    unknown_task,
+)
 from marless.functions.environments.task_names import ENVIRONMENTS, is_known
 from marless.functions.errors import BadRequest
-from marless.functions.function_specs import KINDS
-from marless.functions.language.task_names import BUILT_IN, EXAMPLE, FAMILY, is_language_task, unknown_task
+from marless.functions.function_specs import KINDS, function_at
 from marless.functions.resources.settings import NAME as RESOURCE_NAME
 from marless.functions.setting_limits import MOST_INT
 
@@ -294,14 +298,13 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 def _task(config: RunConfig) -> Iterator[str]:
     """The task exists, and the algorithm learns tasks of its kind."""
     name, learner = config.task.name, config.algorithm.name
-    speakers = [spec.name for spec in algorithms.ALGORITHMS.ours() if spec.function]
     if is_language_task(name):
-        if learner not in speakers:
-            fit = " or ".join(speakers)
-            yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; set algorithm.name={fit}"
+        if learner != ALGORITHM:
+            fit = f"set algorithm.name={ALGORITHM}"
+            yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; {fit}"
     elif name.startswith(FAMILY):
         yield f"task.name: {unknown_task(name)}"
-    elif learner in speakers:
+    elif learner == ALGORITHM:
         there_are = ", ".join((*BUILT_IN, EXAMPLE))
         yield f"task.name: {learner} learns tasks whose agents speak, and {name} is none; there are {there_are}"
     elif not is_known(name):
@@ -317,34 +320,13 @@ def _function(config: RunConfig) -> Iterator[str]:
         yield f"algorithm.name: {config.algorithm.name} needs a function: {error}"
         return
     if checks:
-        module, _, function = checks.partition(":")
-        yield from getattr(import_module(module), function)(config)
+        yield from function_at(checks)(config)
 
 
-def _language(config: RunConfig) -> Iterator[str]:
-    """What agents that speak exclude."""
-    if not is_language_task(config.task.name):
-        if config.base.model is not None:
-            yield f"base.model: {config.algorithm.name} trains no language model; leave it out"
-        return
-    yield from _voices(config)
-    rule, size = config.placement.rule, config.algorithm.copies
-    if PLACEMENTS[rule].one_function or PLACEMENTS[rule].planned:
-        yield f"placement.rule: agents that speak are not placed by {rule}; use balanced, fused, packed or split"
-    if config.actors.num_envs % size:
-        yield f"actors.num_envs: {config.actors.num_envs} episodes are not groups of algorithm.group_size={size}"
-    if config.actors.rollout_length is not None:
-        yield "actors.rollout_length: a rollout of agents that speak is whole episodes; leave it out"
-    if config.task != EnvTask(name=config.task.name, options=config.task.options):
-        yield "task: agents that speak are the task's roles; set task.name and task.options only"
-
-
-def _voices(config: RunConfig) -> Iterator[str]:
-    """What agents may speak by."""
-    if is_scripted_name(config.opponents.policies) or config.league.script is not None:
-        yield "opponents.policies: nobody speaks by a script; use random, or the policies of a run"
-    if config.base.policies is not None:
-        yield "base.policies: agents that speak have a language model as their base; set base.model"
+def _model(config: RunConfig) -> Iterator[str]:
+    """Only agents that speak have a language model."""
+    if config.base.model is not None and not is_language_task(config.task.name):
+        yield f"base.model: {config.algorithm.name} trains no language model; leave it out"
 
 
 # In this order: later ones rely on rules that exist.
@@ -370,5 +352,5 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _pricing,
     _task,
     _function,
-    _language,
+    _model,
 )

@@ -208,7 +208,7 @@ def _measured_schedule(config: RunConfig) -> Mapping[str, Any]:
     algorithm, task = config.algorithm, config.task
     settings = PPO_TASKS.get(task.name, {})
     is_measured = algorithm.network == "mlp" and (task.agents or 0) <= FEW
-    is_ours = algorithm.name in algorithms.ALGORITHMS.built_in
+    is_ours = algorithms.ALGORITHMS.is_ours(algorithm.name)
     return settings if is_measured and is_ours and settings.keys() <= {*algorithm.__struct_fields__} else {}
 
 

@@ -41,6 +41,8 @@ class _Algorithms(Registry[AlgorithmSpec]):
     """The specifications by name; those of plug-ins are checked."""
 
     def unknown(self, name: str) -> str:
+        if name in self.extras:
+            return super().unknown(name)
         spelt_alike = difflib.get_close_matches(name.lower(), self, n=1)
         nearest = _NEAREST.get(name.lower()) or "".join(spelt_alike)
         hint = f"did you mean {nearest}? There are" if nearest else "there are"
@@ -78,9 +80,9 @@ ALGORITHMS = _Algorithms(
         "isac": "marless.functions.algorithms.sac.specs:ISAC",
         "masac": "marless.functions.algorithms.sac.specs:MASAC",
         "bc": "marless.functions.algorithms.imitation.specs:BC",
-        "grpo": "marless.functions.language.specs:GRPO",
     },
     label=lambda name: f"algorithm {name!r}",
+    extras={"grpo": "language"},
 )
 
 

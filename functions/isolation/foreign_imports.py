@@ -4,7 +4,8 @@ import sys
 
 # Ours, what we compute, read and store with, and what torch imports. Their modules compute as they are told.
 _OURS = """
-    marless marless_cluster marless_tasks events numpy msgspec safetensors tokenizers threadpoolctl typing_extensions
+    marless marless_cluster marless_language marless_tasks
+    events numpy msgspec safetensors tokenizers threadpoolctl typing_extensions
 """
 _TORCH = "torch torchgen sympy mpmath networkx jinja2 markupsafe filelock fsspec triton tqdm"
 # A module that torch writes itself.

@@ -9,7 +9,6 @@ import msgspec
 
 from marless.coordinator.errors import UserError
 from marless.exports import dataset_files, policy_files
-from marless.exports.adapter_files import PEFT, adapter_files
 from marless.exports.destination import require_free, write_folder
 from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.replayed_rounds import ALONE, PlayAgain, replayed_rounds
@@ -17,6 +16,7 @@ from marless.exports.sampled_episodes import sampled_episodes
 from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
+from marless.functions.function_specs import KINDS
 from marless.functions.messages.exchange import Origin
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
@@ -25,6 +25,7 @@ from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_team
 from marless.runs.stored_run import Stored, look
 
+PEFT = "peft"
 FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS, PEFT)
 
 
@@ -102,7 +103,7 @@ def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
 
 def _export_adapters(folder: RunFolder, out: Path, best: bool, role: str | None) -> Exported:
     """Writes adapters; raises `UserError`."""
-    files, roles = adapter_files(folder, best, role)
+    files, roles = KINDS["language"].tool("adapter_files:adapter_files")(folder, best, role)
     write_folder(out, files)
     of = f"adapters of {', '.join(roles)}" if len(roles) > 1 else f"the adapter of {roles[0]}"
     return Exported(out, _sizes(files), f"{of}; load with peft.PeftModel.from_pretrained")

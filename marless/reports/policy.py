@@ -29,6 +29,7 @@ from marless.functions.encoding import from_json, to_json_text
 from marless.functions.environments import native_spaces, registry
 from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
 from marless.functions.environments.entities.ordered import INDEX, order_of
+from marless.functions.environments.language_task_names import is_language_task
 from marless.functions.environments.last_action import numbers_of
 from marless.functions.environments.spaces.agent import AgentCodec, Seen
 from marless.functions.environments.spaces.observations import SpaceError
@@ -38,7 +39,6 @@ from marless.functions.environments.spaces.team import TeamCodec
 from marless.functions.environments.task_names import EXACT_PHYSICS, is_adapted
 from marless.functions.errors import CorruptObject
 from marless.functions.keys import group_name
-from marless.functions.language.task_names import is_language_task
 from marless.functions.messages.team import Team
 from marless.functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
 from marless.functions.nn.losses import mask_logits

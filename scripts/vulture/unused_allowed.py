@@ -16,6 +16,11 @@ _.env_steps_per_second  # summary.json
 _.dead_letters  # of a deployment
 _.gpu  # plan.json
 
+# `FunctionSpec.tool` finds them by name.
+adapter_files
+task_base
+transcripts
+
 # Names that libraries call or read.
 __dir__  # dir(marless), completion in notebooks
 _.transient  # rich.live.Live

@@ -6,9 +6,8 @@ from pathlib import Path
 from marless.cli import arguments as common
 from marless.coordinator.config.loading import load
 from marless.coordinator.errors import FINISHED, UserError
-from marless.functions.language.base_request import Training
+from marless.functions.function_specs import KINDS
 from marless.output import say
-from marless.runs.inputs.language_models import USUAL, small_base
 
 EXAMPLES = """examples:
   marless pretrain text/relay                             models/text-relay.safetensors
@@ -26,11 +25,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("settings", nargs="*", metavar="task.options.KEY=VALUE", help="options of the task")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a new file (default: models/TASK.safetensors)")
     parser.add_argument(
-        "--steps", type=common.count, default=USUAL.steps, metavar="N", help="optimiser steps (default: %(default)s)"
+        "--steps", type=common.count, default=600, metavar="N", help="optimiser steps (default: %(default)s)"
     )
-    parser.add_argument(
-        "--seed", type=int, default=USUAL.seed, metavar="N", help="seed of its weights and lessons (default: 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of its weights and lessons (default: 0)")
 
 
 def run(options: Namespace) -> int:
@@ -42,6 +39,6 @@ def run(options: Namespace) -> int:
     out = options.out or Path("models") / f"{name}.safetensors"
     if out.exists():
         raise UserError(f"{out} exists already; delete it, or name another file with --out")
-    path = small_base(config.task, Training(seed=options.seed, steps=options.steps), out)
+    path = KINDS["language"].tool("language_models:task_base")(config.task, options.seed, options.steps, out)
     say(f"{path}  {path.stat().st_size:,} bytes")
     return FINISHED

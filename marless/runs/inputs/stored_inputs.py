@@ -4,21 +4,24 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.state import RunInputs
 from marless.coordinator.drive.ports import Storage
 from marless.coordinator.errors import UserError
+from marless.functions.algorithms.registry import algorithm
 from marless.functions.environments.scripted import script_names
 from marless.functions.environments.scripted.players import load
 from marless.functions.errors import BadRequest
+from marless.functions.function_specs import KINDS
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
-from marless.runs.inputs.language_models import store_model
-from marless.runs.inputs.opposed_roles import store_opposed_roles
 from marless.runs.run_policies import store_opponents
 
 
 def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
     """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
     _require_scripts(config)
-    model = store_model(config, storage)
-    opponents = store_opposed_roles(config, run, storage, model) if model else store_opponents(config, run, storage)
+    kind = KINDS.get(algorithm(config.algorithm.name).function)
+    if kind and kind.tools:
+        model, opponents = kind.tool("inputs:store")(config, run, storage)
+    else:
+        model, opponents = None, store_opponents(config, run, storage)
     return RunInputs(
         opponents=opponents,
         dataset=store_dataset(config, run, storage),

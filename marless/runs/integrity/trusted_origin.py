@@ -68,7 +68,7 @@ def named_code(config: RunConfig) -> list[str]:
     task, algorithm = config.task.name, config.algorithm.name
     if task not in BUILT_IN and not task.startswith((*families, "pettingzoo:")):
         code.append(f"task.name={task}")
-    return [*code, *([] if algorithm in ALGORITHMS.built_in else [f"algorithm.name={algorithm}"])]
+    return [*code, *([] if ALGORITHMS.is_ours(algorithm) else [f"algorithm.name={algorithm}"])]
 
 
 def _outside(resource: Resource) -> list[str]:

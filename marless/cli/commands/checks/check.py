@@ -22,13 +22,13 @@ from marless.coordinator.core.opponents import initial_team
 from marless.coordinator.errors import UserError, one_line
 from marless.functions.algorithms import registry
 from marless.functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, Unsupported
+from marless.functions.environments.language_task_names import is_language_task
 from marless.functions.environments.native_spaces import require_fitting
 from marless.functions.environments.pettingzoo.adapter import PettingZooEnvironment
 from marless.functions.environments.pettingzoo.horizon import NoHorizon
 from marless.functions.environments.registry import innermost, make
 from marless.functions.errors import BadRequest
 from marless.functions.isolation.process_guard import ProcessGuard
-from marless.functions.language.task_names import is_language_task
 from marless.output import say, say_text
 from marless.program import program_name
 from marless.reports.environment_rows import spec_rows, trial_rows

@@ -8,8 +8,7 @@ from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.coordinator.errors import FINISHED
 from marless.exports import dataset_files, policy_files
-from marless.exports.adapter_files import PEFT
-from marless.exports.export import FORMATS, Exported, export, stores_rounds
+from marless.exports.export import FORMATS, PEFT, Exported, export, stores_rounds
 from marless.exports.replayed_rounds import PlayAgain
 from marless.output import note, say, say_json
 from marless.runs.run_store import RUNS

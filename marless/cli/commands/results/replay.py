@@ -7,8 +7,9 @@ from pathlib import Path
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.coordinator.errors import FINISHED, UserError
+from marless.functions.function_specs import KINDS
 from marless.output import say
-from marless.replays import replay_window, transcripts
+from marless.replays import replay_window
 from marless.replays.replay_file import encoder, record
 
 EXAMPLES = """examples:
@@ -42,10 +43,10 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plays in a window, or writes the picture and prints its path."""
     folder = playable(options.run, options.trust)
-    if transcripts.speaks(folder):
+    if folder.identity().inputs.model is not None:
         if options.beside or options.live or options.out:
             raise UserError(f"{folder.name}: agents that speak are printed; leave --beside, --live and --out away")
-        for text in transcripts.transcripts(folder, options.episodes):
+        for text in KINDS["language"].tool("transcripts:transcripts")(folder, options.episodes):
             say(*text.splitlines(), "")
         return FINISHED
     if options.out is not None:

@@ -30,9 +30,9 @@ from benchmarks.language.launch import CACHE_BYTES, MODEL, Task, looped, smollm2
 from benchmarks.launch import ROOT
 from benchmarks.table import spread, typical
 from marless.coordinator.config.loading import load
-from marless.functions.language.model.base_model import open_base
-from marless.functions.language.model.peft_format import write_base
-from marless.runs.inputs.language_models import model_file
+from marless_language.model.base_model import open_base
+from marless_language.model.peft_format import write_base
+from marless_language.runs.language_models import model_file
 
 PACKAGES = ("torch==2.13.0", "transformers==5.24.*", "peft==0.21.2", "trl==1.16.*")
 RECORD = ROOT / "docs" / "results" / "language" / "trl.json"

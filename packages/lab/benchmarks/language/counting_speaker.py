@@ -4,11 +4,11 @@ from threading import Lock
 
 from torch import Tensor
 
-from marless.functions.language.adapter_layout import AdapterLayout
-from marless.functions.language.model.base_model import Base
-from marless.functions.language.model.llama import Past, Weights
-from marless.functions.language.model.speaker import ROWS, Opening, Speaker
-from marless.functions.language.protocol import TokenArray
+from marless_language.adapter_layout import AdapterLayout
+from marless_language.model.base_model import Base
+from marless_language.model.llama import Past, Weights
+from marless_language.model.speaker import ROWS, Opening, Speaker
+from marless_language.protocol import TokenArray
 
 
 class CountingSpeaker(Speaker):

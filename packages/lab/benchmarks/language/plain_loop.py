@@ -18,17 +18,17 @@ from benchmarks.language.counting_speaker import CountingSpeaker
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import RunConfig
 from marless.functions import codec
-from marless.functions.language import grpo
-from marless.functions.language.adapter_layout import AdapterLayout, initial_adapter
-from marless.functions.language.episodes import Episodes
-from marless.functions.language.experience import Replies
-from marless.functions.language.grpo_gradient import gradient_sums
-from marless.functions.language.model.base_model import open_base
-from marless.functions.language.playing import Transcript, Voice, play
-from marless.functions.language.registry import make
-from marless.functions.language.specs import GrpoConfig, adapter_name
 from marless.functions.randomness import generator
-from marless.runs.inputs.language_models import model_file
+from marless_language import grpo
+from marless_language.adapter_layout import AdapterLayout, initial_adapter
+from marless_language.episodes import Episodes
+from marless_language.experience import Replies
+from marless_language.grpo_gradient import gradient_sums
+from marless_language.model.base_model import open_base
+from marless_language.playing import Transcript, Voice, play
+from marless_language.registry import make
+from marless_language.runs.language_models import model_file
+from marless_language.specs import GrpoConfig, adapter_name
 
 
 class Loop:

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from benchmarks.language.relays import RelayPrompts
 from marless.cli.arguments import split
 from marless.coordinator.config.loading import load
-from marless.functions.language.adapter_layout import AdapterLayout
-from marless.functions.language.model.base_model import open_base
-from marless.functions.language.model.sampling import sample
-from marless.functions.language.model.speaker import Speaker
-from marless.functions.language.protocol import Turn
-from marless.runs.inputs.language_models import model_file
+from marless_language.adapter_layout import AdapterLayout
+from marless_language.model.base_model import open_base
+from marless_language.model.sampling import sample
+from marless_language.model.speaker import Speaker
+from marless_language.protocol import Turn
+from marless_language.runs.language_models import model_file
 
 Probabilities = NDArray[np.float64]
 

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.language.protocol import Outcome, TokenArray, Tokenizer, Turn
-from marless.functions.language.symbols import Symbols
-from marless.functions.language.tasks.prompts import beside, numbers_of
-from marless.functions.language.tasks.relay import SYMBOLS, Relay
+from marless_language.protocol import Outcome, TokenArray, Tokenizer, Turn
+from marless_language.symbols import Symbols
+from marless_language.tasks.prompts import beside, numbers_of
+from marless_language.tasks.relay import SYMBOLS, Relay
 
 
 class SidedRelay(Relay):

@@ -20,8 +20,8 @@ from benchmarks.tenants.record import FILE
 from benchmarks.tenants.workload import EXAMPLE, Workload, computing, large, waiting
 from marless.coordinator.config.loading import load as load_run
 from marless.functions.environments.base import EnvTask
-from marless.runs.inputs.language_models import model_file, small_base
 from marless.studies.study_file import load
+from marless_language.runs.language_models import model_file, small_base
 
 # The paper's rows: end-to-end time -85 %, utilisation 4.3 times; and what is asked of tokens a second.
 _MAKESPAN, _BUSY, _TOKENS = 0.15, 4.3, 0.95
