@@ -375,6 +375,18 @@ class RunConfig(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "algorithm", _convert_algorithm(self.algorithm))
 
     @property
+    def rollouts_of_task(self) -> int:
+        """The most rollouts that one task plays."""
+        most = self.scaling.rollouts
+        return min(self.placement.rollouts_per_invocation, most, self.pipeline.rollouts or most)
+
+    def learned_rounds(self, steps: int) -> int:
+        """The number of rounds, of so many environment steps, that the run has learned from when it reaches
+        `stop.rounds` or `stop.env_steps`; without either, only the first round is certain."""
+        limits = [self.stop.rounds, self.stop.env_steps and -(-self.stop.env_steps // steps)]
+        return min([limit for limit in limits if limit is not None] or [1]) - self.pipeline.lag
+
+    @property
     def evaluated_task(self) -> EnvTask:
         """The env task of evaluations: that of training, with `evaluation.options`."""
         return msgspec.structs.replace(self.task, options=self.task.options | self.evaluation.options)

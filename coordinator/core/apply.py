@@ -24,7 +24,7 @@ from marless.coordinator.core.events import (
     Stopped,
 )
 from marless.coordinator.core.planning import next_placement
-from marless.coordinator.core.round_graph import PHASES, served_after
+from marless.coordinator.core.round_graph import PHASES, warm_after
 from marless.coordinator.core.round_nodes import NOTHING, billed, keeps, most_puts
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.placement.placement_rules import PLACEMENTS, Packs
@@ -169,7 +169,7 @@ def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkIte
         # Lambda measures on the function's own share of a vCPU; the other platforms measure on a whole core.
         if not plan.platform.cpu_scaling:
             ms = whole_core_ms(ms, item.memory_mb, plan.prices.lambda_.mb_per_vcpu)
-        timings = add_observation(timings, item.kind, item.size, ms, state.placement.style, 1 / item.peers)
+        timings = add_observation(timings, item.kind, item.size, ms, state.placement.style, 1 / item.concurrent_items)
         if report.peak_mb:
             peaks[item.function] = max(report.peak_mb, peaks.get(item.function, 0.0))
     return replace(state, slowest=slowest, timings=timings, peaks=peaks)
@@ -177,7 +177,7 @@ def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkIte
 
 def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
     if keeps(plan):
-        state = replace(state, served=served_after(plan, state))
+        state = replace(state, warm_rounds=warm_after(plan, state))
     return phase_ends.follow(plan, replace(state, seconds=state.seconds + event.seconds))
 
 

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Decimal
 from fractions import Fraction
 
-from msgspec.structs import replace
-
-from marless.coordinator.core.round_graph import LOOKS, ending
+from marless.coordinator.core.round_graph import LOOKS, ending, round_gates
 from marless.coordinator.core.round_nodes import Node, most_puts
-from marless.coordinator.core.rounds import fragments, learner_schedule, micro_batches
+from marless.coordinator.core.rounds import checkpointed_objects, fragments, most_works
 from marless.coordinator.core.state import Plan, State, WorkItem
 from marless.coordinator.placement.message_size import request_bytes
 from marless.coordinator.pricing.bill import CLOUD_NOTE, LOG_BYTES, NOTE, Bill, Invocation, Meter, bill, invocation
@@ -64,7 +62,7 @@ def allowed_s(plan: Plan, state: State, node: Node) -> float:
         return limit
     slot = state.slots.get(node.name)
     patience = 2.0 ** (slot.failures if slot else 0)
-    share = Decimal(str(cap)) * UNSEEN_SHARE / item.peers / _dollars_per_second(plan, item.memory_mb)
+    share = Decimal(str(cap)) * UNSEEN_SHARE / item.concurrent_items / _dollars_per_second(plan, item.memory_mb)
     expected_s = max(LEAST_S, float(share))
     if item.kind in state.slowest:
         measured_s = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
@@ -107,7 +105,7 @@ def most_dollars(plan: Plan, state: State, nodes: list[Node]) -> Decimal:
     meter = _with_turns(plan, state, meter, len(nodes))
     meter = _with_events(plan, state, meter, [item for item, _ in at_most])
     size = _ledger_bytes(plan, state)
-    meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
+    meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=checkpointed_objects(plan, state)))
     return dollars(plan, meter)
 
 
@@ -128,8 +126,9 @@ def _with_turns(plan: Plan, state: State, meter: Meter, new_tasks: int) -> Meter
         "coordinator", plan.platform.coordinator_mb, TURN_S * 1000, plan.platform.init_limit_ms, Usage(), per_vcpu(plan)
     )
     report = Meter().add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
-    # The last answer of a micro-batch's samples, and of its sums, are turns of their own.
-    turns = TURNS + 2 * len(micro_batches(plan, state) if state.phase == "round" else ())
+    # The last answer of tasks that others sum over, and of the sums, are turns of their own.
+    playing = round_gates(plan, state)[0] if state.phase == "round" else []
+    turns = TURNS + 2 * sum(bool(gate.after) for gate in playing)
     return meter + turn * turns + report * (new_tasks + len(state.waiting))
 
 
@@ -253,8 +252,7 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     returns = (
         WRITES * (sampled_episodes + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     )
-    works_of_group = 3 + plan.config.pipeline.micro_batches(plan.config.scaling.rollouts)
-    slots = len(state.slots) + plan.config.scaling.rollouts + works_of_group * len(state.groups)
+    slots = len(state.slots) + plan.config.scaling.rollouts + most_works(plan) * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
     return LEDGER_BYTES + RETURN_BYTES * returns + records + _proposal_bytes(plan, state)
@@ -267,18 +265,6 @@ def _proposal_bytes(plan: Plan, state: State) -> int:
         return 0
     tables = TABLE_BYTES * len(state.env_spec.agents)
     return (LOOKS + 2) * tables + 3 * RETURN_BYTES * LOOKS * plan.config.sharing.trial_episodes
-
-
-def _checkpoint_puts(plan: Plan, state: State) -> int:
-    """The most objects that the coordinator stores itself until the run ends, twice over: two from every learner, and
-    what later rounds read of every rollout: the trajectories of `pipeline.lag` rounds, and unfinished episodes."""
-    if state.round_placement is None or not state.round_placement.inline_objects:
-        return 0
-    lag = plan.config.pipeline.lag
-    # Rounds that only sample keep as much as those that learn: what is kept for the end must not grow.
-    works = sum(map(len, learner_schedule(plan, replace(state, round=max(state.round, lag))))) or 1
-    of_rollout = lag + fragments(plan, state)
-    return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.scaling.rollouts)
 
 
 def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:

@@ -53,11 +53,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     """Why an actor cannot hold its trajectories; '' when it can."""
     num_envs, steps = config.actors.num_envs, config.actors.rollout_length or spec.horizon
     memory_mb = config.functions.actor.memory_mb
-    rollouts = min(
-        config.placement.rollouts_per_invocation,
-        config.scaling.rollouts,
-        config.pipeline.rollouts or config.scaling.rollouts,
-    )
+    rollouts = config.rollouts_of_task
     needed_mb = (
         _MEMORY_FACTOR * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     )

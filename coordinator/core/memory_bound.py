@@ -149,11 +149,6 @@ def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
 
 
 def _past_rounds(config: RunConfig, steps: int) -> int:
-    """How many rounds of so many steps the replay buffer holds when the run reaches `stop.rounds` and `stop.env_steps`,
-    of which it does not learn the last `pipeline.lag`; where neither is set, only the first round is certain."""
-    if not config.algorithm.replayed_steps:
-        return 0
-    stop = config.stop
-    rounds_of_steps = None if stop.env_steps is None else -(-stop.env_steps // steps)
-    limits = [rounds for rounds in (stop.rounds, rounds_of_steps) if rounds is not None] or [1]
-    return max(1, min(config.algorithm.replayed_steps // steps, min(limits) - config.pipeline.lag))
+    """The most rounds of so many steps that the replay buffer holds."""
+    replayed_steps = config.algorithm.replayed_steps
+    return max(1, min(replayed_steps // steps, config.learned_rounds(steps))) if replayed_steps else 0

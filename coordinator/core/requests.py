@@ -127,10 +127,10 @@ def sample(plan: Plan, state: State) -> SampleTask:
     )
 
 
-def match(state: State, like: SampleTask, side: Side, position: int) -> Match:
+def match(state: State, template: SampleTask, side: Side, position: int) -> Match:
     """A match of one side against the league's checkpoint at `position`."""
     assert state.league is not None
-    checkpoint, greedy = state.league.checkpoints[position], like.behaviour.kind != "sample"
+    checkpoint, greedy = state.league.checkpoints[position], template.behaviour.kind != "sample"
     return Match(agents=side.agents, team=checkpoint.team, policies=checkpoint.policies, greedy=greedy)
 
 

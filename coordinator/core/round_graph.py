@@ -36,8 +36,8 @@ from marless.coordinator.core.round_nodes import (
     item_of,
     learns,
     samples,
-    served_by,
     sums,
+    warm_by,
     whole,
     works_of_sums,
 )
@@ -113,22 +113,18 @@ def open_gates(plan: Plan, state: State) -> list[OpenGate]:
 
 def coming_learners(plan: Plan, state: State) -> list[Node]:
     """The learners of the round that begins which may not begin yet, each as large as the largest may be."""
-    samples = () if PLACEMENTS[state.placement.rule].one_function else rounds.rollout_packs(plan, state)
     waves, lag = learner_schedule(plan, state), plan.config.pipeline.lag
-    works = [work for wave in waves for work in wave]
-    coming_works = [work for wave in waves[lag > 0 :] for work in wave]
-    summing_works = works_of_sums(plan, state)
-    if not coming_works:
+    coming, summing, stages = waves[lag > 0 :], works_of_sums(plan, state), spec_of(plan).stages
+    if not coming:
         return []
+    samples, works = rounds.rollout_packs(plan, state), sum(map(len, waves))
     learned = rounds.learned_round(plan, state) if lag else rounds.sampled_round(state, (_TO_COME,) * len(samples))
-    tensors = (_TO_COME,) * (len(works) + len(summing_works))
+    tensors = (_TO_COME,) * (works + len(summing))
     gets = gets_of(requests.learn(plan, state, learned, tensors, state.objects))
+    kinds = [(work.name, work.kind(stages), works) for wave in coming for work in wave]
     return [
-        Node(work.name, item_of(plan, state, "learner", kind, gets, peers=peers), _unready)
-        for work, kind, peers in (
-            *((work, work.kind(spec_of(plan).stages), len(works)) for work in coming_works),
-            *((work, SUMS, len(summing_works)) for work in summing_works),
-        )
+        Node(name, item_of(plan, state, "learner", kind, gets, concurrent_items=number), _unready)
+        for name, kind, number in [*kinds, *((work.name, SUMS, len(summing)) for work in summing)]
     ]
 
 
@@ -148,16 +144,16 @@ def ending(plan: Plan, state: State) -> list[Node]:
     )
 
 
-def served_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
-    """`State.served` after the phase in flight."""
+def warm_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
+    """`State.warm_rounds` after the phase in flight."""
     if state.phase != "round":
-        return state.served
+        return state.warm_rounds
     if PLACEMENTS[state.placement.rule].one_function:
         # What the task plays is not stored yet when it fills its buffer.
-        return served_by(state, "learner", 1, state.round - 1)
+        return warm_by(state, "learner", 1, state.round - 1)
     learners = max(map(len, learner_schedule(plan, state)), default=0)
-    state = replace(state, served=served_by(state, "actor", len(rounds.rollout_packs(plan, state)), state.round))
-    return served_by(state, "learner", learners, state.round - plan.config.pipeline.lag)
+    state = replace(state, warm_rounds=warm_by(state, "actor", len(rounds.rollout_packs(plan, state)), state.round))
+    return warm_by(state, "learner", learners, state.round - plan.config.pipeline.lag)
 
 
 def _describe(plan: Plan, state: State) -> list[Gate]:
@@ -191,7 +187,7 @@ def round_gates(plan: Plan, state: State) -> tuple[list[Gate], list[Gate]]:
             nodes=partial(sums, plan, state, number),
             after=(f"sample/{number}",),
         )
-        for number, works in enumerate(sum_works(plan, state, len(rounds.micro_batches(plan, state))))
+        for number, works in enumerate(sum_works(plan, state))
     ]
     before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in sums_gates or playing)
     learning = [

@@ -44,7 +44,7 @@ NOTHING = Usage()
 
 def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb: int) -> Usage:
     """The hit of a task that reads the run's dataset in the environment `number` of its function, or no hit."""
-    if plan.inputs.dataset is None or number >= len(state.served.get(function, ())):
+    if plan.inputs.dataset is None or number >= len(state.warm_rounds.get(function, ())):
         return NOTHING
     size = plan.inputs.dataset.size
     return Usage(hits=1, hit_bytes=size) if size <= share_of(memory_mb) else NOTHING
@@ -52,16 +52,17 @@ def kept_dataset(plan: Plan, state: State, function: str, number: int, memory_mb
 
 def kept_past(state: State, number: int, past: tuple[Past, ...]) -> Usage:
     """The hits of a learner's task in the rounds of its replay buffer, in the learner's environment `number`."""
-    newest_rounds = state.served.get("learner", ())
+    newest_rounds = state.warm_rounds.get("learner", ())
     if number >= len(newest_rounds) or not past:
         return NOTHING
     held_refs = past_objects(tuple(round_ for round_ in past if round_.round <= newest_rounds[number]))
     return Usage(hits=len(held_refs), hit_bytes=sum(ref.size for ref in held_refs))
 
 
-def served_by(state: State, function: str, environments: int, newest: int) -> dict[str, tuple[int, ...]]:
-    """`State.served` after so many environments of a function have kept the rounds up to `newest`."""
-    return {**state.served, function: (newest,) * environments + state.served.get(function, ())[environments:]}
+def warm_by(state: State, function: str, environments: int, newest: int) -> dict[str, tuple[int, ...]]:
+    """`State.warm_rounds` after so many environments of a function have kept the rounds up to `newest`."""
+    others = state.warm_rounds.get(function, ())[environments:]
+    return {**state.warm_rounds, function: (newest,) * environments + others}
 
 
 def keeps(plan: Plan) -> bool:
@@ -103,38 +104,38 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
 def samples(plan: Plan, state: State, packs: Mapping[str, tuple[int, ...]], first: int = 0) -> list[Node]:
     """The tasks that play these packs of rollouts of the round, of which `first` others come before."""
-    like = requests.sample(plan, state)
+    template = requests.sample(plan, state)
     match_of = matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)
 
     def make(name: str, pack: tuple[int, ...]) -> SampleTask:
-        sampling = replace(like.sampling, rollouts=pack, unfinished=rounds.begun_episodes(state, pack))
-        request = replace(like, address=requests.address(plan, state, name), sampling=sampling)
+        sampling = replace(template.sampling, rollouts=pack, unfinished=rounds.begun_episodes(state, pack))
+        request = replace(template, address=requests.address(plan, state, name), sampling=sampling)
         match = match_of.get(pack[0])
-        return replace(request, match=requests.match(state, like, *match)) if match else request
+        return replace(request, match=requests.match(state, template, *match)) if match else request
 
-    gets = gets_of(_largest(state, like, packs.values()))
+    gets = gets_of(_largest(state, template, packs.values()))
     items = _sample_items(plan, state, [len(pack) for pack in packs.values()], gets, first)
     return [Node(name, item, make, pack) for (name, pack), item in zip(packs.items(), items, strict=True)]
 
 
-def _largest(state: State, like: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
+def _largest(state: State, template: SampleTask, packs: Collection[tuple[int, ...]]) -> SampleTask:
     """A sampling task that reads as much as any of the round may."""
     opponents = max((one.policies for one in state.league.checkpoints), key=len) if state.league else ()
     most_begun = max((rounds.begun_episodes(state, pack) for pack in packs), key=len) if state.unfinished else ()
-    return replace(like, policies=like.policies + opponents, sampling=replace(like.sampling, unfinished=most_begun))
+    return replace(
+        template, policies=template.policies + opponents, sampling=replace(template.sampling, unfinished=most_begun)
+    )
 
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
     memory_mb = function_memory(plan, state, serving(plan, "actor"))
     by_size, items = dict[tuple[int, int], WorkItem](), []
-    peers = len(rounds.rollout_packs(plan, state))
+    concurrent_items = len(rounds.rollout_packs(plan, state))
     for number, size in enumerate(sizes, first):
         hits = kept_dataset(plan, state, "actor", number, memory_mb)
         if (size, hits.hits) not in by_size:
-            by_size[size, hits.hits] = item_of(
-                plan, state, "actor", "sample", gets, size=size, peers=peers, expected_hits=hits
-            )
+            by_size[size, hits.hits] = item_of(plan, state, "actor", "sample", gets, 1, size, concurrent_items, hits)
         items.append(by_size[size, hits.hits])
     return items
 
@@ -165,32 +166,32 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     learned = rounds.learned_round(plan, state)
     if wave:
         objects, parts = locations_after_learning(plan, state, wave)
-        served_before = served_by(state, "learner", max(map(len, waves[:wave])), learned.round)
-        state = replace(state, objects=objects, parts=parts, served=served_before)
-    like = requests.learn(plan, state, learned, () if summing else _published(state, publishers))
-    spec, peers, nodes = spec_of(plan), sum(map(len, waves)), []
+        warm_before = warm_by(state, "learner", max(map(len, waves[:wave])), learned.round)
+        state = replace(state, objects=objects, parts=parts, warm_rounds=warm_before)
+    template = requests.learn(plan, state, learned, () if summing else _published(state, publishers))
+    spec, concurrent_items, nodes = spec_of(plan), sum(map(len, waves)), []
     for number, work in enumerate(waves[wave]):
         of_groups = [one for one in summing if not {*one.groups}.isdisjoint(work.groups)]
-        reading = replace(like, tensors=like.tensors + _published(state, of_groups))
-        kind, hits = work.kind(spec.stages), kept_past(state, number, like.learning.past)
-        nodes.append(_learn(plan, state, work, spec.stages, kind, peers, reading, learned.rollouts, hits))
+        reading = replace(template, tensors=template.tensors + _published(state, of_groups))
+        kind, hits = work.kind(spec.stages), kept_past(state, number, template.learning.past)
+        nodes.append(_learn(plan, state, work, spec.stages, kind, concurrent_items, reading, learned.rollouts, hits))
     return nodes
 
 
 def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
     """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
     parts = rounds.micro_batches(plan, state)
-    packs, works = parts[micro_batch], sum_works(plan, state, len(parts))[micro_batch]
-    peers = len(parts) * len(works)
+    packs, works = parts[micro_batch], sum_works(plan, state)[micro_batch]
+    concurrent_items = len(parts) * len(works)
     sampled = rounds.sampled_round(state, rounds.trajectories(state, packs))
-    like = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
+    template = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
     rollouts, stages = sum(map(len, packs.values())), (spec_of(plan).sums,)
-    return [_learn(plan, state, work, stages, SUMS, peers, like, rollouts) for work in works]
+    return [_learn(plan, state, work, stages, SUMS, concurrent_items, template, rollouts) for work in works]
 
 
 def works_of_sums(plan: Plan, state: State) -> list[Work]:
     """The invocations that sum over micro-batches of the round, of all of them."""
-    return [work for works in sum_works(plan, state, len(rounds.micro_batches(plan, state))) for work in works]
+    return [work for works in sum_works(plan, state) for work in works]
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
@@ -204,8 +205,8 @@ def _learn(
     work: Work,
     stages: Sequence[StageSpec],
     kind: str,
-    peers: int,
-    like: LearnTask,
+    concurrent_items: int,
+    template: LearnTask,
     rollouts: int,
     expected_hits: Usage = NOTHING,
 ) -> Node:
@@ -213,21 +214,21 @@ def _learn(
     refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(stages)})
     trains = work.trains(stages)
     size = work.size(partial(rounds.agents_learned_from, plan, state)) * rollouts * rounds.rollout_steps(plan, state)
-    gets = gets_of(replace(like, state=refs))
-    item = item_of(plan, state, "learner", kind, gets, size=size, peers=peers, expected_hits=expected_hits)
+    gets = gets_of(replace(template, state=refs))
+    item = item_of(plan, state, "learner", kind, gets, 1, size, concurrent_items, expected_hits)
 
     def make(name: str, part: None) -> LearnTask:
         """The request of the attempt called `name`; summaries, which cost a look at the state, only now."""
         summaries = controller.summaries(plan.config, state.controller) if trains else ()
         return replace(
-            like,
+            template,
             address=requests.address(plan, state, name),
-            learning=replace(like.learning, summaries=summaries, updates=work.updates),
+            learning=replace(template.learning, summaries=summaries, updates=work.updates),
             stages=work.stages,
             groups=work.groups,
             omissions=work.omissions,
             state=refs,
-            publish_tensors=work.publish and not like.learning.micro_batch,
+            publish_tensors=work.publish and not template.learning.micro_batch,
             first_update=work.first,
         )
 
@@ -253,15 +254,15 @@ def evaluations(
     """
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
-    like = requests.evaluate(plan, state, environment or plan.config.evaluated_task, stream, policies, team, side)
+    template = requests.evaluate(plan, state, environment or plan.config.evaluated_task, stream, policies, team, side)
 
     def make(name: str, share: tuple[int, int]) -> EvaluateTask:
-        return replace(like, address=requests.address(plan, state, name), part=share[0], episodes=share[1])
+        return replace(template, address=requests.address(plan, state, name), part=share[0], episodes=share[1])
 
-    gets, nodes = gets_of(like), []
+    gets, nodes = gets_of(template), []
     for part, start in enumerate(starts := range(0, episodes, size)):
         count = min(size, episodes - start)
-        item = item_of(plan, state, "evaluator", "evaluate", gets, weight=count, peers=len(starts))
+        item = item_of(plan, state, "evaluator", "evaluate", gets, weight=count, concurrent_items=len(starts))
         nodes.append(Node(f"{prefix or stream}/{part:03d}", item, make, (part, count)))
     return nodes
 
@@ -284,7 +285,7 @@ def item_of(
     gets: int = EXTRA_GETS,
     weight: int = 1,
     size: float = 0.0,
-    peers: int = 1,
+    concurrent_items: int = 1,
     expected_hits: Usage = NOTHING,
 ) -> WorkItem:
     """`function` is the one that would do this work for most algorithms."""
@@ -295,7 +296,7 @@ def item_of(
         kind=kind,
         weight=weight,
         size=size,
-        peers=peers,
+        concurrent_items=concurrent_items,
         gets=gets,
         expected_hits=expected_hits,
     )

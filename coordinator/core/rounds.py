@@ -53,9 +53,10 @@ def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
     return _schedule(state.placement.rule, spec_of(plan), state.groups, updates, state.placement.packs)
 
 
-def sum_works(plan: Plan, state: State, micro_batches: int) -> list[list[Work]]:
-    """The invocations that sum over each of so many micro-batches of the round."""
-    return _sum_works(state.placement.rule, spec_of(plan), state.groups, state.placement.packs, micro_batches)
+def sum_works(plan: Plan, state: State) -> list[list[Work]]:
+    """The invocations that sum over each micro-batch of the round."""
+    placement, number = state.placement, len(micro_batches(plan, state))
+    return _sum_works(placement.rule, spec_of(plan), state.groups, placement.packs, number)
 
 
 @cache
@@ -325,3 +326,20 @@ def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
     """How many agents' rows the learners of these groups learn from."""
     members = team_of(state).groups
     return sum(1 if plan.config.sharing.rows == "member" else members.count(group) for group in groups)
+
+
+def most_works(plan: Plan) -> int:
+    """The most tasks of a round that learn for one group, with tasks that sum."""
+    return 3 + plan.config.pipeline.micro_batches(plan.config.scaling.rollouts)
+
+
+def checkpointed_objects(plan: Plan, state: State) -> int:
+    """The most objects that the coordinator stores itself until the run ends, twice over: two from every learner, and
+    what later rounds read of every rollout: the trajectories of `pipeline.lag` rounds, and unfinished episodes."""
+    if state.round_placement is None or not state.round_placement.inline_objects:
+        return 0
+    lag = plan.config.pipeline.lag
+    # Rounds that only sample keep as much as those that learn: what is kept for the end must not grow.
+    works = sum(map(len, learner_schedule(plan, replace(state, round=max(state.round, lag))))) or 1
+    of_rollout = lag + fragments(plan, state)
+    return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.scaling.rollouts)

@@ -47,6 +47,10 @@ class RunInputs(Message, frozen=True, kw_only=True):
     model: LanguageModel | None = None
     """What agents speak by."""
 
+    def of_learners(self) -> "RunInputs":
+        """The inputs that the learners of each round read whole."""
+        return RunInputs(base=self.base)
+
     def refs(self) -> Iterator[Ref]:
         """All of the objects."""
         if self.opponents is not None:
@@ -104,7 +108,7 @@ class WorkItem(Message, frozen=True, kw_only=True):
     """Episodes, for evaluations; else rounds."""
     size: float = 0.0
     """The size by which the placement planner scales durations."""
-    peers: int = 1
+    concurrent_items: int = field(default=1, name="peers")
     """Work items of this kind that run together, this one included."""
     gets: int = 0
     """The most objects that an attempt reads."""
@@ -296,7 +300,7 @@ class State(Message, frozen=True, kw_only=True):
     """Peak megabytes by function, for the placement planner."""
     item_bytes: int = 0
     """Bytes of the last ledger write, for the placement planner."""
-    served: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    warm_rounds: dict[str, tuple[int, ...]] = field(default_factory=dict, name="served")
     """By function, the newest round that each of its environments has kept, by the model of the bill."""
     saved: int | None = None
     """The round of the last checkpoint."""

@@ -20,7 +20,7 @@ SMALL_MB = (512, 1024)
 
 
 @dataclass(frozen=True)
-class Terms:
+class PlannerLimits:
     """Conditions of a plan: prices, functions, and the user's limits.
 
     `memory_mb` and `timeout_s` by function as configured, `peak_mb` the most that they used so far; a function without
@@ -49,7 +49,7 @@ class Terms:
         return Tariff.of(self.prices, self.architecture, self.storage)
 
 
-def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
+def options(layout: Layout, terms: PlannerLimits) -> list[RoundPlacement]:
     """All placements worth a forecast; those that inline objects get their checkpoint interval later."""
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
@@ -78,7 +78,7 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
     ]
 
 
-def reduce_to_limits(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
+def reduce_to_limits(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> RoundPlacement:
     """`round_placement` within the platform's limits, where messages would be too large or cannot hold objects: fewer
     rounds per task, objects in storage, and at last more rollouts per invocation, whose trajectories are one object."""
     inlining = (True, False) if round_placement.inline_objects and terms.can_inline else (False,)
@@ -96,7 +96,7 @@ def reduce_to_limits(round_placement: RoundPlacement, layout: Layout, terms: Ter
 
 
 def _with_fewer_rounds(
-    round_placement: RoundPlacement, inline_objects: bool, layout: Layout, terms: Terms
+    round_placement: RoundPlacement, inline_objects: bool, layout: Layout, terms: PlannerLimits
 ) -> RoundPlacement:
     rounds = round_placement.rounds
     if PLACEMENTS[round_placement.rule].one_function:
@@ -104,7 +104,7 @@ def _with_fewer_rounds(
     return replace(round_placement, inline_objects=inline_objects, rounds=rounds)
 
 
-def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
+def update_rounds(current: RoundPlacement, layout: Layout, terms: PlannerLimits) -> RoundPlacement:
     """The current placement with as many rounds per task as are possible now, checkpoints at the ends of tasks, and the
     coming round's packs."""
     rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
@@ -113,7 +113,7 @@ def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> Roun
     return replace(current, rounds=rounds, checkpoint_every=whole_tasks(interval, rounds), packs=packs)
 
 
-def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
+def is_possible(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> bool:
     """Whether memory and messages are large enough, and the rule is none that another one is here."""
     rule = round_placement.rule
     if round_placement.memory_mb not in _memories(rule, terms) or not _is_distinct(rule, layout):
@@ -122,9 +122,9 @@ def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -
 
 
 def _is_distinct(rule: str, layout: Layout) -> bool:
-    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where a league or a
-    lag needs actors, and there are none."""
-    if PLACEMENTS[rule].one_function and (layout.workload.opponent_reads is not None or layout.workload.lag):
+    """Not where `balanced` is `packed`, with one slot, or `fused`, with one for every group; nor where the round
+    needs actors, and there are none."""
+    if PLACEMENTS[rule].one_function and layout.workload.needs_actors:
         return False
     return not PLACEMENTS[rule].balances or len(layout.workload.packs) > 1
 
@@ -134,7 +134,7 @@ def whole_tasks(rounds: int, per_task: int) -> int:
     return max(1, rounds // per_task) * per_task
 
 
-def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Terms) -> int:
+def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: PlannerLimits) -> int:
     """How many rounds one task may run; where objects are stored, at most the user's checkpoint interval."""
     if not PLACEMENTS[rule].one_function:
         return 1
@@ -142,7 +142,7 @@ def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Terms) 
     return most if inline_objects else min(most, terms.checkpoint_every)
 
 
-def _messages_fit(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
+def _messages_fit(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> bool:
     """Whether all messages are small enough."""
     largest = SYNCHRONOUS_BYTES if terms.can_inline else ASYNCHRONOUS_BYTES
     return layout.request_bytes(round_placement) <= largest and layout.answer_bytes(round_placement) <= _answer_limit(
@@ -150,11 +150,11 @@ def _messages_fit(round_placement: RoundPlacement, layout: Layout, terms: Terms)
     )
 
 
-def _answer_limit(terms: Terms) -> float:
+def _answer_limit(terms: PlannerLimits) -> float:
     return SYNCHRONOUS_BYTES if terms.can_inline else HEADER_BYTES
 
 
-def _memories(rule: str, terms: Terms) -> list[dict[str, int]]:
+def _memories(rule: str, terms: PlannerLimits) -> list[dict[str, int]]:
     """Memory by function: as configured, and a vCPU or less for functions with a known peak whose size may change.
 
     `whole` does the work of both functions in one, so it needs the sum of their peaks; where sizes are fixed it is left

@@ -59,6 +59,11 @@ class Workload:
     opponent_reads: int | None = None
     lag: int = 0
 
+    @property
+    def needs_actors(self) -> bool:
+        """Whether one function cannot play and learn."""
+        return self.opponent_reads is not None or self.lag > 0
+
 
 class Task(NamedTuple):
     """`number` equal tasks, each with the objects it reads and makes.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from marless.coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
+from marless.coordinator.placement.candidates import PlannerLimits, is_possible, options, update_rounds, whole_tasks
 from marless.coordinator.placement.layout import Layout, Workload
 from marless.coordinator.placement.list_price import Parts
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
@@ -79,7 +79,7 @@ Measure = Callable[[Forecast], float]
 
 
 def plan(
-    round_: int, layout: Layout, timings: Mapping[str, Fit], terms: Terms, current: RoundPlacement | None = None
+    round_: int, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits, current: RoundPlacement | None = None
 ) -> RoundPlacement:
     """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
     the `current` placement.
@@ -99,13 +99,13 @@ def plan(
     return current if _within_timeouts(now, terms) and not _is_worthwhile(now, best, terms) else best.round_placement
 
 
-def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
+def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits) -> list[Forecast]:
     """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
     items = [_with_checkpoint_interval(one, layout, timings, terms) for one in options(layout, terms)]
     return [item for item in items if _within_timeouts(item, terms)] or items
 
 
-def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
+def explore(round_: int, workload: Workload, terms: PlannerLimits) -> RoundPlacement:
     """Where rounds run before there are timings: a few actors first, then one, which separates overhead from work.
 
     One actor per rollout would measure more precisely and cost more than most runs save.
@@ -181,7 +181,7 @@ def _goal(
     return forecasts, _dollars, _seconds
 
 
-def _is_worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
+def _is_worthwhile(now: Forecast, best: Forecast, terms: PlannerLimits) -> bool:
     """Whether to change the placement: always if only `best` keeps the limit, else for a saving above `WORTHWHILE`."""
     pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
     if not any(item is now for item in pool):
@@ -201,13 +201,13 @@ def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, i
     )
 
 
-def _within_timeouts(item: Forecast, terms: Terms) -> bool:
+def _within_timeouts(item: Forecast, terms: PlannerLimits) -> bool:
     """Whether no task is expected to come near its time-out."""
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
 def _with_checkpoint_interval(
-    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms
+    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits
 ) -> Forecast:
     """The forecast of the placement with its optimal checkpoint interval."""
     estimate = _estimate(round_placement, layout, timings, terms)
@@ -219,7 +219,9 @@ def _with_checkpoint_interval(
     return _round_forecast(round_placement, estimate)
 
 
-def forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> Forecast:
+def forecast(
+    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits
+) -> Forecast:
     """Cost and duration of a round of `round_placement`, which names the memory of every function it uses.
 
     Raises `Unmeasured`.
@@ -250,7 +252,9 @@ def _round_forecast(round_placement: RoundPlacement, estimate: _Estimate) -> For
     )
 
 
-def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: Terms) -> _Estimate:
+def _estimate(
+    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits
+) -> _Estimate:
     tariff, coordination_cost = terms.tariff, terms.coordination_cost
     busy = 0.0
     mb_ms = 0
@@ -295,7 +299,7 @@ def _critical_path_s(gates: list[tuple[list[tuple[float, int]], tuple[int, ...]]
     return max(*ends, wave_s + sum(work_s))
 
 
-def _coordination(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> float:
+def _coordination(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> float:
     """Dollars of coordination of a round, or of a task of several rounds."""
     tariff, coordination_cost = terms.tariff, terms.coordination_cost
     meters = [coordination_cost.wave_meter(tasks) for tasks in layout.waves(round_placement)]

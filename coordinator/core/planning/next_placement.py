@@ -11,9 +11,9 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core import memory_bound
 from marless.coordinator.core.planning.played_round import play
 from marless.coordinator.core.rounds import agents_learned_from, fragments, rollout_steps, spec_of, undisturbed
-from marless.coordinator.core.state import Plan, RunInputs, State
+from marless.coordinator.core.state import Plan, State
 from marless.coordinator.placement import coordination_cost, planner
-from marless.coordinator.placement.candidates import Terms, reduce_to_limits
+from marless.coordinator.placement.candidates import PlannerLimits, reduce_to_limits
 from marless.coordinator.placement.coordination_cost import LATENCIES, CoordinationCost
 from marless.coordinator.placement.layout import Layout, Workload
 from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, Tariff, list_price
@@ -161,11 +161,11 @@ def _packs(plan: Plan, state: State) -> Packs:
     return divide(packs, loads, half_loads, slots) if halves else packs
 
 
-def terms(plan: Plan, state: State) -> Terms:
+def terms(plan: Plan, state: State) -> PlannerLimits:
     """The limits and prices of the planner."""
     config = plan.config
     functions = {name: plan.size_of(name) for name in PLACED}
-    return Terms(
+    return PlannerLimits(
         prices=plan.prices,
         architecture=config.pricing.architecture,
         storage=config.pricing.storage,
@@ -230,9 +230,9 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
     tariff = Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage)
     # Each round asks for the price, which depends on these alone.
     members = tuple(groups.count(group) for group in state.groups)
-    base, sums = plan.inputs.base.networks.size if plan.inputs.base else 0, _sums_bytes(plan, state)
+    inputs, sums = sum(ref.size for ref in plan.inputs.of_learners().refs()), _sums_bytes(plan, state)
     work = config.algorithm.updates_per_round, rollout_steps(plan, state), config.pipeline.rollouts
-    key = (priced, tariff, members, spec_of(plan), work, sums, base)
+    key = (priced, tariff, members, spec_of(plan), work, sums, inputs)
     if key not in _PRICES:
         _PRICES[key] = list_price(priced, partial(_nominal_layout, plan, state), tariff)
     return _PRICES[key]
@@ -240,7 +240,7 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
 
 def _nominal_layout(plan: Plan, state: State, rollouts: int) -> Layout:
     """A round of so many rollouts that are played to their ends against no league, with objects of nominal size."""
-    plan = dataclasses.replace(plan, inputs=RunInputs(base=plan.inputs.base))
+    plan = dataclasses.replace(plan, inputs=plan.inputs.of_learners())
     state = replace(state, controller=replace(state.controller, rollouts=rollouts))
     return layout(
         plan,

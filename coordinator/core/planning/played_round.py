@@ -91,7 +91,7 @@ def _begun(plan: Plan, state: State, workload: Workload, rule: str) -> State:
     )
     number = max(state.round, plan.config.pipeline.lag)
     state = replace(state, round=number, round_placement=round_placement, objects=objects, parts=parts)
-    return replace(state, served={}, league=None, past=(), unfinished=())
+    return replace(state, warm_rounds={}, league=None, past=(), unfinished=())
 
 
 def _parts(workload: Workload) -> list[tuple[str, int]]:
@@ -108,7 +108,7 @@ def _predict(plan: Plan, state: State, workload: Workload) -> _Prediction:
     """Predict all answers of the round. An equal round before it made objects with the same keys."""
     packs, lag = rounds.rollout_packs(plan, state), plan.config.pipeline.lag
     works = [*chain.from_iterable(learner_schedule(plan, state))]
-    sums = [*chain.from_iterable(sum_works(plan, state, len(rounds.micro_batches(plan, state))))]
+    sums = [*chain.from_iterable(sum_works(plan, state))]
     answers = {
         name: {kind: _object(f"{name}/{kind}") for kind in kinds}
         for name, kinds in (
@@ -185,10 +185,9 @@ def _tensor_sizes(workload: Workload, works: Sequence[Work], sums: Sequence[Work
 
 def _input_sizes(plan: Plan, workload: Workload) -> dict[str, float]:
     """The bytes of the run's inputs and of opponents' policies, without inputs that warm functions have kept."""
-    base, dataset, opponents = plan.inputs.base, plan.inputs.dataset, workload.opponent_reads or 0
+    dataset, opponents = plan.inputs.dataset, workload.opponent_reads or 0
     sizes = {f"opponent/{number}": workload.policy_bytes / opponents for number in range(opponents)}
-    if base:
-        sizes[base.networks.key] = base.networks.size
+    sizes |= {ref.key: ref.size for ref in plan.inputs.of_learners().refs()}
     if dataset and dataset.size > share_of(plan.config.functions.actor.memory_mb):
         sizes[dataset.key] = 0.0  # each task reads a part
     return sizes

@@ -120,7 +120,7 @@ def test_a_learner_keeps_what_it_learned_and_not_what_was_sampled_since():
         for work, slot in state.slots.items():
             if work.startswith("learn"):
                 hits[state.round] = slot.item.expected_hits.hits
-                newest[state.round] = state.served.get("learner", ())
+                newest[state.round] = state.warm_rounds.get("learner", ())
 
     world.finish(after=remember)
     assert hits == {2: 0, 3: 1, 4: 2, 5: 2, 6: 2, 7: 2}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from simulated import World, answered, make_plan, report
 
-from marless.coordinator.core.round_graph import served_after
+from marless.coordinator.core.round_graph import warm_after
 from marless.coordinator.drive import driver as loop
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
@@ -157,6 +157,6 @@ def test_after_a_round_more_actors_have_served_as_well_as_learners():
     plan, met = make_plan(*SPLIT), []
     World(plan).finish(after=met.append)
     state = next(state for state in met if (state.round, state.phase) == (3, "round"))
-    served = served_after(plan, replace(state, served={"actor": (2,), "learner": (2,)}))
-    assert served["actor"] == (3,) * 4
-    assert set(served["learner"]) == {3}
+    warm_rounds = warm_after(plan, replace(state, warm_rounds={"actor": (2,), "learner": (2,)}))
+    assert warm_rounds["actor"] == (3,) * 4
+    assert set(warm_rounds["learner"]) == {3}

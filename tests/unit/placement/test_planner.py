@@ -10,7 +10,7 @@ from planned_rounds import PlannedRound, layout
 
 from marless.coordinator.placement import candidates as choices
 from marless.coordinator.placement import coordination_cost, planner
-from marless.coordinator.placement.candidates import Terms
+from marless.coordinator.placement.candidates import PlannerLimits
 from marless.coordinator.placement.list_price import Tariff
 from marless.coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, RoundPlacement, packs
@@ -46,7 +46,7 @@ TWO = PlannedRound(
     ledger_bytes=1500,
     width=2,
 )
-TERMS = Terms(
+TERMS = PlannerLimits(
     prices=PRICES,
     architecture="arm",
     storage="standard",
