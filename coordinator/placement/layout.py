@@ -21,7 +21,7 @@ BEFORE = "before"
 
 
 @dataclass(frozen=True)
-class Workload:
+class RoundWorkload:
     """The work of a round, independent of its placement.
 
     `members[group]` of the `agents` learn in a group. A rollout has `rollout_steps` environment steps and ends
@@ -65,7 +65,7 @@ class Workload:
         return self.opponent_reads is not None or self.lag > 0
 
 
-class Task(NamedTuple):
+class PlannedTask(NamedTuple):
     """`number` equal tasks, each with the objects it reads and makes.
 
     `plays`: the number of rollouts that it plays. `learns_from`: the numbers of rollouts in the micro-batches that it
@@ -90,7 +90,7 @@ class Task(NamedTuple):
 class PlannedGate(NamedTuple):
     """Tasks of a round, and the positions in the list of gates of those that they wait for, which precede them."""
 
-    tasks: list[Task]
+    tasks: list[PlannedTask]
     after: tuple[int, ...]
 
 
@@ -105,7 +105,7 @@ class PlayedRound(NamedTuple):
 class Layout:
     """The tasks of a workload in each placement, computed once. `play` plays a round by a rule's name."""
 
-    def __init__(self, workload: Workload, play: Callable[[str], PlayedRound]) -> None:
+    def __init__(self, workload: RoundWorkload, play: Callable[[str], PlayedRound]) -> None:
         self.workload = workload
         self._play = play
         self._rounds: dict[str, PlayedRound] = {}
@@ -131,7 +131,7 @@ class Layout:
             ]
         return self._gates[key]
 
-    def tasks(self, round_placement: RoundPlacement) -> list[Task]:
+    def tasks(self, round_placement: RoundPlacement) -> list[PlannedTask]:
         """The tasks of all gates."""
         return [task for gate in self.gates(round_placement) for task in gate.tasks]
 
@@ -144,7 +144,7 @@ class Layout:
             waves[begin] = waves.get(begin, 0) + sum(task.number for task in tasks)
         return [*waves.values()]
 
-    def _placed(self, tasks: Sequence[Task], round_placement: RoundPlacement) -> Iterator[Task]:
+    def _placed(self, tasks: Sequence[PlannedTask], round_placement: RoundPlacement) -> Iterator[PlannedTask]:
         """The tasks, with what depends on how many rollouts or rounds are in an invocation."""
         workload, rounds = self.workload, round_placement.rounds_per_task
         per_invocation = 1 if workload.opponent_reads is not None else round_placement.rollouts_per_invocation
@@ -250,14 +250,14 @@ class Layout:
         """Bytes of the reply to learning a round in one task."""
         return report_bytes(self.workload, len(self.workload.stages), sorted(self.workload.members))
 
-    def _messages(self, round_placement: RoundPlacement) -> Iterator[Task]:
+    def _messages(self, round_placement: RoundPlacement) -> Iterator[PlannedTask]:
         """The round's tasks, and the regroup task that may follow."""
         tasks = self.tasks(round_placement)
         yield from tasks
         if self.workload.regroups:
             yield self._regroup(round_placement, sum(task.number for task in tasks if task.function == "actor"))
 
-    def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> Task:
+    def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> PlannedTask:
         """The largest regroup task: all groups end and every agent gets separate networks. It reads the learner's state
         after the round and the policies that sampled it."""
         workload, state = self.workload, self.played_round(round_placement.rule).state
@@ -267,7 +267,7 @@ class Layout:
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learning_bytes(1, workload.agents, 0, 0.0)
         summaries = self._sampled_bytes() + self._learned_bytes()
-        return Task(
+        return PlannedTask(
             "learner",
             "regroup",
             0.0,
@@ -280,12 +280,12 @@ class Layout:
         )
 
 
-def sampling_bytes(workload: Workload, rollouts: int) -> float:
+def sampling_bytes(workload: RoundWorkload, rollouts: int) -> float:
     """Bytes of the reply to sampling so many rollouts of a round."""
     return message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents)
 
 
-def report_bytes(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
+def report_bytes(workload: RoundWorkload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
     """Bytes of the reply of `stages` for `groups`; if it trains policies, it reports tables of all members."""
     agents = sum(workload.members[group] for group in groups) if trains else 0
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
@@ -293,12 +293,12 @@ def report_bytes(workload: Workload, stages: int, groups: Sequence[int], trains:
     return message_size.learning_bytes(stages, len(groups), agents, tables, sharing)
 
 
-def _larger(task: Task, object_bytes: float) -> Task:
+def _larger(task: PlannedTask, object_bytes: float) -> PlannedTask:
     """The task, which reads and makes so many bytes more."""
     return task._replace(read_bytes=task.read_bytes + object_bytes, made_bytes=task.made_bytes + object_bytes)
 
 
-def _answer_bytes(task: Task, inline_objects: bool) -> float:
+def _answer_bytes(task: PlannedTask, inline_objects: bool) -> float:
     return message_size.answer_bytes(task.makes, task.reply_bytes) + inline_objects * message_size.base64_bytes(
         task.made_bytes + task.reply_bytes
     )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from marless.coordinator.placement.candidates import PlannerLimits, is_possible, options, update_rounds, whole_tasks
-from marless.coordinator.placement.layout import Layout, Workload
+from marless.coordinator.placement.layout import Layout, RoundWorkload
 from marless.coordinator.placement.list_price import Parts
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
 from marless.coordinator.placement.timings import Fit, is_measured, milliseconds, span
@@ -105,7 +105,7 @@ def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits) 
     return [item for item in items if _within_timeouts(item, terms)] or items
 
 
-def explore(round_: int, workload: Workload, terms: PlannerLimits) -> RoundPlacement:
+def explore(round_: int, workload: RoundWorkload, terms: PlannerLimits) -> RoundPlacement:
     """Where rounds run before there are timings: a few actors first, then one, which separates overhead from work.
 
     One actor per rollout would measure more precisely and cost more than most runs save.

@@ -8,7 +8,7 @@ results.
 import heapq
 from collections.abc import Mapping, Sequence
 
-from marless.coordinator.placement.layout import Workload
+from marless.coordinator.placement.layout import RoundWorkload
 from marless.coordinator.placement.placement_rules import SUMS
 from marless.functions.messages.message import Message
 
@@ -125,14 +125,14 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
     return max(ends)
 
 
-def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
+def is_measured(workload: RoundWorkload, timings: Mapping[str, Fit]) -> bool:
     """Whether the timings determine the duration of every kind of task."""
     kinds = ("sample", "learn", *((SUMS,) if workload.sums_bytes is not None else ()))
     return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in kinds)
 
 
 def milliseconds(
-    kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
+    kind: str, size: float, workload: RoundWorkload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
     """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
     measured_ms = predict(timings, kind, size, style)
@@ -144,7 +144,7 @@ def milliseconds(
     return None if fitted_line is None else fitted_line[0] + fitted_line[1] * size
 
 
-def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
+def _whole(size: float, workload: RoundWorkload, timings: Mapping[str, Fit]) -> float | None:
     """Sampling and learning in sequence with all of their overhead: savings count only when they are measured."""
     sampling = milliseconds("sample", workload.rollouts, workload, timings)
     rows = workload.agents * workload.rollouts * workload.rollout_steps
@@ -155,7 +155,7 @@ def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float
     return size / workload.rollouts * (sampling + learning + summing)
 
 
-def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
+def _learning(kind: str, workload: RoundWorkload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
     """The line of an unmeasured kind of learner task, from its stages or else from tasks of all stages.
 
     Stages in one task share one overhead, the largest; without measurements of its own a stage takes an equal share.

@@ -42,7 +42,7 @@ def unasked(fault: CallOutcome) -> CallOutcome:
     return replace(fault, run_ms=0.0, attempts=0)
 
 
-class Batch:
+class CallBatch:
     """Calls that a task asks together, for hosts that wait themselves. No more of them are asked after one has shown
     that the resource is down."""
 

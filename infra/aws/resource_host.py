@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
 from marless.functions.encoding import Undecodable, to_json
-from marless.functions.resources.attempts import Attempts, Batch
+from marless.functions.resources.attempts import Attempts, CallBatch
 from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from marless.infra.aws.clients import Cloud
@@ -60,7 +60,7 @@ class LambdaResources:
             self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
         threads, is_over = ThreadPoolExecutor(min(len(calls), function.slots, _MOST_THREADS)), Event()
         try:
-            since, batch = time.monotonic(), Batch()
+            since, batch = time.monotonic(), CallBatch()
             ask = partial(self._outcome, name, since, batch, is_over)
             return list(threads.map(lambda call: batch.outcome(partial(ask, call)), calls))
         finally:
@@ -69,7 +69,7 @@ class LambdaResources:
             is_over.set()
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, name: str, since: float, batch: Batch, is_over: Event, call: ResourceCall) -> CallOutcome:
+    def _outcome(self, name: str, since: float, batch: CallBatch, is_over: Event, call: ResourceCall) -> CallOutcome:
         function = self._functions[name]
         outcome = self._attempts.outcome(
             name,

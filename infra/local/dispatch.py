@@ -59,7 +59,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class QueuedTask:
     number: int
     """Unique in its lane, in the order of arrival."""
     module: str
@@ -94,7 +94,7 @@ class Slot:
     serves: tuple[str, str] | None = None
     """The lane and the group of its tasks that it serves alone; None: all."""
 
-    def suits(self, lane: str, task: Task) -> bool:
+    def suits(self, lane: str, task: QueuedTask) -> bool:
         """Whether it may serve the lane's task."""
         return not task.apart if self.serves is None else self.serves == (lane, task.group)
 
@@ -115,14 +115,14 @@ class Capacity:
         return self.slots if resource == SLOTS else self.cores if resource == CORES else self.others[resource]
 
 
-class Choice(NamedTuple):
+class TaskChoice(NamedTuple):
     lane: str
-    task: Task
+    task: QueuedTask
     slot: int | None
     """None: start a new worker."""
 
 
-def order(task: Task, capacity: Capacity) -> tuple[float, int]:
+def order(task: QueuedTask, capacity: Capacity) -> tuple[float, int]:
     """The key by which a lane's queue is sorted: that first which keeps most of the machine busy for longest.
 
     Where every task takes as much, that is longest first, which ends within 4/3 of the best possible time (Graham 1969,
@@ -132,21 +132,21 @@ def order(task: Task, capacity: Capacity) -> tuple[float, int]:
     return -task.expected_s * dominant_share(task, capacity), task.number
 
 
-class Waiting:
+class TaskQueue:
     """The waiting tasks of a lane, by what they read, each list in the `order`."""
 
     def __init__(self, capacity: Capacity) -> None:
-        self._queues: dict[Reads, list[Task]] = {}
+        self._queues: dict[Reads, list[QueuedTask]] = {}
         self._order = partial(order, capacity=capacity)
 
     def __bool__(self) -> bool:
         return bool(self._queues)
 
-    def add(self, task: Task) -> None:
+    def add(self, task: QueuedTask) -> None:
         """A task comes."""
         insort(self._queues.setdefault(frozenset(task.reads), []), task, key=self._order)
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: QueuedTask) -> None:
         """A task of `first` goes."""
         reads = frozenset(task.reads)
         queue = self._queues[reads]
@@ -154,7 +154,7 @@ class Waiting:
         if not queue:
             del self._queues[reads]
 
-    def first(self) -> list[Task]:
+    def first(self) -> list[QueuedTask]:
         """At most `WINDOW` in the `order`: some of all that read the same, so that none hides the others."""
         share = max(1, WINDOW // max(1, len(self._queues)))
         largest = nsmallest(WINDOW, self._queues.values(), key=lambda queue: self._order(queue[0]))
@@ -164,18 +164,18 @@ class Waiting:
         """How many wait that read the same."""
         return {reads: len(queue) for reads, queue in self._queues.items()}
 
-    def change(self, update: Callable[[Task], Task]) -> None:
+    def change(self, update: Callable[[QueuedTask], QueuedTask]) -> None:
         """What is known of the tasks has changed, but not what they read."""
         for queue in self._queues.values():
             queue[:] = sorted(map(update, queue), key=self._order)
 
 
-def dominant_share(task: Task, capacity: Capacity) -> float:
+def dominant_share(task: QueuedTask, capacity: Capacity) -> float:
     """The largest part of any resource that the task occupies, above 0 and at most 1."""
     return min(1.0, max(amount / capacity.of(resource) for resource, amount in task.need.items()))
 
 
-def _fits(task: Task, limits: Need) -> bool:
+def _fits(task: QueuedTask, limits: Need) -> bool:
     """Whether the task needs no more of any resource than its limit, if there is one."""
     return all(task.need.get(resource, 0.0) <= limit for resource, limit in limits.items())
 
@@ -232,13 +232,13 @@ class FairShares:
 
 def choose(
     shares: FairShares,
-    queues: Mapping[str, Collection[Task]],
+    queues: Mapping[str, Collection[QueuedTask]],
     slots: Sequence[Slot],
     in_use: Need,
     capacity: Capacity,
     now: float,
     alike: Mapping[str, Mapping[Reads, int]] | None = None,
-) -> Choice | None:
+) -> TaskChoice | None:
     """The next task to start, or None until something ends or arrives. Every queue is sorted by `order`.
 
     `in_use`: how much running tasks occupy of each resource but slots. A task starts if what it needs of each is free.
@@ -260,7 +260,7 @@ def choose(
             if (too_large and task.need is too_large.need) or not _fits(task, pool.free):
                 too_large = too_large or task
             elif _fits(task, limits) and not pool.waits_for_data(task):
-                return Choice(lane, task, pool.slot_for(task))
+                return TaskChoice(lane, task, pool.slot_for(task))
         if too_large:
             share_s = dominant_share(too_large, capacity) * too_large.expected_s
             reservation.add(too_large, shares.finish_tag(lane, share_s))
@@ -275,7 +275,7 @@ class _Reservation:
         self._capacity = capacity
         self.reserved_from, self.backfill_limit = inf, dict[str, float]()
 
-    def add(self, task: Task, finish_tag: float) -> None:
+    def add(self, task: QueuedTask, finish_tag: float) -> None:
         """Reserves what the task needs, but for a slot: the next that is free serves it."""
         self.reserved_from = min(self.reserved_from, finish_tag)
         for resource in task.need.keys() - {SLOTS}:
@@ -302,7 +302,7 @@ class _Pool:
         # A task that is overdue by x is expected to take another x: nobody waits for a prediction that was wrong.
         self._waits_s = {slot.number: abs(slot.free_at - now) for slot in self._busy}
 
-    def by_net_duration(self, tasks: list[Task], alike: Mapping[Reads, int] | None = None) -> list[Task]:
+    def by_net_duration(self, tasks: list[QueuedTask], alike: Mapping[Reads, int] | None = None) -> list[QueuedTask]:
         """The tasks as they come, but for those that would have to load: a worker goes on with what it holds, unless
         another task is larger by more than its part of the loading. Tasks that read the same share the loading, but
         those alone that are left to this worker if all who hold the data take as many."""
@@ -314,18 +314,18 @@ class _Pool:
             for reads, task in {frozenset(task.reads): task for task in tasks}.items()
         }
 
-        def net_s(task: Task) -> float:
+        def net_s(task: QueuedTask) -> float:
             """Seconds of the whole machine."""
             return (task.expected_s - parts_s[frozenset(task.reads)]) * dominant_share(task, self._capacity)
 
         return sorted(tasks, key=lambda task: (-net_s(task), task.number))
 
-    def _loading_s(self, task: Task) -> float:
+    def _loading_s(self, task: QueuedTask) -> float:
         """What it takes the free worker that holds most of it to load the rest."""
         held_bytes = self._held_by_free(task)
         return self._load_s_per_byte * (sum(task.reads.values()) - held_bytes)
 
-    def waits_for_data(self, task: Task) -> bool:
+    def waits_for_data(self, task: QueuedTask) -> bool:
         """Whether a busy worker serves the task sooner than a free one would have loaded what the busy one holds."""
         held_bytes = self._held_by_free(task)
         for slot in self._busy if task.reads else ():
@@ -336,7 +336,7 @@ class _Pool:
                 return True
         return False
 
-    def slot_for(self, task: Task) -> int | None:
+    def slot_for(self, task: QueuedTask) -> int | None:
         """The worker that takes the task; None: a new one."""
 
         def worth(slot: Slot) -> tuple[bool, bool, int, bool, bool, float, int]:
@@ -359,15 +359,15 @@ class _Pool:
             return None
         return best.number
 
-    def _holders(self, task: Task) -> int:
+    def _holders(self, task: QueuedTask) -> int:
         """How many busy workers hold all that the task reads."""
         reads = task.reads.keys()
         return sum(slot.suits(self._lane, task) and reads <= slot.holds for slot in self._busy)
 
-    def _held_by_free(self, task: Task) -> int:
+    def _held_by_free(self, task: QueuedTask) -> int:
         """Bytes that the free worker holds of it that holds most."""
         return max((_held_bytes(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
 
 
-def _held_bytes(task: Task, slot: Slot) -> int:
+def _held_bytes(task: QueuedTask, slot: Slot) -> int:
     return sum(size for sha256, size in task.reads.items() if sha256 in slot.holds)

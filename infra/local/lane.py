@@ -17,7 +17,7 @@ from marless.functions.messages.exchange import Failed, Report
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt, Order
 from marless.infra.local.core_account import CoreAccount
-from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, Task, Waiting
+from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, QueuedTask, TaskQueue
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.worker_handle import WorkerProcess
 
@@ -52,7 +52,7 @@ _OUTPUTS = JsonDecoder(_Outputs)
 class Pending:
     """An attempt in a lane, from the request to its report."""
 
-    task: Task
+    task: QueuedTask
     lane: "Lane"
     attempt: Attempt
     asked_at: float
@@ -185,7 +185,7 @@ class Lane:
         self.refusal: Refusal = lambda code, place: ""
         self.third_party_groups: set[str] = set()
         """The groups of its tasks that import third-party code."""
-        self.waiting = Waiting(pool.capacity)
+        self.waiting = TaskQueue(pool.capacity)
         self._numbers = count()
         self._pending: dict[int, Pending] = {}
         self._seconds: dict[str, float] = {}
@@ -233,7 +233,7 @@ class Lane:
         self.withdraw()
         self._pool.drop(self)
 
-    def pop(self, task: Task) -> Pending:
+    def pop(self, task: QueuedTask) -> Pending:
         """Removes a waiting task."""
         self.waiting.remove(task)
         return self._pending.pop(task.number)
@@ -254,7 +254,7 @@ class Lane:
         """Reports as withdrawn the tasks that no worker has begun."""
         self.is_withdrawn = True
         self.reports += [pending.report("withdrawn") for pending in self._pending.values()]
-        self.waiting = Waiting(self._pool.capacity)
+        self.waiting = TaskQueue(self._pool.capacity)
         self._pending.clear()
 
     def _add(self, pending: Pending) -> None:
@@ -285,7 +285,7 @@ class Lane:
     def expect(self, kind: str, cores: float) -> None:
         """The first task of a kind has ended, in whichever lane: those that wait are expected to be like it."""
 
-        def update(task: Task) -> Task:
+        def update(task: QueuedTask) -> QueuedTask:
             pending = self._pending[task.number]
             if pending.kind == kind:
                 pending.task = replace(task, need=_need(max(cores, _LEAST_CORES), task.need.get(GPUS, 0.0)))
@@ -293,7 +293,7 @@ class Lane:
 
         self.waiting.change(update)
 
-    def _task(self, attempt: Attempt) -> Task:
+    def _task(self, attempt: Attempt) -> QueuedTask:
         function, request, work = attempt.function, attempt.request, _work(attempt.id)
         kind = _kind(work)
         seconds = self._seconds.get(work, self._seconds.get(kind, _UNKNOWN_S))
@@ -308,7 +308,7 @@ class Lane:
         # What plays must not reach what learns.
         group = _LEARNS if function == _LEARNS else "plays"
         need = _need(cores, float(request.gpus() if GPUS in self._pool.capacity.others else 0))
-        return Task(
+        return QueuedTask(
             next(self._numbers), module, max(seconds, 1e-4), need, reads, group, group in self.third_party_groups
         )
 

@@ -41,7 +41,7 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     checksum: int = 0
 
 
-class Call(_Message, frozen=True, tag="call"):
+class TaskCall(_Message, frozen=True, tag="call"):
     """To the worker: run `module`'s `handle` on the frame's bytes with the objects below the folder `root`, or with
     those that the pool has where that is empty; or with `warm` only import it. What it says repeats the `token`. A task
     that stores `ahead` does not wait until the pool has stored its objects."""
@@ -139,7 +139,7 @@ class Put(_Message, frozen=True, tag="put"):
     ahead: bool = False
 
 
-class Stored(_Message, frozen=True, tag="stored"):
+class ObjectStored(_Message, frozen=True, tag="stored"):
     """To such a worker: the object that its task wants is the frame's bytes, or was stored; else storage has raised the
     `error` of this name, with the `detail`."""
 
@@ -149,7 +149,7 @@ class Stored(_Message, frozen=True, tag="stored"):
     detail: str = ""
 
 
-Message = Call | Offer | ResourceAnswer | Stored | Ready | Loaded | TaskEnded | Ask | Restart | Get | Put
+Message = TaskCall | Offer | ResourceAnswer | ObjectStored | Ready | Loaded | TaskEnded | Ask | Restart | Get | Put
 
 
 _M = TypeVar("_M", bound=_Message)

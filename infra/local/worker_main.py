@@ -29,7 +29,7 @@ from marless.functions.text.redaction import redact
 from marless.functions.text.tracebacks import show_traceback
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.own_process import expendable, limit_memory, peak_mb, resident_mb, share_freed_memory
-from marless.infra.local.pipe_messages import Call, Inbox, Loaded, Offer, Ready, TaskEnded, frame
+from marless.infra.local.pipe_messages import Inbox, Loaded, Offer, Ready, TaskCall, TaskEnded, frame
 from marless.infra.local.processes.import_folders import add_last_folders
 from marless.infra.local.processes.lifeline import end_with
 from marless.infra.local.processes.process_tree import adopt_orphans
@@ -70,7 +70,7 @@ def serve(
         for number in (1, 2)
     )
     with suppress(ConnectionError):  # the pool is gone
-        Worker(requests, replies, started_at).serve()
+        WorkerLoop(requests, replies, started_at).serve()
 
 
 class _Log(FileIO):
@@ -104,7 +104,7 @@ class _There(RemoteObjects):
         super().put(key, body)
 
 
-class Worker:
+class WorkerLoop:
     """The modules imported so far, and the loop that calls them."""
 
     def __init__(self, requests: int, replies: int, started_at: float) -> None:
@@ -122,17 +122,17 @@ class Worker:
 
     def serve(self) -> None:
         """Returns when the coordinator has closed its end."""
-        decoder = MessagePackDecoder[Call | Offer | Answer](Call | Offer | Answer)
+        decoder = MessagePackDecoder[TaskCall | Offer | Answer](TaskCall | Offer | Answer)
         while self._inbox.fill():
             for header, body in self._inbox.frames():
                 match heard(decoder, header, body):  # a task may end before what it asked
                     case Offer(key):
                         self._offers[key] = body
-                    case Call() as call:
+                    case TaskCall() as call:
                         self._answer(call, body)
                         self._offers = {}
 
-    def _answer(self, call: Call, body: bytes) -> None:
+    def _answer(self, call: TaskCall, body: bytes) -> None:
         error = "" if call.module in self._handlers else self._import(call)
         if call.warm:
             return
@@ -162,13 +162,13 @@ class Worker:
         )
         self._send(frame(end, answer))
 
-    def _tell_files(self, call: Call) -> None:
+    def _tell_files(self, call: TaskCall) -> None:
         """The pool hears of files before anything is stored that comes from them."""
         if code := FOREIGN_FILES.news(os.fsdecode(call.root)):
             with suppress(BrokenPipeError):  # the pool is gone; a kept answer names its files itself
                 self._send(frame(Loaded(code, call.token)))
 
-    def _storage(self, call: Call, tell: Callable[[], None]) -> Blobs:
+    def _storage(self, call: TaskCall, tell: Callable[[], None]) -> Blobs:
         """Return the objects below the call's folder, or the pool's objects. Each `put` first calls `tell`."""
         if not call.root:
             there = _There(self._upcalls, self._offers, call.ahead)
@@ -182,7 +182,7 @@ class Worker:
         storage.tell = tell
         return storage
 
-    def _import(self, call: Call) -> str:
+    def _import(self, call: TaskCall) -> str:
         """Imports the module and reports the duration to the pool; returns the error."""
         start, self._started = self._started or time.monotonic(), None
         error = ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from marless.infra.local.dispatch import Slot
 from marless.infra.local.lane import Pending
-from marless.infra.local.pipe_messages import Call, frame
+from marless.infra.local.pipe_messages import TaskCall, frame
 from marless.infra.local.processes.process_starters import Starter
 from marless.infra.local.worker_handle import WorkerProcess
 
@@ -79,7 +79,7 @@ class WorkerProcesses:
         except OSError:  # the first task will report the same error
             return
         worker.warming = module
-        self.send(worker, frame(Call(module, warm=True, token=worker.token)))
+        self.send(worker, frame(TaskCall(module, warm=True, token=worker.token)))
 
     def watch(self, descriptor: int) -> None:
         """`fileno` is readable when the descriptor is, too."""

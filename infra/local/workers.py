@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from marless.functions.encoding import Undecodable
 from marless.infra.local.lane import Pending
-from marless.infra.local.pipe_messages import Call, Get, Put, TaskEnded, frame
+from marless.infra.local.pipe_messages import Get, Put, TaskCall, TaskEnded, frame
 from marless.infra.local.processes.process_starters import local_starter, worker_environment
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 
@@ -84,7 +84,7 @@ class LocalWorkers:
 
     def order(self, worker: Worker, pending: Pending, body: bytes) -> bytes:
         """See `Workers`."""
-        return frame(Call(pending.task.module, pending.lane.root, token=worker.token), body)
+        return frame(TaskCall(pending.task.module, pending.lane.root, token=worker.token), body)
 
     def exchange_object(self, worker: Worker, message: Get | Put, body: bytes) -> None:
         """Raises `Undecodable`."""

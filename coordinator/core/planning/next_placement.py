@@ -15,7 +15,7 @@ from marless.coordinator.core.state import Plan, State
 from marless.coordinator.placement import coordination_cost, planner
 from marless.coordinator.placement.candidates import PlannerLimits, reduce_to_limits
 from marless.coordinator.placement.coordination_cost import LATENCIES, CoordinationCost
-from marless.coordinator.placement.layout import Layout, Workload
+from marless.coordinator.placement.layout import Layout, RoundWorkload
 from marless.coordinator.placement.list_price import ITEM_BYTES, PricedPlacement, RoundPrice, Tariff, list_price
 from marless.coordinator.placement.placement_rules import (
     PLACEMENTS,
@@ -88,14 +88,14 @@ def layout(plan: Plan, state: State, **changes: Any) -> Layout:
     return Layout(round_workload, partial(play, plan, state, round_workload))
 
 
-def workload(plan: Plan, state: State) -> Workload:
+def workload(plan: Plan, state: State) -> RoundWorkload:
     """The workload of the coming round."""
     assert state.team is not None
     groups = state.team.groups
     policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
     steps, num_envs = rollout_steps(plan, state), plan.config.actors.num_envs
     episodes = num_envs * -(-steps // (num_envs * state.env_spec.horizon))
-    return Workload(
+    return RoundWorkload(
         agents=len(groups),
         members={group: groups.count(group) for group in state.groups},
         stages=spec_of(plan).stages,

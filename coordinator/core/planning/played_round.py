@@ -25,9 +25,9 @@ from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.placement.layout import (
     BEFORE,
     PlannedGate,
+    PlannedTask,
     PlayedRound,
-    Task,
-    Workload,
+    RoundWorkload,
     report_bytes,
     sampling_bytes,
 )
@@ -53,7 +53,7 @@ class _Prediction(NamedTuple):
     after: dict[str, float]
 
 
-def play(plan: Plan, state: State, workload: Workload, rule: str) -> PlayedRound:
+def play(plan: Plan, state: State, workload: RoundWorkload, rule: str) -> PlayedRound:
     """Play the round that begins, as `rule` places it, after a round of the same placement and without evaluations."""
     prediction = _predict(plan, _begun(plan, state, workload, rule), workload)
     playing, learning = round_gates(plan, prediction.state)
@@ -76,7 +76,7 @@ def play(plan: Plan, state: State, workload: Workload, rule: str) -> PlayedRound
     return PlayedRound(gates, prediction.after)
 
 
-def _begun(plan: Plan, state: State, workload: Workload, rule: str) -> State:
+def _begun(plan: Plan, state: State, workload: RoundWorkload, rule: str) -> State:
     """The state at the beginning of such a round, late enough for it to learn with a lag. Actors also read the policies
     of opponents in a league."""
     before = {f"{part}/{keys.group_name(group)}": f"{BEFORE}/{object_kind(part)}" for part, group in _parts(workload)}
@@ -94,7 +94,7 @@ def _begun(plan: Plan, state: State, workload: Workload, rule: str) -> State:
     return replace(state, warm_rounds={}, league=None, past=(), unfinished=())
 
 
-def _parts(workload: Workload) -> list[tuple[str, int]]:
+def _parts(workload: RoundWorkload) -> list[tuple[str, int]]:
     """The parts of the learner's state, each with its group."""
     parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
     return [(part, group) for part in sorted(parts) for group in sorted(workload.members)]
@@ -104,7 +104,7 @@ def _object(key: str) -> Ref:
     return Ref(key=key, sha256="", size=0)
 
 
-def _predict(plan: Plan, state: State, workload: Workload) -> _Prediction:
+def _predict(plan: Plan, state: State, workload: RoundWorkload) -> _Prediction:
     """Predict all answers of the round. An equal round before it made objects with the same keys."""
     packs, lag = rounds.rollout_packs(plan, state), plan.config.pipeline.lag
     works = [*chain.from_iterable(learner_schedule(plan, state))]
@@ -148,20 +148,20 @@ def _predict(plan: Plan, state: State, workload: Workload) -> _Prediction:
     )
 
 
-def _played_kinds(workload: Workload, whole: bool) -> tuple[str, ...]:
+def _played_kinds(workload: RoundWorkload, whole: bool) -> tuple[str, ...]:
     """The kinds of the objects of a task that plays."""
     learned = ("policies", "learner", *(("played",) if workload.replays else ()))
     return (*(learned if whole else ("trajectory",)), *(("unfinished",) if workload.unfinished_bytes else ()))
 
 
-def _learned_kinds(work: Work, workload: Workload) -> tuple[str, ...]:
+def _learned_kinds(work: Work, workload: RoundWorkload) -> tuple[str, ...]:
     """The kinds of the objects of a task that learns. The object that has the answer is always stored."""
     publishes = work.publish and workload.sums_bytes is None
     policies = ("policies",) if work.trains(workload.stages) else ()
     return ("learner", *policies, *(("tensors",) if publishes else ()))
 
 
-def _part_sizes(workload: Workload, works: Sequence[Work], whole: bool) -> dict[str, float]:
+def _part_sizes(workload: RoundWorkload, works: Sequence[Work], whole: bool) -> dict[str, float]:
     """The bytes of the objects with parts of the learner's state. All policies have one size, and all other parts."""
     parts, groups = _parts(workload), len(workload.members)
     others = max(1, len(parts) // groups - 1)
@@ -175,7 +175,7 @@ def _part_sizes(workload: Workload, works: Sequence[Work], whole: bool) -> dict[
     return sizes
 
 
-def _tensor_sizes(workload: Workload, works: Sequence[Work], sums: Sequence[Work]) -> dict[str, float]:
+def _tensor_sizes(workload: RoundWorkload, works: Sequence[Work], sums: Sequence[Work]) -> dict[str, float]:
     """The bytes of the objects that tasks of the round pass on."""
     if workload.sums_bytes is not None:
         return {f"{work.name}/tensors": workload.sums_bytes * len(work.groups) / len(workload.members) for work in sums}
@@ -183,7 +183,7 @@ def _tensor_sizes(workload: Workload, works: Sequence[Work], sums: Sequence[Work
     return {key: workload.tensor_bytes / sum(pairs.values()) * number for key, number in pairs.items()}
 
 
-def _input_sizes(plan: Plan, workload: Workload) -> dict[str, float]:
+def _input_sizes(plan: Plan, workload: RoundWorkload) -> dict[str, float]:
     """The bytes of the run's inputs and of opponents' policies, without inputs that warm functions have kept."""
     dataset, opponents = plan.inputs.dataset, workload.opponent_reads or 0
     sizes = {f"opponent/{number}": workload.policy_bytes / opponents for number in range(opponents)}
@@ -194,8 +194,8 @@ def _input_sizes(plan: Plan, workload: Workload) -> dict[str, float]:
 
 
 def _tasks_by_gate(
-    plan: Plan, gates: Sequence[Gate], prediction: _Prediction, workload: Workload
-) -> dict[str, list[Task]]:
+    plan: Plan, gates: Sequence[Gate], prediction: _Prediction, workload: RoundWorkload
+) -> dict[str, list[PlannedTask]]:
     """The tasks of each gate; those of equal micro-batches, and of equal updates, are counted once."""
     state = prediction.state
     sizes = [*enumerate(sum(map(len, packs.values())) for packs in rounds.micro_batches(plan, state))]
@@ -204,7 +204,7 @@ def _tasks_by_gate(
     }
     for wave, works in enumerate(learner_schedule(plan, state)):
         counted_by[f"learn/{wave}"] = tuple((work.stages, work.groups, work.publish, work.omissions) for work in works)
-    by_gate, equal = dict[str, list[Task]](), dict[object, list[Task]]()
+    by_gate, equal = dict[str, list[PlannedTask]](), dict[object, list[PlannedTask]]()
     for gate in gates:
         key = counted_by.get(gate.name)
         if key not in equal:
@@ -213,13 +213,13 @@ def _tasks_by_gate(
     return by_gate
 
 
-def _task(node: Node, prediction: _Prediction, workload: Workload) -> Task:
+def _task(node: Node, prediction: _Prediction, workload: RoundWorkload) -> PlannedTask:
     sizes, rollouts = prediction.sizes, prediction.rollouts
     request, done = node.request(), prediction.state.slots[node.name].done
     objects, refs = done.objects if done else {}, request.reads()
     learns_from = tuple(rollouts[ref.key] for ref in refs if ref.key in rollouts)
     read_sizes = [sizes[ref.key] for ref in refs if ref.key in sizes]
-    task = Task(
+    task = PlannedTask(
         function="actor" if isinstance(request, SampleTask) else "learner",
         kind=node.item.kind,
         size=node.item.size,

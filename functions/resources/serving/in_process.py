@@ -10,7 +10,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from marless.functions.encoding import MessagePackDecoder, to_message_pack
-from marless.functions.resources.attempts import Attempts, Batch, tries
+from marless.functions.resources.attempts import Attempts, CallBatch, tries
 from marless.functions.resources.port import CallAttempt, CallOutcome, ResourceCall, ResourceFault
 from marless.functions.resources.serving.answering import handle
 from marless.functions.resources.settings import Resource
@@ -30,7 +30,7 @@ class InProcess:
         """See `port.Host`."""
         if name not in self._resources:
             raise ResourceFault(f"resource {name!r}: it has no settings here")
-        outcomes, batch, since = [], Batch(), time.perf_counter()
+        outcomes, batch, since = [], CallBatch(), time.perf_counter()
         resource = self._resources[name]
         for call in calls:
             queued_ms = (time.perf_counter() - since) * 1000

@@ -14,7 +14,7 @@ from socket import AF_UNIX
 from typing import NamedTuple
 
 
-class Machine(NamedTuple):
+class MachineCalls(NamedTuple):
     """The system calls of one instruction set."""
 
     # `AUDIT_ARCH_*` of linux/audit.h.
@@ -29,8 +29,8 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, 0, clone=56, sockets=(41, 53), forks=(57, 58)),
-    "aarch64": Machine(0xC00000B7, 1, clone=220, sockets=(198, 199), forks=()),
+    "x86_64": MachineCalls(0xC000003E, 0, clone=56, sockets=(41, 53), forks=(57, 58)),
+    "aarch64": MachineCalls(0xC00000B7, 1, clone=220, sockets=(198, 199), forks=()),
 }
 # Name, number on x86-64, number on aarch64. 0: it does not exist there.
 _REFUSED = """
@@ -71,7 +71,7 @@ _ENDS = {
 _Test = tuple[int, int, str | int, str | int]
 
 
-def sandbox_filter(machine: Machine) -> bytes:
+def sandbox_filter(machine: MachineCalls) -> bytes:
     """The instructions: a new process is refused with EAGAIN, a new thread is not."""
     words = _REFUSED.split()
     refused = [int(number) for number in words[1 + machine.column :: 3] if number != "0"]

@@ -12,7 +12,7 @@ from marless.functions.messages.message import Ref
 from marless.functions.storage_port import Blobs
 from marless.functions.system_errors import explain
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.pipe_messages import MOST_OBJECT, Get, Put, Stored, frame
+from marless.infra.local.pipe_messages import MOST_OBJECT, Get, ObjectStored, Put, frame
 from marless.infra.local.resources.upcalls import NoTask, Upcalls
 
 _ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObject, StorageFault, ValueError)}
@@ -54,7 +54,7 @@ class RemoteObjects:
     def _exchange(self, key: str, question: Callable[[int, int], bytes]) -> bytes:
         with _no_task(key):
             [(answer, body)] = self._upcalls.exchange([question])
-        assert isinstance(answer, Stored)
+        assert isinstance(answer, ObjectStored)
         if answer.error:
             raise _ERRORS.get(answer.error, StorageFault)(answer.detail)
         return body
@@ -101,9 +101,9 @@ def answer_with(storage: Blobs, message: Get | Put, body: bytes) -> bytes:
         if isinstance(message, Get):
             body = storage.get(message.key, message.size)
             _refuse_too_large(message.key, len(body))
-            return frame(Stored(message.number, message.token), body)
+            return frame(ObjectStored(message.number, message.token), body)
         storage.put(message.key, body)
     except tuple(_ERRORS.values()) as error:
         detail = str(error.args[0]) if error.args else ""
-        return frame(Stored(message.number, message.token, type(error).__name__, detail))
-    return frame(Stored(message.number, message.token))
+        return frame(ObjectStored(message.number, message.token, type(error).__name__, detail))
+    return frame(ObjectStored(message.number, message.token))

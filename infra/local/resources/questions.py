@@ -10,7 +10,7 @@ from marless.functions.messages.usage import CallTime
 from marless.functions.resources.attempts import are_over, tries
 from marless.functions.resources.port import CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
-from marless.infra.local.dispatch import Task
+from marless.infra.local.dispatch import QueuedTask
 from marless.infra.local.lane import Lane
 
 
@@ -39,7 +39,7 @@ class Question:
     """Those that have ended."""
     failed_before: Sequence[CallOutcome] = ()
     """Attempts for a task that had ended by then: paid with the answer, which its next attempt gets."""
-    first_task: Task | None = None
+    first_task: QueuedTask | None = None
     """Of its first attempt: its place in the queue."""
     attempt_id: str = ""
     """Of the one that has not."""

@@ -10,18 +10,18 @@ from marless.functions.encoding import MessagePackDecoder, to_message_pack
 from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.infra.local.pipe_messages import (
     Ask,
-    Call,
     Damaged,
     Inbox,
+    ObjectStored,
     Offer,
     ResourceAnswer,
     Restart,
-    Stored,
+    TaskCall,
     checked_header,
     frame,
 )
 
-Answer = ResourceAnswer | Stored
+Answer = ResourceAnswer | ObjectStored
 DAMAGED = os.EX_PROTOCOL
 """The exit status of a process that received a damaged message."""
 _OUTCOMES = MessagePackDecoder[CallOutcome](CallOutcome)
@@ -41,7 +41,7 @@ class Upcalls:
         self._process = os.getpid()
         # One thread of a task asks after the other; the answers of a batch come side by side.
         self._lock = Lock()
-        self._decoder = MessagePackDecoder[Call | Offer | Answer](Call | Offer | Answer)
+        self._decoder = MessagePackDecoder[TaskCall | Offer | Answer](TaskCall | Offer | Answer)
 
     @contextmanager
     def serving(self, token: int) -> Iterator[None]:
@@ -102,11 +102,13 @@ class Upcalls:
         if not self._inbox.fill():
             raise ConnectionResetError("the pool of this worker is gone")
         for header, body in self._inbox.frames():
-            if isinstance(message := heard(self._decoder, header, body), ResourceAnswer | Stored):
+            if isinstance(message := heard(self._decoder, header, body), ResourceAnswer | ObjectStored):
                 yield message, body
 
 
-def heard(decoder: MessagePackDecoder[Call | Offer | Answer], header: bytes, body: bytes) -> Call | Offer | Answer:
+def heard(
+    decoder: MessagePackDecoder[TaskCall | Offer | Answer], header: bytes, body: bytes
+) -> TaskCall | Offer | Answer:
     """The message of the pool. A damaged one ends the process, and the task begins again elsewhere."""
     try:
         return checked_header(decoder, header, body)

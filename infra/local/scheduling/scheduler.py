@@ -12,11 +12,11 @@ from marless.infra.local.dispatch import (
     CORES,
     GPUS,
     Capacity,
-    Choice,
     FairShares,
     Need,
+    QueuedTask,
     Slot,
-    Task,
+    TaskChoice,
     choose,
     dominant_share,
 )
@@ -191,7 +191,7 @@ class Scheduler:
         lanes = (lane for lane in self._lanes.values() if lane.waiting)
         return [lane for lane in lanes if len(lane.running) < self.width(lane) or lane.may_borrow()]
 
-    def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[Choice | None, float]:
+    def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[TaskChoice | None, float]:
         """The next task of one of the `lanes`; if there is none, also how many cores the first task lacks."""
         capacity = self.capacity
         slots = self.workers.slots(capacity.load_s_per_byte, self._available.free_agents())
@@ -214,7 +214,7 @@ class Scheduler:
             self._hand_over(pending.lane, pending.task, number)
         return True
 
-    def _hand_over(self, lane: Lane, task: Task, slot: int | None) -> bool:
+    def _hand_over(self, lane: Lane, task: QueuedTask, slot: int | None) -> bool:
         """Has a worker begin the task; False if no worker can be started now."""
         if slot is None and not self._available.can_start():
             return False
@@ -247,7 +247,7 @@ class Scheduler:
         return {CORES: self.cores.busy() + held_cores, **others}
 
 
-def _first(lane: Lane, slots: list[Slot], may_start: bool) -> list[Task]:
+def _first(lane: Lane, slots: list[Slot], may_start: bool) -> list[QueuedTask]:
     """The next tasks of the lane. Unless a process `may_start`, a free process must be able to serve them."""
     tasks = lane.waiting.first()
     if may_start:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Choice, FairShares, Slot, Task, Waiting, choose, dominant_share
+from marless.infra.local.dispatch import FairShares, QueuedTask, Slot, TaskChoice, TaskQueue, choose, dominant_share
 
 
 @dataclass
 class Arrival:
     at: float
     lane: str
-    task: Task
+    task: QueuedTask
     actual_s: float
 
 
@@ -24,7 +24,7 @@ class Worker:
     room: int
     modules: set = field(default_factory=set)
     cache: OrderedDict = field(default_factory=OrderedDict)
-    task: Task | None = None
+    task: QueuedTask | None = None
     since: float = 0.0
     free_at: float = 0.0
 
@@ -42,7 +42,7 @@ class Worker:
 @dataclass
 class Started:
     at: float
-    choice: Choice
+    choice: TaskChoice
     ends: float
     tags: dict
     """Start tags of the lanes that had tasks waiting, before this one started."""
@@ -54,7 +54,7 @@ class SimulatedPool:
     def __init__(self, capacity, weights, arrivals, cache=1000, choosing=choose, correct=False):
         self.capacity, self.cache, self.choosing, self.correct = capacity, cache, choosing, correct
         self.shares = FairShares()
-        self.waiting = {lane: Waiting(capacity) for lane in weights}
+        self.waiting = {lane: TaskQueue(capacity) for lane in weights}
         for lane, weight in weights.items():
             self.shares.open(lane, weight)
         self.workers = []

@@ -10,7 +10,7 @@ from marless.coordinator.core.controller import ControllerState
 from marless.coordinator.core.planning.played_round import play
 from marless.coordinator.core.rounds import spec_of
 from marless.coordinator.core.state import NO_INPUTS, State
-from marless.coordinator.placement.layout import Layout, Workload
+from marless.coordinator.placement.layout import Layout, RoundWorkload
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.messages.team import Team
 
@@ -19,7 +19,7 @@ ONE_STEP = ("algorithm.epochs=1", "algorithm.num_minibatches=1")
 
 
 @dataclass(frozen=True)
-class PlannedRound(Workload):
+class PlannedRound(RoundWorkload):
     """A round of IPPO, summed in micro-batches of `micro_batch` rollouts if that is not 0."""
 
     micro_batch: int = 0

@@ -43,7 +43,7 @@ def own_slot(shares, queues, slots, *rest):
         by_slot[int(next(iter(waiting.reads)).split()[1]) % SLOTS].append(waiting)
     for k, mine in by_slot.items():
         if mine and slots[k].idle_since is not None:
-            return dispatch.Choice("run", mine[0], k)
+            return dispatch.TaskChoice("run", mine[0], k)
     return None
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Capacity, FairShares, Slot, Task, choose, dominant_share
+from marless.infra.local.dispatch import Capacity, FairShares, QueuedTask, Slot, choose, dominant_share
 
 SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""
 
 
 def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner", group="", apart=False, **needs):
-    return Task(number, module, expected_s, {"slots": 1.0, "cores": cores, **needs}, reads or {}, group, apart)
+    return QueuedTask(number, module, expected_s, {"slots": 1.0, "cores": cores, **needs}, reads or {}, group, apart)
 
 
 def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 from simulated_resource import SimulatedResource
 
-from marless.infra.local.dispatch import Capacity, Task
+from marless.infra.local.dispatch import Capacity, QueuedTask
 from marless.infra.local.resources.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
 from marless.infra.local.resources.rate_limit import RateLimit
 
@@ -23,7 +23,7 @@ def amdahl(divided, parts):
 
 
 def action(number, least=1, expected_s=1.0):
-    return Task(number, "judge", expected_s, {"slots": 1.0, "cores": float(least)}, {})
+    return QueuedTask(number, "judge", expected_s, {"slots": 1.0, "cores": float(least)}, {})
 
 
 def learnt(seconds, least, most, slots=9):
@@ -197,7 +197,7 @@ def test_actions_at_slots_wait_as_in_a_queue_with_so_many_servers_whose_mean_the
     pool = SimulatedPool(
         Capacity(servers, 1e6),
         {"run": 1.0},
-        [Arrival(at, "run", Task(number, "judge", 1.0, need, {}), service_s) for number, at, service_s in some],
+        [Arrival(at, "run", QueuedTask(number, "judge", 1.0, need, {}), service_s) for number, at, service_s in some],
     )
     pool.run()
     assert [start.choice.task.number for start in pool.started] == list(range(1_000))

@@ -13,7 +13,7 @@ from faulty_service import FaultyService, grade
 from loopback import serving
 from resource_hosts import asking, in_a_pool, in_process, in_processes
 
-from marless.functions.resources.attempts import Batch
+from marless.functions.resources.attempts import CallBatch
 from marless.functions.resources.call_meter import CallMeter
 from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
 from marless.functions.resources.serving.kinds.http import begin
@@ -339,7 +339,7 @@ def test_a_question_that_alone_is_put_off_for_ever_harms_no_other(host, tmp_path
 
 
 def test_a_batch_ends_with_an_action_during_which_no_other_was_answered():
-    down, batch = CallOutcome(error="503", run_ms=7.0, is_down=True), Batch()
+    down, batch = CallOutcome(error="503", run_ms=7.0, is_down=True), CallBatch()
 
     def down_while_another_is_answered():
         batch.outcome(lambda: CallOutcome(b"ok"))

@@ -30,7 +30,7 @@ from marless.functions.messages.learner import InitialiseReply
 from marless.functions.messages.message import Ref
 from marless.functions.resources.port import CallAttempt, CallOutcome, ResourceCall
 from marless.functions.resources.settings import Resource
-from marless.infra.local.pipe_messages import Ask, Call, Inbox, Ready, ResourceAnswer, TaskEnded, frame
+from marless.infra.local.pipe_messages import Ask, Inbox, Ready, ResourceAnswer, TaskCall, TaskEnded, frame
 from marless.infra.local.processes.zygote import Died, Fork, Forked
 from marless.runs.folder import Identity
 
@@ -45,11 +45,11 @@ READ = {
     "header": (JsonDecoder(TaskHeader), to_json(TaskHeader(task="QQQQ", done=DONE))),
     "request": (JsonDecoder(Request), b'{"type":"describe","id":"QQQQ"}'),
     "report": (MessagePackDecoder(CompletionReport), to_message_pack(REPORT)),
-    "call": (MessagePackDecoder(Call), to_message_pack(Call("QQQQ"))),
+    "call": (MessagePackDecoder(TaskCall), to_message_pack(TaskCall("QQQQ"))),
     "ended": (MessagePackDecoder(Ready | TaskEnded), to_message_pack(TaskEnded(1.0, 1.0, 1.0, 1.0, "QQQQ"))),
     "ready": (MessagePackDecoder(Ready | TaskEnded), to_message_pack(Ready("QQQQ", 1.0))),
     "ask": (MessagePackDecoder(Ready | TaskEnded | Ask), to_message_pack(Ask("QQQQ", 1))),
-    "told": (MessagePackDecoder(Call | ResourceAnswer), to_message_pack(ResourceAnswer(1, 2))),
+    "told": (MessagePackDecoder(TaskCall | ResourceAnswer), to_message_pack(ResourceAnswer(1, 2))),
     "outcome": (MessagePackDecoder(CallOutcome), to_message_pack(CallOutcome(error="QQQQ"))),
     "action call": (
         MessagePackDecoder(CallAttempt),

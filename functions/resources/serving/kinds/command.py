@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from marless.functions.resources.port import ResourceCall
 from marless.functions.resources.serving.kinds.kind import NoAnswer, Start
 from marless.functions.resources.serving.kinds.line_protocols import (
-    Output,
+    ProgramOutput,
     answer_after_banner,
     answer_in,
     ask_kept,
@@ -36,7 +36,7 @@ class Command:
         self._words, self._resource, self._isolate = words, resource, isolate
         self._program: Program | None = None
         # The output of the program without a question, once it was needed.
-        self._unasked: Output | None = None
+        self._unasked: ProgramOutput | None = None
 
     def answer(self, call: ResourceCall, cores: int) -> bytes:
         """Return its answer to the question. Raises `NoAnswer`."""
@@ -68,7 +68,7 @@ class Command:
             raise output.fault(self._resource)
         return answer
 
-    def _output(self, question: bytes | None, deadline: float) -> Output:
+    def _output(self, question: bytes | None, deadline: float) -> ProgramOutput:
         output = last_output(self._running(), question, self._resource, deadline)
         self.close()
         return output

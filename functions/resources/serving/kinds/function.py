@@ -25,7 +25,7 @@ _CORES, _SANDBOX = "cores", "sandbox"
 _PROGRAM_PART = 0.8
 
 
-class Function:
+class FunctionResource:
     """The function, which keeps what its module keeps."""
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
@@ -44,7 +44,7 @@ class Function:
         """Nothing was begun."""
 
 
-def begin(name: str, resource: Resource) -> Function:
+def begin(name: str, resource: Resource) -> FunctionResource:
     """The function that the resource names; raises `NoAnswer` where there is none, or no sandbox for it."""
     function = named_function(resource.serve)
     if _SANDBOX in inspect.signature(function).parameters:
@@ -53,10 +53,10 @@ def begin(name: str, resource: Resource) -> Function:
         require(resource.sandbox, resource.sandbox_paths)
         limit_s = _PROGRAM_PART * resource.timeout_s
         sandbox = Sandbox(resource.sandbox, limit_s, resource.memory_mb, resource.sandbox_paths)
-        return Function(function, {_SANDBOX: sandbox})
+        return FunctionResource(function, {_SANDBOX: sandbox})
     if resource.sandbox != "none":
         raise NoAnswer(f"serve = {resource.serve!r} has no parameter `sandbox`, so nothing of it would run in one")
-    return Function(function, {})
+    return FunctionResource(function, {})
 
 
 def named_function(path: str) -> Callable[..., Any]:

@@ -72,7 +72,7 @@ class _Response(HTTPResponse):
         self.fp = _WholeLines(self.fp.detach())
 
 
-class Service:
+class HttpService:
     """A service, whose connection is kept."""
 
     def __init__(self, address: SplitResult, token: str, timeout_s: float, proxy: Proxy | None = None) -> None:
@@ -209,7 +209,7 @@ class Service:
         return bytes(body)
 
 
-def begin(name: str, resource: Resource) -> Service:
+def begin(name: str, resource: Resource) -> HttpService:
     """The service that the resource names. Raises `NoAnswer` for a token or a proxy that cannot be used."""
     token = os.environ.get(token_variable(name), "")
     if not (token.isascii() and token.isprintable()):
@@ -217,7 +217,7 @@ def begin(name: str, resource: Resource) -> Service:
             f"{token_variable(name)} holds what no header can, such as a line break or a letter with an accent"
         )
     address = urlsplit(resource.http)
-    return Service(address, token, resource.timeout_s, proxy_of(address))
+    return HttpService(address, token, resource.timeout_s, proxy_of(address))
 
 
 def _left_s(deadline: float) -> float:

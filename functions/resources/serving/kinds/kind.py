@@ -32,7 +32,7 @@ class AskLater(NotServing):
         self.pause_s = pause_s
 
 
-class Kind(Protocol):
+class ResourceKind(Protocol):
     """A resource that was begun in this process. It serves one call at a time, and is kept for the next."""
 
     def answer(self, call: ResourceCall, cores: int) -> object:

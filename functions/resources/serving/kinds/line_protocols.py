@@ -17,7 +17,7 @@ from marless.functions.resources.settings import Resource
 _ONE_LINE = "without until a question is one line, and this one has a line break"
 
 
-class Output(NamedTuple):
+class ProgramOutput(NamedTuple):
     """Everything that a program has printed after `ready`, and its exit status."""
 
     lines: Sequence[bytes]
@@ -31,7 +31,7 @@ class Output(NamedTuple):
         return NoAnswer(f"it printed more than its answer, which ends with {end}; see until, ready and tagged")
 
 
-def last_output(program: Program, question: bytes | None, resource: Resource, deadline: float) -> Output:
+def last_output(program: Program, question: bytes | None, resource: Resource, deadline: float) -> ProgramOutput:
     """Ask a program its only question, or none, and return all that it prints until it ends.
 
     Raises `NoAnswer`, and `TimeoutError` at the deadline, by the monotonic clock.
@@ -53,7 +53,7 @@ def last_output(program: Program, question: bytes | None, resource: Resource, de
         raise NoAnswer("it goes on after the end of its input; ping or tagged keep a program running") from None
     if program.unread() and not status:
         raise NoAnswer("it ended before it had read the whole question")
-    return Output(lines, status)
+    return ProgramOutput(lines, status)
 
 
 def answer_in(lines: Sequence[bytes], until: bytes) -> bytes | None:
@@ -62,7 +62,7 @@ def answer_in(lines: Sequence[bytes], until: bytes) -> bytes | None:
     return b"\n".join(lines[: ends[0] + 1]).removesuffix(b"\r") if len(ends) == 1 else None
 
 
-def answer_after_banner(output: Output, unasked: Output, until: bytes) -> bytes | None:
+def answer_after_banner(output: ProgramOutput, unasked: ProgramOutput, until: bytes) -> bytes | None:
     """Return the answer in an output, given the output of the same program without a question. None if it is unclear.
 
     Lines that a program prints without a question are a banner. If one of them comes twice, either may be the answer.

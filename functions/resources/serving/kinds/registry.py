@@ -4,10 +4,10 @@ import atexit
 from collections.abc import Mapping
 from importlib import import_module
 
-from marless.functions.resources.serving.kinds.kind import Kind
+from marless.functions.resources.serving.kinds.kind import ResourceKind
 from marless.functions.resources.settings import Resource, identity
 
-# A kind's module, which has `begin(name: str, resource: Resource) -> Kind`.
+# A kind's module, which has `begin(name: str, resource: Resource) -> ResourceKind`.
 KINDS: Mapping[str, str] = {
     "serve": "marless.functions.resources.serving.kinds.function",
     "command": "marless.functions.resources.serving.kinds.command",
@@ -19,10 +19,10 @@ class Kinds:
     """The resources that a process has begun, which it keeps until it ends."""
 
     def __init__(self) -> None:
-        self._begun: dict[tuple[str, float, int, tuple[str, ...]], Kind] = {}
+        self._begun: dict[tuple[str, float, int, tuple[str, ...]], ResourceKind] = {}
         atexit.register(self.close)
 
-    def of(self, name: str, resource: Resource) -> Kind:
+    def of(self, name: str, resource: Resource) -> ResourceKind:
         """A resource, begun at its first question; raises what its beginning raises."""
         key = identity(name, resource), resource.timeout_s, resource.memory_mb, resource.sandbox_paths
         if key not in self._begun:
@@ -35,8 +35,8 @@ class Kinds:
             self._begun.popitem()[1].close()
 
 
-def begin(name: str, resource: Resource) -> Kind:
+def begin(name: str, resource: Resource) -> ResourceKind:
     """A resource that is begun here; raises `NoAnswer`, one line, where it cannot be."""
     setting = next(setting for setting in KINDS if getattr(resource, setting))
-    kind: Kind = import_module(KINDS[setting]).begin(name, resource)
+    kind: ResourceKind = import_module(KINDS[setting]).begin(name, resource)
     return kind

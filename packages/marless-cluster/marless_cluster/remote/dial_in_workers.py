@@ -18,7 +18,7 @@ from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Lane, Pending
-from marless.infra.local.pipe_messages import Call, Get, Offer, Put, TaskEnded, frame
+from marless.infra.local.pipe_messages import Get, Offer, Put, TaskCall, TaskEnded, frame
 from marless.infra.local.processes.process_starters import Pipes
 from marless.infra.local.processes.remote_objects import answer_with, is_stored
 from marless.infra.local.separate_pools import SeparatePools
@@ -121,7 +121,7 @@ class DialInWorkers:
     def order(self, worker: Worker, pending: Pending, body: bytes) -> bytes:
         """With objects that the task reads and the worker is not taken to have, so that it need not ask for them."""
         pending.stores_ahead = not pending.has_unstored
-        call = Call(pending.task.module, token=worker.token, ahead=pending.stores_ahead)
+        call = TaskCall(pending.task.module, token=worker.token, ahead=pending.stores_ahead)
         offers, left, storage = list[bytes](), _OFFERED, self._storage(pending.lane)
         for ref in pending.attempt.request.reads_from_storage():
             if ref.sha256 in worker.at_hand or (left := left - ref.size) < 0:

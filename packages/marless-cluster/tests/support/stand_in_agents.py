@@ -7,7 +7,7 @@ import threading
 from collections import Counter, deque
 
 from marless.functions.encoding import MessagePackDecoder
-from marless.infra.local.pipe_messages import Call, Inbox, Offer, Stored, checked_header
+from marless.infra.local.pipe_messages import Inbox, ObjectStored, Offer, TaskCall, checked_header
 from marless_cluster.remote.listener import Agent
 
 
@@ -62,11 +62,11 @@ class StandIns:
         return []
 
     def _serve(self, name, requests, replies, connection):
-        inbox, decoder = Inbox(requests), MessagePackDecoder(Call | Offer | Stored)
+        inbox, decoder = Inbox(requests), MessagePackDecoder(TaskCall | Offer | ObjectStored)
         try:
             while inbox.fill():
                 for header, body in inbox.frames():
-                    if isinstance(call := checked_header(decoder, header, body), Call):
+                    if isinstance(call := checked_header(decoder, header, body), TaskCall):
                         self.calls[name] += 1
                         for part in self._scripts[name](call, body):
                             os.write(replies, part)
