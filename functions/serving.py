@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions import codec, keys
-from marless.functions.codec import unpack_table
 from marless.functions.encoding import JsonDecoder, to_json
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import (
@@ -265,7 +264,7 @@ def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
     match value:
         case float() if not math.isfinite(value):
             yield name
-        case Table() if not np.isfinite(unpack_table(value)).all():
+        case Table() if not np.isfinite(codec.unpack_table(value)).all():
             yield name
         case msgspec.Struct():
             for field in value.__struct_fields__:

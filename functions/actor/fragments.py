@@ -119,12 +119,7 @@ def collect_fragment(
     with ExitStack() as resources:
         resources.callback(environment.close)
         observation = _first(environment, own_tensors, generator(seed, round_, "environment", rollout))
-        policy = Policy(environment.spec, task.team, weights)
-        if policy.recurrent:
-            raise BadRequest(
-                f"actors.rollout_length is {sampling.rollout_length}, less than an episode, and a policy is recurrent:"
-                f" its memory is not carried to the next round; set at least {environment.spec.horizon}"
-            )
+        policy = _policy(task, environment, weights)
         rollout_ = collect(
             environment,
             policy,
@@ -143,6 +138,17 @@ def collect_fragment(
     return rollout_, {
         f"{prefix}{name}": array for name, array in {_RUNNING: rollout_.running, **environment_state}.items()
     }
+
+
+def _policy(task: Playing, environment: Resumable, weights: Mapping[str, NDArray[Any]]) -> Policy:
+    """The team's policy. Raises `BadRequest` if it is recurrent."""
+    policy = Policy(environment.spec, task.team, weights)
+    if policy.recurrent:
+        raise BadRequest(
+            f"actors.rollout_length is {task.sampling.rollout_length}, less than an episode, and a policy is recurrent:"
+            f" its memory is not carried to the next round; set at least {environment.spec.horizon}"
+        )
+    return policy
 
 
 def _first(environment: Resumable, own_tensors: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:

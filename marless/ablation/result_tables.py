@@ -2,10 +2,9 @@
 
 import csv
 import io
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
+from marless.ablation.control_sentences import BOUNDS, percentage, probability, ratio_text, sentence
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
 from marless.comparison.paired_by_seed import (
@@ -25,7 +24,6 @@ from marless.reports.statistics import FEWEST_SEEDS, Estimate
 from marless.reports.text import money
 from marless.studies.cells import Value
 
-_BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
 _PARTS = {spec.name: spec.work for spec in FUNCTIONS} | {"requests": "requests", "storage": "storage"}
 _NOT_IN_CSV = ("curve", "history", "plays")
 
@@ -235,7 +233,7 @@ def _controls(table: PairedComparison, digits: Digits) -> Section:
             item.tested,
             str(item.runs),
             _expense(item),
-            _probability(item).removeprefix("= "),
+            probability(item).removeprefix("= "),
             _signal(item),
             _difference(item.difference, digits),
             _ratio(item.rollouts),
@@ -252,7 +250,7 @@ def _controls(table: PairedComparison, digits: Digits) -> Section:
         " negative if the control saves more. Return (difference) and rollouts per round have 95 % intervals."
     )
     return Section(
-        "Controls", header, tuple(rows), note, tuple(_sentence(item, table.failures) for item in table.controls)
+        "Controls", header, tuple(rows), note, tuple(sentence(item, table.failures) for item in table.controls)
     )
 
 
@@ -263,7 +261,7 @@ def _headlines(table: PairedComparison, digits: Digits) -> Section:
         contrast, effect = item.contrast, None
         if item.value is not None:
             effect = Estimate(value=item.value, ci95=item.ci95, runs=item.runs)
-        value = _difference(effect, digits) if contrast.measure == "return" else _BOUNDS[item.bound] + _ratio(effect)
+        value = _difference(effect, digits) if contrast.measure == "return" else BOUNDS[item.bound] + _ratio(effect)
         p_values = (NONE, NONE) if item.p_value is None else (_p(item.p_value), _p(item.adjusted))
         result = "different" if item.adjusted < LEVEL and item.runs >= FEWEST_SEEDS else "not decided"
         measure = measures[contrast.measure]
@@ -282,57 +280,18 @@ def _p(value: float) -> str:
     return f"{value:.2g}" if value >= 0.001 else "< 0.001"
 
 
-def _sentence(item: Control, failures: Container[str]) -> str:
-    """The conclusion from one control."""
-    seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
-    dollars = item.dollars
-    start = f"**{item.tested}** against **{item.arm}**: "
-    if dollars is None or item.verdict == "open":
-        which = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
-        failed = " and ".join(name for name in (item.tested, item.arm) if name in failures)
-        reason = f"runs of {failed} failed" if failed else f"runs of {which} never reached the target"
-        return f"{start}not decided by {seeds}{which and f'; {reason}'}."
-    if item.verdict == "equal":
-        little = dollars.ci90 is not None and dollars.ci90[1] < 1
-        saving = f"little, {_share(1 - dollars.ratio)}" if little else "nothing"
-        return f"{start}equal within a factor {FACTOR} (p {_probability(item)}): the signal saves {saving}."
-    if item.verdict == "costs":
-        times = f"{_BOUNDS[item.bound]}{_times(dollars.ratio)}"
-        return f"{start}different: the signal saves nothing, with it the same return costs {times} times as much."
-    return f"{start}different: {_saving_without_signal(item)}."
-
-
-def _saving_without_signal(item: Control) -> str:
-    """The share of the saving that is left without the signal."""
-    if item.savings is None:
-        return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
-    remaining = item.savings.control / item.savings.tested
-    most = "at most " if item.bound == "at most" and remaining > 0 else ""
-    share = f"{most}{_share(remaining)}" if remaining > 0 else "nothing"
-    return f"{share} of the saving against the baseline is left without the signal"
-
-
 def _expense(item: Control) -> str:
     if item.dollars is None:
         return NONE
-    return _BOUNDS[item.bound] + interval_cell(item.dollars.ratio, item.dollars.ci90, _times)
-
-
-def _probability(item: Control) -> str:
-    """Two digits; a dash for a bound, which is not tested for equality."""
-    if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
-        return NONE
-    return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
+    return BOUNDS[item.bound] + interval_cell(item.dollars.ratio, item.dollars.ci90, ratio_text)
 
 
 def _signal(item: Control) -> str:
     if item.savings is None:
         return NONE
-    return f"{'≥ ' if item.bound == 'at most' else ''}{interval_cell(item.savings.signal, item.savings.ci90, _share)}"
-
-
-def _share(value: float) -> str:
-    return f"{round(100 * value)} %"
+    return (
+        f"{'≥ ' if item.bound == 'at most' else ''}{interval_cell(item.savings.signal, item.savings.ci90, percentage)}"
+    )
 
 
 def _row(table: PairedComparison, item: AgainstBaseline, columns: Sequence[int], cells: list[str]) -> tuple[str, ...]:
@@ -354,18 +313,11 @@ def _difference(estimate: Estimate | None, digits: Digits) -> str:
 
 
 def _ratio(estimate: Estimate | None) -> str:
-    return NONE if estimate is None else interval_cell(estimate.value, estimate.ci95, _times)
-
-
-def _times(ratio: float) -> str:
-    """Two digits; ratios of 100 and more are not spelled out."""
-    if ratio < 0.1:
-        return np.format_float_positional(ratio, precision=2, fractional=False)
-    return f"{ratio:.2f}" if ratio < 100 else "over 100"
+    return NONE if estimate is None else interval_cell(estimate.value, estimate.ci95, ratio_text)
 
 
 def _reach_ratio(reach: Reach) -> str:
-    return NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
+    return NONE if reach.ratio is None else BOUNDS[reach.bound] + _ratio(reach.ratio)
 
 
 def _text(value: Value) -> str:

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marless.ablation.suite_costs import TaskCosts, geometric_mean, is_static, regrets
 from marless.reports.plot_style import COLOURS, finish, save, sheet
 from marless.studies.cells import Arm
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FILE = "regret.png"
 _GREY = "#505050"
@@ -27,19 +31,11 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
         return []
     order, ruled_arms = sorted(means, key=lambda name: means[name]), {arm.name for arm in arms if not is_static(arm)}
     figure = sheet(9, 2.2 + 0.3 * len(order))
-    from matplotlib import colormaps
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes = figure.add_subplot()
     axes.set_xscale("log")
-    # A colour twice would make one task look like another.
-    turbo = [*colormaps["turbo"](np.linspace(0, 1, len(tasks)))]
-    for task, colour in zip(tasks, COLOURS if len(tasks) <= len(COLOURS) else turbo, strict=False):
-        for has_missed, marker in ((False, "o"), (True, ">")):
-            rows = [row for row, name in enumerate(order) if task.arms[name].misses == has_missed]
-            across = [task.arms[order[row]].regret or np.nan for row in rows]
-            label = None if has_missed else task.task
-            axes.scatter(across, rows, s=26, color=colour, marker=marker, alpha=0.8, label=label)
+    _draw_tasks(axes, tasks, order)
     across = [means[name] for name in order]
     axes.scatter(across, range(len(order)), s=160, color="black", marker="|", label="geometric mean")
     axes.axvline(1, color=_GREY, linewidth=0.8)
@@ -56,3 +52,17 @@ def draw(tasks: Sequence[TaskCosts], arms: Sequence[Arm], folder: Path, title: s
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9, handlelength=1)
     save(figure, folder / FILE)
     return [FILE]
+
+
+def _draw_tasks(axes: "Axes", tasks: Sequence[TaskCosts], order: Sequence[str]) -> None:
+    """Draw a point for each task and arm; a triangle if a run missed the target."""
+    from matplotlib import colormaps
+
+    # A colour twice would make one task look like another.
+    turbo = [*colormaps["turbo"](np.linspace(0, 1, len(tasks)))]
+    for task, colour in zip(tasks, COLOURS if len(tasks) <= len(COLOURS) else turbo, strict=False):
+        for has_missed, marker in ((False, "o"), (True, ">")):
+            rows = [row for row, name in enumerate(order) if task.arms[name].misses == has_missed]
+            across = [task.arms[order[row]].regret or np.nan for row in rows]
+            label = None if has_missed else task.task
+            axes.scatter(across, rows, s=26, color=colour, marker=marker, alpha=0.8, label=label)

@@ -136,8 +136,6 @@ def summarise(
     plateau: Plateau | None = None,
 ) -> Summary:
     """The summary of a run's current state."""
-    side = evaluated_side(plan.config, state.env_spec) if state.spec else None
-    machine = this_machine(measures.wall_seconds) if plan.platform.cpu_scaling else replace(this_machine(0), load=0.0)
     return Summary(
         run=plan.run,
         commit=identity.commit,
@@ -156,10 +154,10 @@ def summarise(
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
         peak_mb={name: round(measures.peak_mb[name], 1) if name in measures.peak_mb else None for name in BILLED},
         weights_sha256=weights_sha256,
-        machine=machine,
+        machine=_machine(plan, measures),
         plateau=plateau,
         lost=lost_attempts(plan, state),
-        side=side.name if side else "",
+        side=_side(plan, state),
         final_sides=state.final_sides,
         absolute_sides=state.absolute_sides,
         final_env_metrics=state.final_env_metrics,
@@ -167,6 +165,15 @@ def summarise(
         actions=totals(state.meter, bill),
         registration=identity.registration,
     )
+
+
+def _side(plan: Plan, state: State) -> str:
+    side = evaluated_side(plan.config, state.env_spec) if state.spec else None
+    return side.name if side else ""
+
+
+def _machine(plan: Plan, measures: Measured) -> Machine:
+    return this_machine(measures.wall_seconds) if plan.platform.cpu_scaling else replace(this_machine(0), load=0.0)
 
 
 def encode(summary: Summary) -> bytes:

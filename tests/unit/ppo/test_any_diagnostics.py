@@ -11,6 +11,7 @@ from plain_ppo import Group, Network
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.group_inputs import starts
 from marless.functions.algorithms.ppo import policy_summaries
+from marless.functions.algorithms.ppo.gradient_noise import noise_estimate
 from marless.functions.algorithms.ppo.policy_summaries import (
     behaviour,
     compress,
@@ -19,7 +20,6 @@ from marless.functions.algorithms.ppo.policy_summaries import (
     draw_rows,
     gaussian,
     noise,
-    noise_estimate,
 )
 from marless.functions.algorithms.specification import Share
 from marless.functions.learner import stages

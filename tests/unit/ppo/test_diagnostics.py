@@ -10,7 +10,8 @@ from marless.functions.actor.rollout import collect
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.ppo import mappo, policy_summaries
-from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows, noise_estimate
+from marless.functions.algorithms.ppo.gradient_noise import noise_estimate
+from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES, compress, draw_rows
 from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
 from marless.functions.data import batch

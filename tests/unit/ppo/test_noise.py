@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marless.functions.algorithms.ppo.policy_summaries import MOST_SAMPLES, noise_estimate, sample_blocks
+from marless.functions.algorithms.ppo.gradient_noise import MOST_SAMPLES, noise_estimate, sample_blocks
 
 
 def test_two_gradients_worked_out_by_hand():

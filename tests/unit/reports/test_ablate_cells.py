@@ -6,8 +6,9 @@ from marless.ablation.ablation_campaign import Ablation, AblationCampaign
 from marless.ablation.arms import ARMS
 from marless.ablation.declaration import Declaration
 from marless.ablation.declaration import read as declaration_of
-from marless.comparison.finished_run import has_finished
 from marless.coordinator.config.schema import RunConfig
+from marless.runs.folder import RunFolder
+from marless.runs.summary import has_finished
 from marless.studies.cells import Arm, Cell, list_cells
 
 A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial": False}), Arm("b", "", {})
@@ -18,13 +19,15 @@ def test_all_arms_of_a_seed_come_before_the_next_seed():
 
 
 def test_a_run_has_finished_if_its_files_say_so(tmp_path):
-    folder = tmp_path / "run"
+    folder = RunFolder(tmp_path / "run")
     assert not has_finished(folder)
-    folder.mkdir()
-    (folder / "summary.json").write_text("{")
+    folder.path.mkdir()
+    (folder.path / "summary.json").write_text("{")
     assert not has_finished(folder)
     for status in ("interrupted", "failed", "finished"):
-        assert has_finished(a_folder(tmp_path / status, [a_line(1)], status=status)) == (status == "finished")
+        assert has_finished(RunFolder(a_folder(tmp_path / status, [a_line(1)], status=status))) == (
+            status == "finished"
+        )
 
 
 def test_the_run_of_a_cell_has_the_arms_settings_in_place_of_the_files(tmp_path):
