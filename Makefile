@@ -23,7 +23,8 @@ STAMPS := .venv/.stamps
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --constraint constraints.txt
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
-TESTS := tests packages/aws-emulator/tests packages/marless-cluster/tests packages/marless-language/tests packages/marless-tasks/tests
+PACKAGES_TESTS := $(wildcard packages/*/tests)
+TESTS := tests $(PACKAGES_TESTS)
 # The other distributions of this repository.
 GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-tasks
 # They are compiled when the program is installed.
@@ -43,7 +44,7 @@ SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
 PINS := infra/packaging/constraints-functions.txt
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
-.PHONY: help train test test-slow test-kernels check conformance conformance-full bench build audit docs pr install clean
+.PHONY: help train test test-packages test-slow test-kernels check conformance conformance-full bench build audit docs pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -55,8 +56,12 @@ train: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## train with the d
 # Two processes more than two cores, as many tests wait for time-outs, and one process for the emulated account. By the
 # number of their tests, files that start accounts and runs, with few tests each, would come last; by name unit tests do
 # (tests/support/distribution.py).
-test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow' $(TESTS) $(ARGS)
+QUICK := -n 4 --dist loadfile --no-loadscope-reorder -m 'not conformance and not slow'
+test: $(STAMPS)/develop ## the quick tests, without packages/
+	@$(PYTEST) $(QUICK) tests $(ARGS)
+
+test-packages: $(STAMPS)/develop ## the quick tests of packages/
+	@$(PYTEST) $(QUICK) $(PACKAGES_TESTS) $(ARGS)
 
 test-slow: $(STAMPS)/develop ## the tests that take seconds of a processor each (five minutes)
 	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m 'slow and not conformance' $(TESTS) $(ARGS)
@@ -125,7 +130,7 @@ docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site is ready; to search it: $(BIN)/python -m http.server --directory build/site"
 
-pr: check test-slow test ## what a pull request must pass
+pr: check test-slow test-packages test ## what a pull request must pass
 
 install: $(STAMPS)/$(or $(filter emulated aws,$(BACKEND)),use) ## the virtual environment to train with, on BACKEND
 
