@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _rows(home: Path) -> list[tuple[str | int, ...]]:
-    _marless(home, "train", "stop.rounds=2", "--run", "recorded")
+    _marless(home, "train", "algorithm.name=mappo", "stop.rounds=2", "--run", "recorded")
     _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "-o", "data")
     # Only an account for tests counts requests. Functions take over what selects processor instructions.
     settings = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True, code=(home,))

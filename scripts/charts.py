@@ -83,9 +83,9 @@ def draw_speed_and_dollars(path: Path) -> None:
     figure = sheet(11, 3.2)
     speed, dollars = figure.subplots(1, 2)
     _bars(speed, rates(), lambda value: f"{value:,.0f}")
-    finish(speed, "Speed of the default run", "environment steps per second; longer is better", "", "")
+    finish(speed, "Speed of MAPPO's default run", "environment steps per second; longer is better", "", "")
     _bars(dollars, prices(), lambda value: f"${value:.2g}")
-    finish(dollars, "Price of the default run", "dollars for 640,000 steps; shorter is better", "", "")
+    finish(dollars, "Price of MAPPO's default run", "dollars for 640,000 steps; shorter is better", "", "")
     save(figure, path)
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from benchmarks.launch import environment
 from benchmarks.table import Row, quotients
+from benchmarks.training import MAPPO
 
 ON = ("--backend", "emulated")
 # A task and networks with little computation, so that the traffic of rollouts dominates.
 LARGE = ("task.name=toy/signal", "algorithm.hidden=[8]", "actors.num_envs=1", "evaluation.final_episodes=4")
 ROUNDS = 40
+_DEFAULT = (MAPPO, f"stop.rounds={ROUNDS}", "evaluation.every=1000", "evaluation.final_episodes=4")
 # A function's memory in the template.
 _MEMORY_MB = 1769
 
@@ -26,7 +28,7 @@ def rounds(repetitions: int) -> list[Row]:
     here, there, start = [], [], []
     for seed in range(1, repetitions + 1):
         with tempfile.TemporaryDirectory() as folder:
-            run = (f"seed={seed}", f"stop.rounds={ROUNDS}", "evaluation.every=1000", "evaluation.final_episodes=4")
+            run = (f"seed={seed}", *_DEFAULT)
             here.append(_round_ms(_trained(folder, "here", *run)))
             found = _trained(folder, "there", *run, *ON)
             there.append(_round_ms(found))

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from benchmarks.table import Row
+from benchmarks.training import MAPPO
 from marless.coordinator.config.loading import load
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import Recording, record
@@ -28,6 +29,7 @@ _PLAYED = 20_000
 _MOST, _MOST_STREAMED = 54.0, 60.0
 _MICRO_BATCHES = 16
 _SETTINGS = (
+    MAPPO,
     "actors.num_envs=1",
     "scaling.rollouts=4",
     "evaluation.every=1000",

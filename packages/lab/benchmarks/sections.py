@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import emulated, memory, startup, summaries
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients, share
-from benchmarks.training import UNEVALUATED, command, trained
+from benchmarks.training import MAPPO, UNEVALUATED, command, trained
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.errors import MissingExtra
 from marless.functions.native.kernels import kernels
@@ -70,7 +70,7 @@ def end_to_end(effort: Effort) -> list[Row]:
         arguments = ("--seed", seed, "--steps", effort.steps, "--eval-every", 0, "--json")
         plain.append(measured("baseline.torch_form", *arguments)["env_steps_per_second"])
         our_loop.append(measured("baseline.kernel_form", *arguments)["env_steps_per_second"])
-        run = (f"seed={seed}", f"stop.env_steps={effort.steps}")
+        run = (MAPPO, f"seed={seed}", f"stop.env_steps={effort.steps}")
         for workers, rule in systems:
             training = trained(workers, *UNEVALUATED, *run, f"placement.rule={rule}")
             rates[workers, rule].append(training.env_steps_per_second)
@@ -125,7 +125,7 @@ def learning(effort: Effort) -> list[Row]:
         options = ("--seed", seed, "--steps", effort.learning_steps, "--json")
         plain.append(measured("baseline.torch_form", *options))
         kernels.append(measured("baseline.kernel_form", *options))
-        system.append(trained(2, f"seed={seed}", f"stop.env_steps={effort.learning_steps}", *LEARNING))
+        system.append(trained(2, MAPPO, f"seed={seed}", f"stop.env_steps={effort.learning_steps}", *LEARNING))
     hourly = float(load_prices().ec2[INSTANCE])
     rows = []
     for target in TARGETS:
@@ -214,7 +214,7 @@ def peak_memory(effort: Effort) -> list[Row]:
     rows = []
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            peak = memory.peak_mib(command(workers, f"stop.env_steps={effort.steps}"), Path(folder))
+            peak = memory.peak_mib(command(workers, MAPPO, f"stop.env_steps={effort.steps}"), Path(folder))
         rows.append(Row(f"peak memory, coordinator and {_workers(workers)}", [peak], unit="MiB PSS"))
     plain = [sys.executable, "-m", "benchmarks.baseline.torch_form", "--steps", str(effort.steps)]
     return [*rows, Row("peak memory, plain loop", [memory.peak_mib(plain, ROOT)], unit="MiB PSS")]

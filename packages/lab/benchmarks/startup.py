@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.launch import ROOT, environment
-from benchmarks.training import UNEVALUATED, command
+from benchmarks.training import MAPPO, UNEVALUATED, command
 
 # A rollout is stored after all its steps, so the measured time ends some milliseconds after the first step.
 FIRST_ROLLOUT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
@@ -23,9 +23,8 @@ def seconds_to_first_rollout(workers: int, cold: bool) -> float:
         forget(files())
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        process = subprocess.Popen(
-            command(workers, *UNEVALUATED, "stop.rounds=1"), cwd=folder, env=environment(), stdout=subprocess.DEVNULL
-        )
+        arguments = command(workers, MAPPO, *UNEVALUATED, "stop.rounds=1")
+        process = subprocess.Popen(arguments, cwd=folder, env=environment(), stdout=subprocess.DEVNULL)
         try:
             while not any(Path(folder).glob(FIRST_ROLLOUT)):
                 if time.perf_counter() - began > PATIENCE_S or process.poll() is not None:

@@ -15,6 +15,8 @@ from marless.reports.journal import read
 
 NAME = "benchmark"
 _T = TypeVar("_T")
+# Records are of MAPPO's default run, which has perceptrons.
+MAPPO = "algorithm.name=mappo"
 # Keeps evaluation out of the timed rounds.
 UNEVALUATED = ("evaluation.every=999999", "evaluation.episodes=2", "evaluation.final_episodes=2")
 

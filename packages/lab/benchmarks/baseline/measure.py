@@ -23,7 +23,7 @@ from benchmarks.baseline.loop import NATIVE, STEPS, TARGETS
 from benchmarks.launch import measured
 from benchmarks.records import json_lines
 from benchmarks.table import Row, markdown, quotients
-from benchmarks.training import UNEVALUATED, trained
+from benchmarks.training import MAPPO, UNEVALUATED, trained
 from marless.reports import provenance
 from marless.reports.provenance import written_by
 
@@ -112,7 +112,7 @@ class Measurement:
     def rates(self, best: Setting) -> None:
         """Measure both forms of the baseline and `marless train` in turn, and the guard."""
         options = ("--steps", self._effort.steps, "--eval-every", 0)
-        settings = (*UNEVALUATED, f"stop.env_steps={self._effort.steps}")
+        settings = (MAPPO, *UNEVALUATED, f"stop.env_steps={self._effort.steps}")
         arms: dict[str, Measure] = {
             TORCH: _form("torch_form", *options, *best.arguments()),
             "torch, settings of marless train": _form("torch_form", *options),

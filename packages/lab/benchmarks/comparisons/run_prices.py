@@ -1,4 +1,4 @@
-"""Measure the price of the default run in four ways: by functions as placed by default, by functions with
+"""Measure the price of MAPPO's default run in four ways: by functions as placed by default, by functions with
 ``placement.rule=auto``, and on a rented machine, started for this run alone or busy all the time.
 
     python -m benchmarks.comparisons.run_prices docs/results/run-prices.csv
@@ -14,7 +14,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from benchmarks.comparisons.equal_returns import write
-from benchmarks.training import trained
+from benchmarks.training import MAPPO, trained
 from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.rented_machine import rented_machine
 from marless.reports.provenance import commit, written_by
@@ -46,9 +46,9 @@ def main() -> None:
 
 def _row(seed: int) -> dict[str, str]:
     began = time.monotonic()
-    default = trained(WORKERS, f"seed={seed}")
+    default = trained(WORKERS, MAPPO, f"seed={seed}")
     seconds = time.monotonic() - began
-    by_price = trained(WORKERS, f"seed={seed}", "placement.rule=auto")
+    by_price = trained(WORKERS, MAPPO, f"seed={seed}", "placement.rule=auto")
     weights = {run.summary["weights_sha256"] for run in (default, by_price)}
     if len(weights) > 1:
         raise SystemExit(f"seed {seed}: the placements trained different weights, so their prices are of two runs")
@@ -67,7 +67,7 @@ def _row(seed: int) -> dict[str, str]:
 
 def table_lines(rows: list[dict[str, str]]) -> list[str]:
     """Return the table in markdown: for each way, the mean of its dollars and their lowest and highest value."""
-    lines = ["| the default run | dollars | lowest to highest |", "|---|---|---|"]
+    lines = ["| MAPPO's default run | dollars | lowest to highest |", "|---|---|---|"]
     for way, label in WAYS.items():
         values = [float(row[way]) for row in rows]
         lines.append(f"| {label} | ${mean(values):.2g} | ${min(values):.2g} to ${max(values):.2g} |")

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.comparisons.equal_returns import ENGINES, difference, returns, write
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import share, spread, typical
-from benchmarks.training import UNEVALUATED, trained
+from benchmarks.training import MAPPO, UNEVALUATED, trained
 from marless.reports.provenance import written_by
 
 STEPS = 400_000
@@ -48,7 +48,7 @@ def _row(seed: int) -> dict[str, str]:
     plain = measured("baseline.torch_form", "--seed", seed, "--steps", STEPS, "--json")["seconds_to"][f"{TARGET:g}"]
     row = {"seed": str(seed), "plain_seconds": _cell(plain)}
     for engine in ENGINES:
-        settings = (f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}")
+        settings = (MAPPO, f"seed={seed}", f"stop.env_steps={STEPS}", f"algorithm.engine={engine}")
         evaluated = trained(2, *settings, "evaluation.every=10", "evaluation.episodes=320")
         alone = trained(2, *settings, *UNEVALUATED)
         weights = evaluated.summary["weights_sha256"]

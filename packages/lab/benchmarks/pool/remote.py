@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.launch import environment
 from benchmarks.table import Row, quotients
-from benchmarks.training import UNEVALUATED, trained
+from benchmarks.training import MAPPO, UNEVALUATED, trained
 
 _SLOTS = 2
 # By environment steps of a round: rollouts, rounds, and the least part of the speed.
@@ -25,7 +25,7 @@ def rows(repetitions: int) -> list[Row]:
 
 def _rows(steps: int, repetitions: int) -> list[Row]:
     rollouts, rounds, least = _ROUNDS[steps]
-    settings = (*UNEVALUATED, f"scaling.rollouts={rollouts}", f"stop.rounds={rounds}")
+    settings = (MAPPO, *UNEVALUATED, f"scaling.rollouts={rollouts}", f"stop.rounds={rounds}")
     here, there = [], []
     with _agent() as address:
         for _ in range(repetitions):

@@ -72,9 +72,8 @@ def waiting() -> Workload:
 
 def computing() -> Workload:
     """32 default runs of 40 rounds on two slots."""
-    return Workload(
-        2, tuple(range(1, 33)), {"default": {"stop.rounds": 40}}, alone="fused", shared="packed", waits=False
-    )
+    runs = {"default": {"algorithm.name": "mappo", "stop.rounds": 40}}
+    return Workload(2, tuple(range(1, 33)), runs, alone="fused", shared="packed", waits=False)
 
 
 def _toml(value: object) -> str:
