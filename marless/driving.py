@@ -10,6 +10,7 @@ from typing import Any
 from marless import existing_run
 from marless.backends import registry
 from marless.callbacks import Callback, with_callbacks
+from marless.coordinator.config.defaults import fill_default_run
 from marless.coordinator.config.loading import convert, overrides, read_toml, spelled_out
 from marless.coordinator.config.nested_tables import flatten, merge
 from marless.coordinator.config.schema import RunConfig
@@ -64,9 +65,13 @@ class TrainingInterrupted(KeyboardInterrupt):
         self.result = result
 
 
-def configuration(config: ConfigLike, settings: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
-    return convert(*_document(config, settings))
+def configuration(config: ConfigLike, settings: Mapping[str, Any], is_run: bool = True) -> RunConfig:
+    """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`.
+
+    `is_run`: it can be the default run. Studies and ablations begin with the defaults of the algorithm.
+    """
+    document, where = _document(config, settings)
+    return convert(fill_default_run(document)[0] if is_run else document, where)
 
 
 def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -128,7 +133,7 @@ def train(
     if algorithm is not None:
         settings["algorithm"] = algorithm
     place, (document, where) = registry.backend(backend), _document(config, settings)
-    run_config = convert(document, where)
+    run_config = convert(fill_default_run(document)[0], where)
     require_importable(run_config, backend)
     earlier, folders = existing_run.find(run, exist), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append, callbacks)

@@ -161,7 +161,7 @@ def ablate(
         >>> result.comparison.comparisons[1].ratios["dollars"].value
         0.62
     """
-    base = with_absolute_policies(configuration(config, settings))
+    base = with_absolute_policies(configuration(config, settings, is_run=False))
     folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
     opponents = None if reference is None else os.fspath(reference)
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)

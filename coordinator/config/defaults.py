@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from marless.coordinator.config.nested_tables import nest
+from marless.coordinator.config.nested_tables import flatten, merge, nest
 from marless.coordinator.config.schema import Evaluation, RunConfig, algorithm_name
-from marless.coordinator.config.task_defaults import FEW, PPO_TASKS, family, family_defaults
+from marless.coordinator.config.task_defaults import DEFAULT_RUNS, FALLING, FEW, PPO_TASKS, family, family_defaults
 from marless.coordinator.placement.placement_rules import fused
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import AlgorithmConfig, NetworkConfig
@@ -28,24 +28,47 @@ class Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
+# A setting of these tables makes another run than the default one, unless it is about the machine.
+_TABLES = ("task", "algorithm", "sharing", "scaling", "opponents", "league", "offline", "base")
+_MACHINE = {"algorithm.engine", "algorithm.device", f"task.options.{EXACT_PHYSICS}"}
+
+
+def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document, completed by `DEFAULT_RUNS` unless it is of another run; and by dotted key what set it."""
+    keys = flatten(document)
+    task = keys.pop("task.name", RunConfig().task.name)
+    is_other = any(key.partition(".")[0] in _TABLES for key in keys.keys() - _MACHINE) or not isinstance(task, str)
+    unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if any(key.startswith("stop.") for key in keys) else "-"
+    unused = "stop." if keys.keys() & {"stop.rounds", "stop.env_steps"} else unused
+    run = {} if is_other else flatten(DEFAULT_RUNS.get(task, {}))
+    values = {key: value for key, value in run.items() if not key.startswith(unused)}
+    return _fill(document, Layer(f"task {task}", values))
+
+
 def fill_family(document: Mapping[str, Any], keys: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The document of a configuration, completed with the values of its task family for `keys` and task options; and by
     dotted key the layer that set it.
 
     A value in place of a table stays as it is: the type check refuses it later.
     """
-    completion = dict(document)
-    origins: dict[str, str] = {}
-    for layer in _family_layers(document):
-        for key, value in layer.values.items():
-            *path, name = key.split(".")
-            if (key in keys or key.startswith("task.options.")) and _set_default(completion, path, name, value):
-                origins[key] = layer.origin
-    return completion, origins
+
+    def _with_keys(layer: Layer) -> Layer:
+        names = (key for key in layer.values if key in keys or key.startswith("task.options."))
+        return layer._replace(values={key: layer.values[key] for key in names})
+
+    return _fill(document, *map(_with_keys, _family_layers(document)))
+
+
+def _fill(document: Mapping[str, Any], *layers: Layer) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document over the layers, the weakest first; and by dotted key the layer that set it."""
+    values = {key: (value, layer.origin) for layer in layers for key, value in layer.values.items()}
+    document_keys = flatten(document)
+    origins = {key: origin for key, (_, origin) in values.items() if key not in document_keys}
+    return merge(nest({key: value for key, (value, _) in values.items()}), document), origins
 
 
 def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
-    """The strongest first."""
+    """The weakest first."""
     table = document.get("task")
     task = table.get("name") if isinstance(table, Mapping) else None
     if not isinstance(task, str):
@@ -54,23 +77,7 @@ def _family_layers(document: Mapping[str, Any]) -> tuple[Layer, ...]:
     prefix = family(task)
     origin = f"family {prefix or 'of other tasks'}"
     of_algorithm, of_all = family_defaults(prefix, algorithm)
-    return Layer(f"{origin} with {algorithm}", of_algorithm), Layer(origin, of_all)
-
-
-def _set_default(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> bool:
-    """Sets ``path.name`` unless it is set, and says whether it did; tables on the path are copied, since they belong to
-    the caller."""
-    table = document
-    for step in path:
-        inner = table.get(step, {})
-        if not isinstance(inner, Mapping):
-            return False
-        table[step] = dict(inner)
-        table = table[step]
-    if name in table:
-        return False
-    table[name] = value
-    return True
+    return Layer(origin, of_all), Layer(f"{origin} with {algorithm}", of_algorithm)
 
 
 def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, dict[str, str]]:
@@ -196,6 +203,9 @@ def unused_schedule(config: RunConfig) -> str:
     The line is '' for a run that lacks none.
     """
     algorithm, settings = config.algorithm, _measured_schedule(config)
+    default_run = DEFAULT_RUNS.get(config.task.name, {}).get("algorithm", {})
+    if default_run and all(getattr(algorithm, key, "") == default_run[key] for key in default_run.keys() - FALLING):
+        settings = FALLING
     usual = type(algorithm)()
     if not settings or _has_length(config) or any(getattr(algorithm, key) != getattr(usual, key) for key in settings):
         return ""

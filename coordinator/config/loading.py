@@ -46,12 +46,20 @@ _BARE_POINT = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
     """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
-    return load_with_origins(path, overrides)[0]
+    return _complete(*_document(path, overrides)[:2])[0]
 
 
 def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunConfig, dict[str, str]]:
-    """As `load`, and for each dotted key that has not the default of its class what set it: the command line, the file,
-    or a layer of `defaults`."""
+    """As `load`, for a new run, which can be a default run; and for each dotted key that has not the default of its
+    class what set it: the command line, the file, or a layer of `defaults`."""
+    document, source, settings = _document(path, overrides)
+    document, measured = defaults.fill_default_run(document)
+    config, origins = _complete(document, source)
+    return config, {**settings, **measured, **origins}
+
+
+def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """The document with the overrides, its source in words, and what set each dotted key."""
     document = {} if path is None else read_toml(path)
     if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
@@ -60,9 +68,8 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
         override(document, text)
         override(pairs, text)
     from_pairs = flatten(pairs).keys()
-    config, origins = _complete(document, _TYPED if path is None else str(path))
     settings = {key: COMMAND_LINE if key in from_pairs else f"{_FILE}{path}" for key in flatten(document)}
-    return config, {**settings, **origins}
+    return document, _TYPED if path is None else str(path), settings
 
 
 def _is_of_run(table: str, document: Mapping[str, Any]) -> bool:

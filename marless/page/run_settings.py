@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from marless.coordinator.config.config_keys import NAME, general, valid_keys
-from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.defaults import fill_default_run
+from marless.coordinator.config.loading import convert, load_with_origins
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.config.toml_dump import toml_value
@@ -39,8 +40,13 @@ class Setting:
 
 def settings(config: RunConfig) -> list[Setting]:
     """All settings: those that differ from the defaults of the task and the algorithm first."""
-    values, defaults = (flatten(msgspec.to_builtins(each)) for each in (config, _defaults(config)))
-    plain, means = flatten(msgspec.to_builtins(load(None))), valid_keys(config.algorithm.name)
+    default_run, tables = load_with_origins(None, ())[0], ("task", "algorithm", "sharing")
+    is_default = all(getattr(config, table) == getattr(default_run, table) for table in tables)
+    versions = (config, default_run if is_default else RunConfig(), _defaults(config, is_default))
+    values, plain, defaults = (flatten(msgspec.to_builtins(version)) for version in versions)
+    if not is_default and config.task.name == default_run.task.name:
+        plain["algorithm.name"] = ""  # without a name, this task has the default run
+    means = valid_keys(config.algorithm.name)
     rows = [
         Setting(
             key,
@@ -60,7 +66,7 @@ def command(config: RunConfig) -> str:
         return ""
     words = [f"{each.key}={_word(each.value)}" for each in non_defaults]
     try:
-        same = load(None, words) == config
+        same = load_with_origins(None, words)[0] == config
     except ConfigError:
         return ""
     return shlex.join(["marless", "train", *words]) if same else ""
@@ -93,7 +99,7 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_text
 
 
-def _defaults(config: RunConfig) -> RunConfig:
+def _defaults(config: RunConfig, is_default_run: bool) -> RunConfig:
     """The configuration that names the task, the algorithm, its dataset and resources and leaves all else to their
     defaults."""
     task = {"name": config.task.name} | ({} if config.task.agents is None else {"agents": config.task.agents})
@@ -102,6 +108,6 @@ def _defaults(config: RunConfig) -> RunConfig:
         name: {source: getattr(resource, source) for source in SOURCES if getattr(resource, source)}
         for name, resource in config.resources.items()
     }
-    algorithm = {"name": config.algorithm.name}
+    algorithm = {} if is_default_run else {"name": config.algorithm.name}
     document = {"task": task, "algorithm": algorithm, "offline": offline, "resources": resources}
-    return convert(document, "the defaults")
+    return convert(fill_default_run(document)[0], "the defaults")

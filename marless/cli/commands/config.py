@@ -30,7 +30,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
     config, origins = load_with_origins(*common.split(options.settings))
-    only = {*SHORT, *explicit_keys(origins)} if options.short else None
+    measured = [key for key, origin in origins.items() if origin.startswith("task ")]
+    only = {*SHORT, *explicit_keys(origins), *measured} if options.short else None
     if not options.json:
         say_text("# Behind a value stands what set it; without that it is the default.\n")
         if options.short:

@@ -6,7 +6,7 @@ from typing import Any
 from marless.backends import registry
 from marless.cli import arguments as common
 from marless.cli.commands.results import simulate
-from marless.coordinator.config.loading import load
+from marless.coordinator.config.loading import load_with_origins
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
 from marless.coordinator.placement.placement_rules import PLACEMENTS
@@ -64,7 +64,7 @@ def run(options: Namespace) -> int:
     if options.simulate:
         return simulate.run(options)
     target = _target(options)
-    config = load(*common.split(options.settings))
+    config = load_with_origins(*common.split(options.settings))[0]
     with progress_lines() as progress:
         estimate = estimate_run(config, target, options.workers, progress)
     if options.json:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
-from marless.coordinator.config.loading import load
+from marless.coordinator.config.loading import load_with_origins
 from marless.runs.drive_settings import RunLocation
 from marless.runs.train_and_resume import train
 
@@ -30,7 +30,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Trains; the exit code says how it ended."""
-    config = load(*common.split(options.settings))
+    config = load_with_origins(*common.split(options.settings))[0]
     location = RunLocation(common.chosen_backend(options), options.tenant, options.region)
     with dial_in.listening(options, [config]) as listener:
         _, ending = train(config, location, common.drive(options, listener), options.run)

@@ -53,7 +53,7 @@ def test_the_value_after_the_last_step_counts_on():
 def test_the_form_with_our_kernels_has_the_weights_of_a_run(marless):
     record = loop.train(kernel_form.KernelForm(config := loop.settings(seed=3, steps=3200)), config, 0)
     run = ("seed=3", "stop.env_steps=3200", "evaluation.every=1000", "evaluation.final_episodes=2")
-    assert marless("train", *run, "--run", "one").code == 0
+    assert marless("train", "algorithm.name=mappo", *run, "--run", "one").code == 0
     assert record.weights_sha256 == json.loads(Path("runs/one/summary.json").read_text())["weights_sha256"]
 
 

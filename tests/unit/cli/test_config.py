@@ -2,9 +2,9 @@ import msgspec
 import pytest
 
 from marless.coordinator.config.config_keys import valid_keys
-from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.loading import convert, load, load_with_origins
 from marless.coordinator.config.renamed_keys import RENAMED
-from marless.coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig, Stop
+from marless.coordinator.config.schema import DEFAULT_ROUNDS, ConfigError, RunConfig
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.ppo.specs import IppoConfig, MappoConfig
 
@@ -29,11 +29,25 @@ def document(config):
     return without_null(msgspec.to_builtins(config))
 
 
-def test_nothing_given_is_mappo_on_simple_spread_for_the_default_rounds():
-    config = load(None)
-    assert config.task.name == "mpe/simple_spread"
-    assert isinstance(config.algorithm, MappoConfig)
-    assert config.stop == Stop(rounds=DEFAULT_ROUNDS)
+def team_of(*settings):
+    """The algorithm, its network and first step size, the sharing, and the rounds."""
+    config, _ = load_with_origins(None, settings)
+    algorithm = config.algorithm
+    return algorithm.name, algorithm.network, algorithm.lr or 1e-3, config.sharing.rule, config.stop.rounds
+
+
+ATTENTION, PERCEPTRONS = ("ippo", "attention", 1e-3, "all"), ("mappo", "mlp", 2e-3, "none")
+
+
+def test_the_default_run_has_one_attention_network():
+    assert team_of() == team_of("algorithm.engine=numpy", "seed=3", "actors.num_envs=8") == (*ATTENTION, 150)
+    assert (team_of("stop.rounds=5"), team_of("stop.seconds=5")) == ((*ATTENTION, 5), (*ATTENTION, None))
+
+
+@pytest.mark.parametrize("setting", ["algorithm.name=mappo", "algorithm.network=mlp", "base.policies=a"])
+def test_naming_mappo_or_another_network_gives_perceptrons(setting):
+    assert team_of(setting) == (*PERCEPTRONS, DEFAULT_ROUNDS)
+    assert team_of("task.agents=6")[:2] == team_of("sharing.rule=all")[:2] == PERCEPTRONS[:2]
 
 
 @pytest.mark.parametrize("limit", ["stop.seconds=3", "stop.env_steps=10", "stop.dollars=1", "stop.return=-36"])

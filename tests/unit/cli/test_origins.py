@@ -8,6 +8,8 @@ from marless.cli.app import main
 from marless.coordinator.config.defaults import unused_schedule
 from marless.coordinator.config.loading import load, load_with_origins
 
+MAPPO = "algorithm.name=mappo"
+
 
 def changed_origins(path, *overrides):
     return load_with_origins(path, overrides)[1]
@@ -39,26 +41,16 @@ def test_a_value_names_the_highest_layer_that_sets_it(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ([], dict.fromkeys(("lr", "lr_schedule", "ent_coef", "ent_schedule"), "task mpe/simple_spread")),
-        (["algorithm.lr=1e-3"], {"lr": "command line"}),  # none of the four falls where one is set
-        (["stop.seconds=5"], {}),  # nor where the length of the run is not known
-    ],
-)
-def test_what_was_measured_for_a_task_counts_where_nobody_sets_it(settings, expected):
-    origins = changed_origins(None, *settings)
-    assert {key: origins.get(f"algorithm.{key}") for key in ("lr", "lr_schedule", "ent_coef", "ent_schedule")} == {
-        **dict.fromkeys(("lr", "lr_schedule", "ent_coef", "ent_schedule")),
-        **expected,
-    }
+def test_measured_settings_name_their_task():
+    (origin,) = {changed_origins(None, MAPPO).get(f"algorithm.{key}") for key in ("lr", "lr_schedule", "ent_coef")}
+    assert origin == changed_origins(None)["algorithm.network"] == "task mpe/simple_spread"
 
 
 @pytest.mark.parametrize(
     ("settings", "missing_defaults"),
     [
-        (["stop.dollars=1"], "lr=0.002, lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
+        (["stop.dollars=1"], "this run lacks the defaults lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
+        ([MAPPO, "stop.dollars=1"], "lr=0.002, lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
         (["stop.return=-40", "algorithm.name=ippo", "algorithm.gamma=0.8"], "lr=0.002, lr_schedule=linear, ent_coef"),
         (
             ["stop.seconds=5", "task.name=mpe/simple_speaker_listener"],
@@ -74,14 +66,14 @@ def test_what_was_measured_for_a_task_counts_where_nobody_sets_it(settings, expe
     ],
 )
 def test_a_run_of_unknown_length_names_the_defaults_that_it_lacks(settings, missing_defaults):
-    line = unused_schedule(load(None, settings))
+    line = unused_schedule(load_with_origins(None, settings)[0])
     assert missing_defaults in line and bool(line) == bool(missing_defaults)
 
 
 def test_a_new_run_of_unknown_length_says_so_and_its_resume_does_not(no_processes, shell, tmp_path, capsys):
     shell.cd(tmp_path)
     # These caps pay for no round.
-    assert main(["train", "stop.dollars=0.0005", "--run", "short"]) == 1
+    assert main(["train", MAPPO, "stop.dollars=0.0005", "--run", "short"]) == 1
     line = "without stop.rounds or stop.env_steps, this run lacks the defaults lr=0.002"
     assert capsys.readouterr().err.startswith(line)
     assert main(["resume", "short", "stop.dollars=0.0006"]) == 1
@@ -167,7 +159,7 @@ def test_a_short_configuration_is_that_of_the_long_one(settings, tmp_path, capsy
     assert not {"[trend]", "[placement]", "[pricing]", "[league]"} & {*printed.splitlines()}
     path = tmp_path / "my.toml"
     path.write_text(printed)
-    assert load(path) == load(None, settings)
+    assert load(path) == load_with_origins(None, settings)[0]
 
 
 def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):

@@ -13,9 +13,9 @@ def page(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_readme_says_the_price_of_the_record_and_the_table_has_each_return():
+def test_pages_have_the_price_and_each_return_of_records():
     cents = 100 * prices()["functions, as placed by default"]
-    assert f"about {cents:.1f} cents" in page("README.md")
+    assert f"about {cents:.1f} cents" in page("docs/results/dollars.md")
     for row in returns():
         assert f"| {row.mean:.1f} ({row.low:.1f} to {row.high:.1f}) |" in page("docs/results/returns.md")
 

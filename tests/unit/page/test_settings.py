@@ -2,7 +2,7 @@
 
 import pytest
 
-from marless.coordinator.config.loading import load
+from marless.coordinator.config.loading import load, load_with_origins
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.page.run_settings import command, settings
 
@@ -15,5 +15,5 @@ def test_the_command_names_what_differs_for_every_algorithm(name):
     config = load(None, given)
     words = command(config).split()
     assert words[:2] == ["marless", "train"] and load(None, words[2:]) == config
-    assert {*words[2:]} == {*given} - {f"algorithm.name={load(None).algorithm.name}"}
+    assert {*words[2:]} == {*given} and command(load_with_origins(None, ["seed=7"])[0]) == "marless train seed=7"
     assert {each.key for each in settings(config) if each.differs} == {word.split("=")[0] for word in words[2:]}

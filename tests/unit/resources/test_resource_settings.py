@@ -2,7 +2,7 @@
 
 import pytest
 
-from marless.coordinator.config.loading import convert, load
+from marless.coordinator.config.loading import convert, load, load_with_origins
 from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.config.toml_dump import document
 from marless.coordinator.config.toml_parsing import parse_toml
@@ -138,7 +138,7 @@ def test_a_configuration_without_resources_does_not_speak_of_them():
 
 
 def test_the_settings_of_a_run_are_those_that_differ_from_the_defaults_of_a_resource():
-    config = load(None, [JUDGE, "resources.judge.slots=4"])
+    config = load_with_origins(None, [JUDGE, "resources.judge.slots=4"])[0]
     assert [each.key for each in settings(config) if each.differs] == ["resources.judge.serve", "resources.judge.slots"]
     assert command(config) == "marless train resources.judge.serve=my_judge:grade resources.judge.slots=4"
 
