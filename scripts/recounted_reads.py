@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from marless.ablation import result_tables
-from marless.comparison.finished_run import FinishedRun, Point
+from marless.comparison.finished_run import CostPoint, FinishedRun
 from marless.coordinator.placement.placement_rules import Work, split
 from marless.coordinator.pricing.prices import load_prices
 from marless.functions.algorithms.registry import algorithm
@@ -123,7 +123,7 @@ def recounted(row: Mapping[str, str], decided: Mapping[str, Any], get: float) ->
     return FinishedRun(**measured, arm=row["arm"], code=row["code"], env_steps=last.env_steps, curve=curve, history=())
 
 
-def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tuple[tuple[Point, ...], int]:
+def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tuple[tuple[CostPoint, ...], int]:
     """The evaluations with their dollars, and the reads of the whole run.
 
     What was measured is spread over the rounds as the objects that they wrote, of which nearly all of it is the price.
@@ -135,9 +135,9 @@ def _curve(row: Mapping[str, str], decided: Mapping[str, Any], get: float) -> tu
     reads = written = steps = 0
     curve = []
 
-    def point(mean: float) -> Point:
+    def point(mean: float) -> CostPoint:
         share = written / all_written
-        return Point(env_steps=steps, seconds=seconds * share, dollars=dollars * share + get * reads, mean=mean)
+        return CostPoint(env_steps=steps, seconds=seconds * share, dollars=dollars * share + get * reads, mean=mean)
 
     for number, ((rollouts, _), (own, policies, made)) in enumerate(zip(rounds, counted, strict=True)):
         if number in means:

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from marless.ablation import ablation_plots, result_tables
 from marless.ablation.ablation_campaign import AblationCampaign
 from marless.ablation.arms import controls, settings
-from marless.comparison.finished_run import FinishedRun, Point
+from marless.comparison.finished_run import CostPoint, FinishedRun
 from marless.comparison.paired_by_seed import Failures, PairedComparison, compare_paired
 from marless.coordinator.config.schema import RunConfig
 from marless.functions.encoding import to_json_file
@@ -48,7 +48,7 @@ def _curves(results: Sequence[FinishedRun]) -> str:
     """A row for every evaluation of every run, so that a reader may choose any target."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["arm", "seed", *Point.__struct_fields__])
+    writer.writerow(["arm", "seed", *CostPoint.__struct_fields__])
     writer.writerows([run.arm, run.seed, *astuple(point)] for run in results for point in run.curve)
     return text.getvalue()
 

@@ -14,7 +14,7 @@ from marless.functions.function_specs import FUNCTIONS, NAMES
 from marless.reports.plot_style import (
     COLOURS,
     FloatArray,
-    Line,
+    PlotLine,
     draw_lines,
     finish,
     heading,
@@ -61,7 +61,7 @@ def draw(arms: Arms, folder: Path, title: str) -> list[str]:
     return [*files, "groups.png"] if _groups(arms, folder / "groups.png", title) else files
 
 
-def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool = False) -> Line:
+def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool = False) -> PlotLine:
     """Return the mean of curves ``(x, y)``, x ascending, with the 95 % interval of Student's t over them.
 
     Fewer than `FEWEST_SEEDS` curves have no interval: with two it is 9 times as wide as their standard deviation.
@@ -80,7 +80,7 @@ def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool
         if runs >= FEWEST_SEEDS
         else np.zeros(len(positions))
     )
-    return Line(positions, middle, middle - half, middle + half)
+    return PlotLine(positions, middle, middle - half, middle + half)
 
 
 def _returns(arms: Arms, axis: Axis, path: Path, title: str) -> None:
@@ -150,11 +150,11 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
     save(figure, path)
 
 
-def _by_round(series: Sequence[Sequence[int]]) -> Line:
+def _by_round(series: Sequence[Sequence[int]]) -> PlotLine:
     """The mean, lowest and highest, over the rounds that all runs have."""
     length = min(map(len, series))
     values = np.array([numbers[:length] for numbers in series], float)
-    return Line(np.arange(1, length + 1, dtype=float), values.mean(axis=0), values.min(axis=0), values.max(axis=0))
+    return PlotLine(np.arange(1, length + 1, dtype=float), values.mean(axis=0), values.min(axis=0), values.max(axis=0))
 
 
 def _bill(arms: Arms, path: Path, title: str) -> None:

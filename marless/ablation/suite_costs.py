@@ -24,7 +24,7 @@ from marless.studies.registration import count
 SHARE = 0.9
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+class ArmCost(msgspec.Struct, frozen=True, kw_only=True):
     """The dollars of an arm until its target, as a geometric mean. `reached` of `runs` reach the target.
     `spent` is by seed. `runs` includes failed runs, which are not in `spent`.
 
@@ -58,7 +58,7 @@ class TaskCosts(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     target: float | None
     best: str
-    arms: dict[str, Cost]
+    arms: dict[str, ArmCost]
     registrations: dict[str, int] = {}
     failures: dict[str, dict[int, str]] = {}
 
@@ -162,11 +162,11 @@ def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:
     return _ratio(by_task, _bound(tasks, name, other)) if all(by_task) else None
 
 
-def _cost(runs: Runs, failed: int, final: float, target: float, roles: Sequence[int] | None) -> Cost:
+def _cost(runs: Runs, failed: int, final: float, target: float, roles: Sequence[int] | None) -> ArmCost:
     until = {seed: dollars_until(run.curve, target) for seed, run in runs.items()}
     dollars_spent = {seed: runs[seed].dollars if dollars is None else dollars for seed, dollars in until.items()}
     ends = [run.history[-1].team for run in runs.values()]
-    return Cost(
+    return ArmCost(
         final_return=final,
         dollars=geometric_mean(list(dollars_spent.values())),
         reached=sum(dollars is not None for dollars in until.values()),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from marless.ablation.result_tables import failed_runs
 from marless.ablation.suite_costs import (
     SHARE,
-    Cost,
+    ArmCost,
     Ratio,
     TaskCosts,
     best_single,
@@ -124,7 +124,7 @@ def _cell(ratio: Ratio | None) -> str:
     return NONE if ratio is None else f"{ratio.bound} {interval_cell(ratio.value, ratio.ci95, '{:.2f}'.format)}".strip()
 
 
-def _decisions(cost: Cost | None) -> str:
+def _decisions(cost: ArmCost | None) -> str:
     if cost is None:
         return NONE
     agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"

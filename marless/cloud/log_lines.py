@@ -27,7 +27,7 @@ _ERROR = "ERROR"
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """A parsed event. `level` is the logger's, ERROR for errors that the platform reports, else ''. `request_id` is the
     invocation's, '' outside of one. `correlation_id` is the run or the task that the invocation named, else ''."""
 
@@ -53,7 +53,7 @@ class _Invocation:
     correlation_id: str = ""
     version: str = ""
     # Lines that came before the invocation named its run.
-    lines: list[Line] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
 
 
 class Reader:
@@ -71,11 +71,11 @@ class Reader:
         # after the report of its last invocation.
         self._serving: dict[tuple[str, str], _Invocation] = {}
 
-    def read(self, events: Iterable[Event]) -> list[Line]:
+    def read(self, events: Iterable[Event]) -> list[LogLine]:
         """The lines of further events, the oldest first."""
         return sorted((line for event in events for line in self._read(event)), key=lambda line: line.at)
 
-    def _read(self, event: Event) -> Iterator[Line]:
+    def _read(self, event: Event) -> Iterator[LogLine]:
         fields = _fields_of(event.text)
         invocation = self._invocation(event, fields)
         line = _line(event, fields)
@@ -122,23 +122,23 @@ def _fields_of(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _line(event: Event, fields: dict[str, Any] | None) -> Line | None:
+def _line(event: Event, fields: dict[str, Any] | None) -> LogLine | None:
     at, function, text = event.at, event.function, event.text
     if fields is not None:
         if "_aws" in fields or "message" not in fields:  # a metric (CloudWatch embedded metric format)
             return None
         left_out = (*_STANDARD, _REQUEST_ID, _CORRELATION_ID)
         extra = {name: value for name, value in fields.items() if name not in left_out}
-        return Line(at, function, str(fields.get("level", "")), str(fields["message"]), extra)
+        return LogLine(at, function, str(fields.get("level", "")), str(fields["message"]), extra)
     if not text or _NOISE.match(text):
         return None
     if match := _REPORT.match(text):
-        return Line(at, function, _ERROR if "Status: " in match["rest"] else "", _report(match), _figures(match))
+        return LogLine(at, function, _ERROR if "Status: " in match["rest"] else "", _report(match), _figures(match))
     if match := _TIMED_OUT.fullmatch(text) or _EXITED.fullmatch(text):
-        return Line(at, function, _ERROR, match[1])
+        return LogLine(at, function, _ERROR, match[1])
     if match := _PREFIXED.match(text):
-        return Line(at, function, match[1], match[2])
-    return Line(at, function, _ERROR if text.startswith("INIT_REPORT ") else "", text)
+        return LogLine(at, function, match[1], match[2])
+    return LogLine(at, function, _ERROR if text.startswith("INIT_REPORT ") else "", text)
 
 
 def _report(match: re.Match[str]) -> str:

@@ -44,7 +44,7 @@ class ArmContrast(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
     """Aggregates of an arm's scores. `optimality_gap` is None with one task, `against` for the first arm."""
 
     arm: str
@@ -96,8 +96,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ends_first: str
     tasks: tuple[str, ...]
     normalised: bool
-    equal: tuple[Row, ...]
-    absolute: tuple[Row, ...] | None
+    equal: tuple[ArmRow, ...]
+    absolute: tuple[ArmRow, ...] | None
     without_absolute: tuple[str, ...]
     costs: tuple[Cost, ...]
     profile: CurveBands
@@ -175,11 +175,11 @@ def _common_metrics(arms: Sequence[ComparedArm]) -> tuple[str, ...]:
     return tuple(name for name in first if all(name in other for other in others))
 
 
-def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measure: str) -> tuple[Row, ...]:
+def rows(scores: dict[str, FloatArray], seeds: dict[str, tuple[int, ...]], measure: str) -> tuple[ArmRow, ...]:
     """A row for every arm's scores ``[seeds, tasks]``; `measure` is part of the address of random numbers."""
     base = next(iter(scores))
     return tuple(
-        Row(
+        ArmRow(
             arm=name,
             seeds=len(matrix),
             iqm=_estimate(bootstrap.iqm, matrix, measure, name, "iqm"),

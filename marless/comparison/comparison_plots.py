@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marless.comparison.comparison import Comparison, CurveBands, Row
+from marless.comparison.comparison import ArmRow, Comparison, CurveBands
 from marless.comparison.run_evaluations import Axis
 from marless.comparison.score_tables import amount, measured
 from marless.comparison.tournament import Tournament
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
-from marless.reports.plot_style import Line, draw_lines, finish, heading, look, quiet, save, sheet
+from marless.reports.plot_style import PlotLine, draw_lines, finish, heading, look, quiet, save, sheet
 from marless.reports.statistics import FEWEST_SEEDS
 from marless.reports.text import counted, money
 
@@ -79,7 +79,7 @@ def _aggregates(comparison: Comparison, path: Path) -> None:
     save(figure, path)
 
 
-def _intervals(axes: "Axes", rows: Sequence[Row], statistic: str) -> None:
+def _intervals(axes: "Axes", rows: Sequence[ArmRow], statistic: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for position, row in enumerate(rows):
@@ -141,10 +141,11 @@ def _profile(comparison: Comparison, path: Path) -> None:
     save(figure, path)
 
 
-def _plot_lines(lines: CurveBands) -> dict[str, Line]:
+def _plot_lines(lines: CurveBands) -> dict[str, PlotLine]:
     x = np.array(lines.x)
     return {
-        name: Line(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name])) for name, y in lines.y.items()
+        name: PlotLine(x, np.array(y), np.array(lines.low[name]), np.array(lines.high[name]))
+        for name, y in lines.y.items()
     }
 
 

@@ -15,7 +15,7 @@ from marless.runs import summary
 from marless.runs.folder import IDENTITY, METRICS, SUMMARY, RunFolder
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class CostPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Mean greedy return of an evaluation, with steps, seconds and dollars since the start of the run."""
 
     env_steps: int
@@ -69,7 +69,7 @@ class FinishedRun(_Compute, frozen=True, kw_only=True):
     rejected: int
     final_return: float
     code: str
-    curve: tuple[Point, ...]
+    curve: tuple[CostPoint, ...]
     history: tuple[Round, ...]
     plays: dict[str, float] = msgspec.field(default_factory=dict)
     registration: str = ""
@@ -119,7 +119,7 @@ def read(folder: Path, arm: str, seed: int) -> FinishedRun:
     )
 
 
-def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
+def _curve(lines: Sequence[RoundLine], final: float) -> tuple[CostPoint, ...]:
     """The evaluations, each at the end of the round that trained its policies, and the final return."""
     by_round = {line.round: line for line in lines}
     last = lines[-1]
@@ -128,8 +128,10 @@ def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
         line = by_round.get(evaluation.round)
         seconds, dollars = (line.seconds, line.dollars) if line else (0.0, 0.0)
         if evaluation.env_steps < last.env_steps:
-            points.append(Point(env_steps=evaluation.env_steps, seconds=seconds, dollars=dollars, mean=evaluation.mean))
-    return (*points, Point(env_steps=last.env_steps, seconds=last.seconds, dollars=last.dollars, mean=final))
+            points.append(
+                CostPoint(env_steps=evaluation.env_steps, seconds=seconds, dollars=dollars, mean=evaluation.mean)
+            )
+    return (*points, CostPoint(env_steps=last.env_steps, seconds=last.seconds, dollars=last.dollars, mean=final))
 
 
 def mean_rollouts(runs: Sequence[FinishedRun]) -> int:

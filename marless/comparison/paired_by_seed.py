@@ -14,7 +14,7 @@ import numpy as np
 
 from marless.comparison import bootstrap
 from marless.comparison.contrasts import Contrast, Headline
-from marless.comparison.finished_run import FinishedRun, Point
+from marless.comparison.finished_run import CostPoint, FinishedRun
 from marless.comparison.signal_savings import (
     BOUNDS,
     Bound,
@@ -165,14 +165,14 @@ def target(baseline: Sequence[FinishedRun], random: float | None) -> float:
     return start + TARGET_SHARE * (float(np.mean([run.final_return for run in baseline])) - start)
 
 
-def return_at(curve: Sequence[Point], axis: Axis, where: float) -> float:
+def return_at(curve: Sequence[CostPoint], axis: Axis, where: float) -> float:
     """The return at `where` on the curve, linear between evaluations and constant before the first one."""
     return float(np.interp(where, [getattr(point, axis) for point in curve], [point.mean for point in curve]))
 
 
-def dollars_until(curve: Sequence[Point], goal: float) -> float | None:
+def dollars_until(curve: Sequence[CostPoint], goal: float) -> float | None:
     """Dollars at which the curve, linear between evaluations, first reaches `goal`; None if it never does."""
-    before: Point | None = None
+    before: CostPoint | None = None
     for point in curve:
         if point.mean >= goal:
             if before is None:

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from marless.comparison.comparison import FEWEST, ArmContrast, Comparison, CurveBands, Row
+from marless.comparison.comparison import FEWEST, ArmContrast, ArmRow, Comparison, CurveBands
 from marless.comparison.run_evaluations import Axis
 from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
@@ -187,7 +187,7 @@ def _settings(comparison: Comparison) -> Section:
     return Section("Settings that differ", ("arm", *keys), rows)
 
 
-def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
+def _aggregates(title: str, rows: Sequence[ArmRow], usual: int) -> Section:
     header = ("arm", "seeds", "IQM", "mean", "median")
     gaps = rows[0].optimality_gap is not None
     digits = _digits((each for row in rows for each in (row.iqm, row.mean, row.median)), usual)
@@ -204,7 +204,7 @@ def _aggregates(title: str, rows: Sequence[Row], usual: int) -> Section:
     return Section(title, (*header, "optimality gap") if gaps else header, tuple(cells), footnote=_footnote(cells))
 
 
-def _against(title: str, rows: Sequence[Row], usual: int) -> Section:
+def _against(title: str, rows: Sequence[ArmRow], usual: int) -> Section:
     header = ("arm", "difference in IQM", "probability of improvement", "by seed", "result")
     digits, shares = _digits((row.against.difference for row in rows if row.against), usual), Digits(2)
     cells = []
@@ -231,7 +231,7 @@ def _verdict(against: ArmContrast | None, start: str = "") -> str:
     return f"{start}{against.verdict}{' *' if against.seeds < FEWEST else ''}"
 
 
-def _pairing(base: str, rows: Sequence[Row]) -> str:
+def _pairing(base: str, rows: Sequence[ArmRow]) -> str:
     explanation = (
         "The probability of improvement is that a run of the arm scores higher than a run of the first arm, over all"
         f" pairs of runs. The result needs {FEWEST_SEEDS} seeds of both arms, an interval of the difference without 0,"
@@ -255,7 +255,7 @@ def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
     return digits_of((value for estimate in estimates for value in (estimate.value, *(estimate.ci95 or ()))), usual)
 
 
-def _flat(rows: Sequence[Row]) -> Iterable[tuple[str, str, Estimate]]:
+def _flat(rows: Sequence[ArmRow]) -> Iterable[tuple[str, str, Estimate]]:
     """Arm, statistic and value."""
     for row in rows:
         yield from ((row.arm, name, getattr(row, name)) for name in ("iqm", "mean", "median"))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from marless.estimation.recorded_calls import Ask
 from marless.estimation.service_times import ResourceTimes
-from marless.estimation.virtual_functions import Invocation, VirtualFunctions
+from marless.estimation.virtual_functions import VirtualFunctions, VirtualInvocation
 from marless.functions.messages.exchange import Report
 from marless.functions.messages.order import Attempt
 from marless.functions.messages.usage import CallUse, Usage
@@ -33,7 +33,7 @@ class AskingFunctions(VirtualFunctions):
     def __init__(self, *arguments: Any, resources: Mapping[str, ResourceTimes]) -> None:
         super().__init__(*arguments)
         self._resources = VirtualResources(resources, self._rng)
-        self._unplayed: list[Invocation] = []
+        self._unplayed: list[VirtualInvocation] = []
 
     def invoke(self, attempt: Attempt) -> None:
         """See `Invoker`; the attempt is played with its wave."""
@@ -67,7 +67,7 @@ class AskingFunctions(VirtualFunctions):
             next_task()
         self._resources.run()
 
-    def _begin(self, invocation: Invocation, next_task: Callable[[], None]) -> None:
+    def _begin(self, invocation: VirtualInvocation, next_task: Callable[[], None]) -> None:
         start_ms, environments = self._resources.now_ms, self._held[invocation.attempt.function]
         service = self._service(invocation.attempt, start_ms / 1000)
         if service is None:
@@ -120,7 +120,11 @@ class VirtualResources:
             happen()
 
     def play(
-        self, before_ms: float, asks: Sequence[Ask], work_ms: float, finish: Callable[[dict[str, CallUse]], None]
+        self,
+        before_ms: float,
+        asks: Sequence[Ask],
+        work_ms: float,
+        finish: Callable[[dict[str, CallUse]], None],
     ) -> None:
         """Begins a task now, which works for `work_ms` after `before_ms`, and waits for its answers. `finish` gets its
         use of resources."""

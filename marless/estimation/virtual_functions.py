@@ -64,7 +64,7 @@ class VirtualClock:
         self._left = time.process_time()
 
 
-class Invocation(NamedTuple):
+class VirtualInvocation(NamedTuple):
     """An attempt, and how many were asked for before."""
 
     number: int
@@ -128,14 +128,14 @@ class VirtualFunctions:
         """See `Invoker`."""
         self._pending.clear()
 
-    def _counted(self, attempt: Attempt, body: bytes) -> Invocation:
+    def _counted(self, attempt: Attempt, body: bytes) -> VirtualInvocation:
         assert isinstance(attempt, WorkAttempt)
         self.asked += 1
         self.request_bytes += len(body)
         self.largest_request = max(self.largest_request, len(body))
-        return Invocation(self.asked, attempt)
+        return VirtualInvocation(self.asked, attempt)
 
-    def _run(self, invocation: Invocation) -> None:
+    def _run(self, invocation: VirtualInvocation) -> None:
         """Plays an attempt to its end."""
         start = max(self._clock.now, self._free[0])
         service = self._service(invocation.attempt, start)
@@ -166,7 +166,7 @@ class VirtualFunctions:
         asks = times.asks_of(size, self._rng)
         return Service(item.kind, cold_s, init_ms, duration_ms, usage, asks, bool(chance[3] < faults.lost))
 
-    def _end(self, invocation: Invocation, start: float, service: Service) -> float:
+    def _end(self, invocation: VirtualInvocation, start: float, service: Service) -> float:
         """Has the attempt reported when it ends; returns when that is."""
         limit_ms = invocation.attempt.timeout_s * 1000
         late = service.is_lost or service.duration_ms > limit_ms
@@ -177,11 +177,11 @@ class VirtualFunctions:
         self._push(invocation, end, "timeout" if late else "answered", service.init_ms, duration_ms, service.usage)
         return end
 
-    def _reject(self, invocation: Invocation, now: float) -> None:
+    def _reject(self, invocation: VirtualInvocation, now: float) -> None:
         self._push(invocation, now + _REJECTED_S, "throttled", 0.0, 0.0, Usage())
 
     def _push(
-        self, invocation: Invocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
+        self, invocation: VirtualInvocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
     ) -> None:
         report = self._report(invocation.attempt, outcome, init_ms, duration_ms, usage)
         self.reply_bytes += len(report.body)

@@ -21,7 +21,7 @@ _DOTS = 60
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A curve; `x` ascends. `low` and `high` bound its band, if it has one.
 
     `faint` lines stand behind others of their colour. `steps` hold each value until the next point.
@@ -48,7 +48,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotFrame:
     """Where a chart's values lie: ranges of x and y, and the corners that they are drawn between."""
 
     x: tuple[float, float]
@@ -67,7 +67,7 @@ class Frame:
         return self.bottom - (value - self.y[0]) / (self.y[1] - self.y[0]) * (self.bottom - self.top)
 
 
-def chart(title: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
+def chart(title: str, lines: Sequence[ChartLine], axis: str, size: Size) -> Html:
     """The chart of these lines, of which one at least has a point; their places are in units of `axis`."""
     thin = [_downsample(line, size.points) for line in map(_finite, lines) if len(line.x)]
     frame = frame_of(thin, size)
@@ -81,7 +81,7 @@ def chart(title: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
     return Html(f'{start} data-range="{ranges}" data-axis="{html(axis)}">{content}</svg>')
 
 
-def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) -> Html:
+def figure(title: str, note: str, lines: Sequence[ChartLine], axis: str, size: Size) -> Html:
     """A chart with its title, its axis and its legend; '' where nothing is to be drawn."""
     if not any(len(_finite(line).x) for line in lines):
         return Html("")
@@ -90,7 +90,7 @@ def figure(title: str, note: str, lines: Sequence[Line], axis: str, size: Size) 
     return element("figure", caption, chart(title, lines, axis, size), below, legend(lines, title))
 
 
-def legend(lines: Sequence[Line], title: str) -> Html:
+def legend(lines: Sequence[ChartLine], title: str) -> Html:
     """Colours and names; none for a single line that has the name of the chart."""
     visible_lines = [line for line in lines if len(line.x)]
     if [line.name for line in visible_lines] == [title]:
@@ -99,14 +99,14 @@ def legend(lines: Sequence[Line], title: str) -> Html:
     return element("ul", *items, class_="legend")
 
 
-def frame_of(lines: Sequence[Line], size: Size) -> Frame:
+def frame_of(lines: Sequence[ChartLine], size: Size) -> PlotFrame:
     """The frame that holds all values; x begins at 0 where all values are positive."""
     xs = [value for line in lines for value in line.x]
     ys = [value for line in lines for values in (line.y, line.low, line.high) for value in values]
     low, high = min(ys), max(ys)
     room = 0.05 * (high - low) or 0.1 * abs(high) or 1.0
     first, last = min(0.0, *xs), max(xs)
-    return Frame(
+    return PlotFrame(
         x=(first, last if last > first else first + 1.0),
         y=(low - room, high + room),
         left=56,
@@ -116,7 +116,7 @@ def frame_of(lines: Sequence[Line], size: Size) -> Frame:
     )
 
 
-def points(line: Line, frame: Frame) -> str:
+def points(line: ChartLine, frame: PlotFrame) -> str:
     """The attribute `points` of a polyline: ``56,8 251,102``."""
     pairs = list(zip(line.x, line.y, strict=True))
     if line.steps:
@@ -130,7 +130,7 @@ def _step(this: tuple[float, float], after: tuple[float, float]) -> list[tuple[f
     return [this] if this[1] == after[1] else [this, (after[0], this[1])]
 
 
-def _points(pairs: Sequence[tuple[float, float]], frame: Frame) -> str:
+def _points(pairs: Sequence[tuple[float, float]], frame: PlotFrame) -> str:
     return " ".join(f"{_short(frame.across(x))},{_short(frame.up(y))}" for x, y in pairs)
 
 
@@ -138,38 +138,38 @@ def _short(position: float) -> str:
     return f"{position:.1f}".removesuffix(".0")
 
 
-def _finite(line: Line) -> Line:
+def _finite(line: ChartLine) -> ChartLine:
     """Without values that are no numbers, which a run that diverges has."""
     every = (line.x, line.y, line.low, line.high)
     rows = [row for row in range(len(line.x)) if all(math.isfinite(values[row]) for values in every if len(values))]
     return line if len(rows) == len(line.x) else _rows(line, rows)
 
 
-def _downsample(line: Line, most: int) -> Line:
+def _downsample(line: ChartLine, most: int) -> ChartLine:
     return line if len(line.x) <= most else _rows(line, largest_triangles(line.x, line.y, most).tolist())
 
 
-def _rows(line: Line, rows: Sequence[int]) -> Line:
+def _rows(line: ChartLine, rows: Sequence[int]) -> ChartLine:
     def of(values: Sequence[float]) -> list[float]:
         return [values[row] for row in rows] if len(values) else []
 
-    return Line(
+    return ChartLine(
         line.name, of(line.x), of(line.y), of(line.low), of(line.high), line.colour, line.faint, line.dots, line.steps
     )
 
 
-def _style(line: Line) -> str:
+def _style(line: ChartLine) -> str:
     dash_class = " dashed" if line.colour >= COLOURS else ""
     return f"c{line.colour % COLOURS}{dash_class}{' faint' if line.faint else ''}"
 
 
-def _band(line: Line, frame: Frame) -> Html:
+def _band(line: ChartLine, frame: PlotFrame) -> Html:
     upper = list(zip(line.x, line.high, strict=True))
     lower = list(zip(line.x, line.low, strict=True))[::-1]
     return Html(f'<polygon class="band {_style(line)}" points="{_points([*upper, *lower], frame)}"/>')
 
 
-def _line(line: Line, frame: Frame) -> Html:
+def _line(line: ChartLine, frame: PlotFrame) -> Html:
     """A line through one point is invisible, a dot is not."""
     if len(line.x) == 1:
         at = f'cx="{_short(frame.across(line.x[0]))}" cy="{_short(frame.up(line.y[0]))}"'
@@ -180,7 +180,7 @@ def _line(line: Line, frame: Frame) -> Html:
     )
 
 
-def _dots(line: Line, frame: Frame, axis: str) -> Html:
+def _dots(line: ChartLine, frame: PlotFrame, axis: str) -> Html:
     ends = list(zip(line.low, line.high, strict=True)) if len(line.low) else [None] * len(line.x)
     return join(
         Html(
@@ -192,7 +192,7 @@ def _dots(line: Line, frame: Frame, axis: str) -> Html:
     )
 
 
-def _axes(frame: Frame, axis: str, counts: bool) -> Html:
+def _axes(frame: PlotFrame, axis: str, counts: bool) -> Html:
     """Horizontal rules at round values of y, and round values along x; whole numbers for `counts` and for rounds."""
     up, along = axis_numbers.ticks(*frame.y, whole=counts), axis_numbers.ticks(*frame.x, whole=axis == "round")
     return join(
@@ -203,7 +203,7 @@ def _axes(frame: Frame, axis: str, counts: bool) -> Html:
     )
 
 
-def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: Frame) -> Html:
+def _grid_lines(at: Sequence[float], labels: Sequence[str], frame: PlotFrame) -> Html:
     return join(
         Html(
             f'<path class="rule" d="M{frame.left:g} {frame.up(value):.1f}H{frame.right:g}"/>'

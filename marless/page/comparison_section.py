@@ -8,7 +8,7 @@ from marless.comparison.arms_of_runs import ComparedArm
 from marless.comparison.comparison import Comparison, CurveBands
 from marless.comparison.run_evaluations import Axis, ComparedRun
 from marless.page import axis_numbers
-from marless.page.chart import COLOURS, Line, Size, figure, frame_of, points
+from marless.page.chart import COLOURS, ChartLine, Size, figure, frame_of, points
 from marless.page.facts import Facts
 from marless.page.markup import Html, bullets, element, html, join, table
 from marless.page.run_section import headline, section, status, tabs_by_axis
@@ -55,7 +55,7 @@ def curves(compared_runs: Compared) -> dict[Axis, Html]:
     panels: dict[Axis, Html] = {}
     for axis, by_arm in compared_runs.curves.items():
         arms = [
-            Line(name, curve.x, curve.y[name], curve.low[name], curve.high[name], colour=position % (2 * COLOURS))
+            ChartLine(name, curve.x, curve.y[name], curve.low[name], curve.high[name], colour=position % (2 * COLOURS))
             for position, name in enumerate(arm.name for arm in compared_runs.arms)
             if (curve := by_arm.get(name))
         ]
@@ -130,7 +130,7 @@ def _run_row(run: ComparedRun, name: str, arm: str, anchor: str) -> Sequence[obj
 def sparkline(run: ComparedRun) -> Html:
     """The evaluations as a line without axes."""
     every = max(1, len(run.curve.returns) // 45)
-    line = Line("", run.curve.used["steps"][::every].tolist(), run.curve.returns[::every].tolist())
+    line = ChartLine("", run.curve.used["steps"][::every].tolist(), run.curve.returns[::every].tolist())
     if len(line.x) < 2:
         return Html("")
     whole = frame_of([line], _SPARK)

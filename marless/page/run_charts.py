@@ -7,7 +7,7 @@ import numpy as np
 
 from marless.comparison.run_evaluations import AXES, Axis
 from marless.coordinator.core.state import Evaluated, RoundLine
-from marless.page.chart import COLOURS, Line, Size, figure
+from marless.page.chart import COLOURS, ChartLine, Size, figure
 from marless.page.facts import Facts
 from marless.page.markup import Html
 from marless.reports.statistics import summary
@@ -53,7 +53,7 @@ def learning_curves(facts: Facts, size: Size) -> dict[Axis, Html]:
     note = "sum over agents, undiscounted; evaluations with 95 % intervals over episodes"
     lines_by_axis = {
         axis: [
-            Line(each.name, over(axis, each.x), each.y, each.low, each.high, each.colour, each.faint, each.dots)
+            ChartLine(each.name, over(axis, each.x), each.y, each.low, each.high, each.colour, each.faint, each.dots)
             for each in curves
         ]
         for axis in AXES
@@ -71,7 +71,7 @@ def agent_returns(facts: Facts, size: Size) -> Html:
     complete_lines = [line for line in facts.lines if len(line.agent_returns) == len(facts.agents)]
     x = [line.env_steps for line in complete_lines]
     lines = [
-        Line(name, x, [line.agent_returns[agent] for line in complete_lines], colour=_colour(agent))
+        ChartLine(name, x, [line.agent_returns[agent] for line in complete_lines], colour=_colour(agent))
         for agent, name in enumerate(facts.agents)
     ]
     return figure("Returns by agent", "episodes sampled while training", bundle(_merge_equal(lines)), "steps", size)
@@ -107,7 +107,7 @@ def env_metrics(facts: Facts, size: Size) -> list[Html]:
         if (end := _end_of(facts)) and name in end.final_env_metrics:
             points.append((end.env_steps, end.final_env_metrics[name]))
         x, y = [point[0] for point in points], [point[1] for point in points]
-        evaluated = Line(f"evaluation ({evaluation_label(facts.config)})", x, y, dots=True)
+        evaluated = ChartLine(f"evaluation ({evaluation_label(facts.config)})", x, y, dots=True)
         charts.append(figure(name, "metric of the environment", [training, evaluated], "steps", size))
     return charts
 
@@ -116,7 +116,7 @@ def rollouts(facts: Facts, size: Size) -> Html:
     """Rollouts and learners of every round."""
     x = [line.round for line in facts.lines]
     counts = {"rollouts": [line.rollouts for line in facts.lines], "groups": [line.groups for line in facts.lines]}
-    lines = [Line(name, x, y, colour=colour, steps=True) for colour, (name, y) in enumerate(counts.items())]
+    lines = [ChartLine(name, x, y, colour=colour, steps=True) for colour, (name, y) in enumerate(counts.items())]
     return figure("Rollouts and groups", "per round", lines, "round", size)
 
 
@@ -144,16 +144,16 @@ def ratings(facts: Facts, size: Size) -> Html:
     return figure("Elo", "of each side's newest policies, against the side's checkpoints", lines, "steps", size)
 
 
-def bundle(lines: Sequence[Line]) -> list[Line]:
+def bundle(lines: Sequence[ChartLine]) -> list[ChartLine]:
     """The lines; of too many the median, with a band from the lowest to the highest."""
     if len(lines) <= _MOST_LINES or len({tuple(line.x) for line in lines}) > 1:
         return list(lines[: 2 * COLOURS])
     values = np.array([line.y for line in lines], np.float64)
     middle, low, high = (curve.tolist() for curve in (np.median(values, 0), values.min(0), values.max(0)))
-    return [Line(f"median of {len(lines)}, band from lowest to highest", lines[0].x, middle, low, high)]
+    return [ChartLine(f"median of {len(lines)}, band from lowest to highest", lines[0].x, middle, low, high)]
 
 
-def return_lines(facts: Facts) -> list[Line]:
+def return_lines(facts: Facts) -> list[ChartLine]:
     """Over steps: of all agents, or of each side where some compete."""
     names = dict.fromkeys(name for line in facts.lines for name in line.side_returns)
     if not names:
@@ -169,7 +169,7 @@ def return_lines(facts: Facts) -> list[Line]:
     return lines
 
 
-def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -> Line:
+def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -> ChartLine:
     """The evaluations and the final one. A side has an interval where all its evaluations have their returns."""
     rows: list[tuple[float, float, tuple[float, float] | None]] = []
     for evaluation in evaluations(facts):
@@ -182,8 +182,10 @@ def _evaluation_line(facts: Facts, name: str, side: str = "", colour: int = 0) -
     ends = [row[2] for row in rows]
     intervals = [end for end in ends if end is not None]
     if len(intervals) < len(ends):
-        return Line(name, x, y, colour=colour, dots=True)
-    return Line(name, x, y, [low for low, _ in intervals], [high for _, high in intervals], colour=colour, dots=True)
+        return ChartLine(name, x, y, colour=colour, dots=True)
+    return ChartLine(
+        name, x, y, [low for low, _ in intervals], [high for _, high in intervals], colour=colour, dots=True
+    )
 
 
 def _final(facts: Facts, side: str) -> list[tuple[float, float, tuple[float, float] | None]]:
@@ -201,7 +203,7 @@ def _end_of(facts: Facts) -> Summary | None:
     return run_summary if run_summary and run_summary.env_steps >= facts.lines[-1].env_steps else None
 
 
-def _by_agent(facts: Facts, metric: str) -> list[Line]:
+def _by_agent(facts: Facts, metric: str) -> list[ChartLine]:
     """The agent's own value, or that of the group whose networks it learned with."""
 
     def value(line: RoundLine, agent: int) -> float | None:
@@ -216,15 +218,15 @@ def _by_agent(facts: Facts, metric: str) -> list[Line]:
     return _merge_equal(line for line in lines if len(line.x))
 
 
-def _merge_equal(lines: Iterable[Line]) -> list[Line]:
+def _merge_equal(lines: Iterable[ChartLine]) -> list[ChartLine]:
     """One line, in the colour of the first, for agents that have the same values throughout."""
-    same: dict[tuple[tuple[float, ...], tuple[float, ...]], list[Line]] = {}
+    same: dict[tuple[tuple[float, ...], tuple[float, ...]], list[ChartLine]] = {}
     for line in lines:
         same.setdefault((tuple(line.x), tuple(line.y)), []).append(line)
-    return [Line(_names(group), x, y, colour=group[0].colour) for (x, y), group in same.items()]
+    return [ChartLine(_names(group), x, y, colour=group[0].colour) for (x, y), group in same.items()]
 
 
-def _names(lines: Sequence[Line]) -> str:
+def _names(lines: Sequence[ChartLine]) -> str:
     if len(lines) > 4:
         return f"{lines[0].name} and {len(lines) - 1} others"
     return ", ".join(line.name for line in lines)
@@ -234,7 +236,7 @@ def _colour(position: int) -> int:
     return position % (2 * COLOURS)
 
 
-def _series(facts: Facts, name: str, values: Sequence[float | None], colour: int = 0, faint: bool = False) -> Line:
+def _series(facts: Facts, name: str, values: Sequence[float | None], colour: int = 0, faint: bool = False) -> ChartLine:
     """Over steps, where a round has a value."""
     points = [(line.env_steps, value) for line, value in zip(facts.lines, values, strict=True) if value is not None]
-    return Line(name, [x for x, _ in points], [y for _, y in points], colour=colour, faint=faint)
+    return ChartLine(name, [x for x, _ in points], [y for _, y in points], colour=colour, faint=faint)

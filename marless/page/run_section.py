@@ -8,7 +8,7 @@ from marless.page.chart import Size
 from marless.page.facts import BillLine, Facts, StoredBill
 from marless.page.group_strip import MOST_AGENTS, strip
 from marless.page.markup import Html, bullets, element, html, join, pairs, picture, table
-from marless.page.run_settings import Setting, as_text, command, settings, value_text
+from marless.page.run_settings import SettingRow, as_text, command, settings, value_text
 from marless.reports import call_table, provenance
 from marless.reports.digits import interval_digits
 from marless.reports.statistics import Interval
@@ -199,7 +199,7 @@ def _settings(facts: Facts, whole: bool) -> Html:
     return join([first, element("details", title, others)])
 
 
-def _settings_table(settings_shown: Sequence[Setting]) -> Html:
+def _settings_table(settings_shown: Sequence[SettingRow]) -> Html:
     rows = (
         (
             element("code", each.key),

@@ -24,7 +24,7 @@ _GIVEN = ("task.name", "task.agents", "algorithm.name", "offline.dataset")
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingRow:
     """A key with its value, its default for this task and algorithm, and its meaning."""
 
     key: str
@@ -38,7 +38,7 @@ class Setting:
         return bool(self.value != self.default)
 
 
-def settings(config: RunConfig) -> list[Setting]:
+def settings(config: RunConfig) -> list[SettingRow]:
     """All settings: those that differ from the defaults of the task and the algorithm first."""
     default_run, tables = load_with_origins(None, ())[0], ("task", "algorithm", "sharing")
     is_default = all(getattr(config, table) == getattr(default_run, table) for table in tables)
@@ -48,7 +48,7 @@ def settings(config: RunConfig) -> list[Setting]:
         plain["algorithm.name"] = ""  # without a name, this task has the default run
     means = valid_keys(config.algorithm.name)
     rows = [
-        Setting(
+        SettingRow(
             key,
             value,
             plain.get(key) if key in _GIVEN else "" if general(key) in _SOURCES else defaults.get(key),
@@ -72,7 +72,7 @@ def command(config: RunConfig) -> str:
     return shlex.join(["marless", "train", *words]) if same else ""
 
 
-def value_text(setting: Setting) -> str:
+def value_text(setting: SettingRow) -> str:
     """The value as config.toml has it; not that of a key which is a secret by its name."""
     if is_secret(setting.key) and setting.value is not None:
         return f"<{setting.key}>"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from marless.replays.greedy_episodes import Frame, SideReturn
+from marless.replays.greedy_episodes import Frame, SideReturns
 from marless.reports.digits import figure
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _add_captions(name: str, frame: Frame, episode: str) -> "Image":
     return image
 
 
-def _add_sides(canvas: "ImageDraw", sides: Sequence[SideReturn], top: int, letters: int, width: int) -> None:
+def _add_sides(canvas: "ImageDraw", sides: Sequence[SideReturns], top: int, letters: int, width: int) -> None:
     """Write the return of each side, behind a square in the colour of its agents."""
     at = float(_MARGIN)
     for side in sides:

@@ -35,7 +35,7 @@ _PICTURES_ON_REQUEST, _ASKED = ("pettingzoo:", "mamujoco/"), {"render_mode": "rg
 
 
 @dataclass(frozen=True)
-class SideReturn:
+class SideReturns:
     """The rewards of a side's agents until a step, and the colour of its agents, or None if they have no colour."""
 
     name: str
@@ -51,10 +51,10 @@ class Frame:
     picture: Picture
     step: int
     total: float
-    sides: tuple[SideReturn, ...] = ()
+    sides: tuple[SideReturns, ...] = ()
 
 
-class Stage:
+class EpisodeStage:
     """A team in an environment of its own; its greedy episodes are played as they are asked for.
 
     They begin on start states that no evaluation sees: the same for every team with one seed. Errors of the environment
@@ -148,7 +148,7 @@ class _State:
 def _frame(state: _State, sides: Sequence[Side], larger: float) -> Frame:
     colours = state.rendering.agent_colours if isinstance(state.rendering, Scene) else ()
     side_returns = tuple(
-        SideReturn(
+        SideReturns(
             side.name, float(state.returns[list(side.agents)].sum()), colours[side.agents[0]] if colours else None
         )
         for side in sides

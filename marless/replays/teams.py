@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from marless.coordinator.config.schema import RANDOM
 from marless.coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
-from marless.replays.greedy_episodes import Frame, Stage, random_team
+from marless.replays.greedy_episodes import EpisodeStage, Frame, random_team
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
@@ -29,12 +29,12 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[A
         resources.enter_context(resources_of(folder))
         stages = []
         for playing in teams.values():
-            stages.append(Stage(playing, stored_run.plan.config.seed))
+            stages.append(EpisodeStage(playing, stored_run.plan.config.seed))
             resources.callback(stages[-1].close)
         panels = [Panel(name, one_scale(stage, stages)) for name, stage in zip(teams, stages, strict=True)]
         yield Animation(panels, episodes, stages[0].frame_ms)
 
 
-def one_scale(stage: Stage, stages: Sequence[Stage]) -> Callable[[int], Iterator[Frame]]:
+def one_scale(stage: EpisodeStage, stages: Sequence[EpisodeStage]) -> Callable[[int], Iterator[Frame]]:
     """Return the function that plays a stage's episode by its number, drawn in the scale of all stages."""
     return lambda number: stage.episode(number, max(other.camera(number) for other in stages))

@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A line of a picture with its band, which equals the line where there is none."""
 
     x: FloatArray
@@ -38,7 +38,7 @@ class Line:
     low: FloatArray
     high: FloatArray
 
-    def same(self, other: "Line") -> bool:
+    def same(self, other: "PlotLine") -> bool:
         """Whether the two lines coincide."""
         return self.x.shape == other.x.shape and bool(np.allclose(self.x, other.x) and np.allclose(self.y, other.y))
 
@@ -71,7 +71,9 @@ def save(figure: "Figure", path: Path) -> None:
     replace(path, picture.getvalue())
 
 
-def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (), whole_bands: bool = False) -> None:
+def draw_lines(
+    axes: "Axes", lines: Mapping[str, PlotLine], among: Sequence[str] = (), whole_bands: bool = False
+) -> None:
     """Draws every line with its name right of the axes; lines that coincide are drawn once, with all their names.
 
     The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
@@ -157,7 +159,7 @@ def spread(ideal: Sequence[float], heights: Sequence[float]) -> list[float]:
     return positions
 
 
-def _limits(lines: Sequence[Line], whole_bands: bool = False) -> tuple[float, float]:
+def _limits(lines: Sequence[PlotLine], whole_bands: bool = False) -> tuple[float, float]:
     """Limits that include all lines, and their bands, or as much of these as does not dwarf the lines."""
     low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
     room = np.inf if whole_bands else 0.15 * (high - low) or max(1.0, 0.1 * abs(high))
@@ -167,7 +169,7 @@ def _limits(lines: Sequence[Line], whole_bands: bool = False) -> tuple[float, fl
     return bottom - margin, top + margin
 
 
-def _together(lines: Mapping[str, Line]) -> list[list[str]]:
+def _together(lines: Mapping[str, PlotLine]) -> list[list[str]]:
     groups: list[list[str]] = []
     for name, line in lines.items():
         home = next((group for group in groups if line.same(lines[group[0]])), None)

@@ -37,7 +37,7 @@ _Status = tuple[int, int, int] | None
 """Size in bytes, time of the last change in ns, and inode of a file; None without it."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run's progress, and the bytes that its folder takes. For a run that cannot be read, `problem` says why."""
 
     run: str
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class _Known(msgspec.Struct, frozen=True):
     files: tuple[_Status, ...]
-    row: Row
+    row: RunRow
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class _Index(msgspec.Struct, frozen=True):
     runs: dict[str, _Known]
 
 
-def rows(folders: Iterable[RunFolder]) -> list[Row]:
+def rows(folders: Iterable[RunFolder]) -> list[RunRow]:
     """A row for every run: those that cannot be read, then the others, the oldest first."""
     by_parent: dict[Path, list[RunFolder]] = {}
     for folder in folders:
@@ -78,13 +78,13 @@ def rows(folders: Iterable[RunFolder]) -> list[Row]:
     return sorted(all_rows, key=lambda row: (row.created, row.run))
 
 
-def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
+def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[RunRow]:
     """The rows of runs in one folder, by its index, which is written where it was not right."""
     code = source_sha256()
     index = _index_of(parent)
     before = _read(index, code)
     now: dict[str, _Known] = {}
-    rows_beside: list[Row] = []
+    rows_beside: list[RunRow] = []
     for folder in folders:
         files = tuple(_status(folder.path / name) for name in _FILES)
         known_row = before.get(folder.path.name)
@@ -102,13 +102,13 @@ def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[Row]:
     return rows_beside
 
 
-def _row(folder: RunFolder) -> tuple[Row, bool]:
+def _row(folder: RunFolder) -> tuple[RunRow, bool]:
     """From the ledger, as summary.json may be older than a resume; and whether it holds until a file changes."""
     fields: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
         with look(folder) as stored_run:
             state = stored_run.state
-            row = Row(
+            row = RunRow(
                 **fields,
                 status=stored_run.standing,
                 rounds=state.round,
@@ -121,7 +121,7 @@ def _row(folder: RunFolder) -> tuple[Row, bool]:
             )
             return row, stored_run.identity.deployment_ref is None and not stored_run.driven
     except (UserError, ConfigError, Unresumable, StorageFault) as error:
-        return Row(**fields, status="unreadable", problem=one_line(error)), False
+        return RunRow(**fields, status="unreadable", problem=one_line(error)), False
 
 
 def _index_of(parent: Path) -> Path:

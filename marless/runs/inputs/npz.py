@@ -35,7 +35,7 @@ class _Header(NamedTuple):
     size: int
 
 
-class Numbers:
+class ArrayNumbers:
     """The arrays of an open file."""
 
     def __init__(self, file: BinaryIO, size: int, name: str) -> None:
@@ -87,7 +87,7 @@ def _header(start: bytes) -> _Header:
 
 
 @contextmanager
-def opened_numbers(path: Path) -> Iterator[Numbers]:
+def opened_numbers(path: Path) -> Iterator[ArrayNumbers]:
     """The arrays of a regular file; raises `ArrayFault`, and `UnreadableFile` for anything else than a regular file."""
     with open_file(path) as (file, size):
-        yield Numbers(file, size, path.name)
+        yield ArrayNumbers(file, size, path.name)

@@ -14,7 +14,7 @@ from marless.functions.environments import native_spaces
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.environments.spaces.actions import ActionCodec
 from marless.functions.setting_limits import LARGEST_FLOAT32
-from marless.runs.inputs.npz import ArrayFault, Numbers
+from marless.runs.inputs.npz import ArrayFault, ArrayNumbers
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -23,7 +23,7 @@ STARTS, FINAL = "episode_starts", "final/"
 _ROUNDING = 1e-6
 
 
-def read_episodes(numbers: Numbers, spec: EnvSpec) -> dict[str, NDArray[Any]]:
+def read_episodes(numbers: ArrayNumbers, spec: EnvSpec) -> dict[str, NDArray[Any]]:
     """The arrays of a dataset; raises `ArrayFault` and `SpaceError`, which name what is wrong where."""
     starts = _starts(numbers)
     steps, episodes = int(starts[-1]), len(starts) - 1
@@ -41,7 +41,7 @@ def read_episodes(numbers: Numbers, spec: EnvSpec) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _starts(numbers: Numbers) -> NDArray[np.int64]:
+def _starts(numbers: ArrayNumbers) -> NDArray[np.int64]:
     starts = numbers.read(STARTS, None)
     whole = starts.dtype.kind in "iuf" and len(starts) > 1 and bool(np.isfinite(starts).all())
     # Larger numbers of float64 are not exact, and no file has as many steps.
@@ -51,7 +51,7 @@ def _starts(numbers: Numbers) -> NDArray[np.int64]:
     return starts.astype(np.int64)
 
 
-def _gone(numbers: Numbers, name: str, starts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _gone(numbers: ArrayNumbers, name: str, starts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """In which steps an agent is gone ``[steps]``, and which episodes it left before their end ``[episodes]``.
 
     Raises `ArrayFault` unless the agent is alive until it terminates, and then gone until the next episode.
@@ -68,7 +68,7 @@ def _gone(numbers: Numbers, name: str, starts: NDArray[np.int64]) -> tuple[NDArr
 
 
 def _agent(
-    numbers: Numbers, name: str, kind: AgentClass, gone: Mapping[str, NDArray[np.bool_]], has_masks: bool
+    numbers: ArrayNumbers, name: str, kind: AgentClass, gone: Mapping[str, NDArray[np.bool_]], has_masks: bool
 ) -> dict[str, NDArray[Any]]:
     """The arrays of one agent. `gone` are the rows without it, of steps and of ends of episodes."""
     arrays = {f"{name}/alive": ~gone[""]}
@@ -86,7 +86,7 @@ def _agent(
     return arrays
 
 
-def _finite(numbers: Numbers, name: str, size: int | None, gone: NDArray[np.bool_]) -> NDArray[Any]:
+def _finite(numbers: ArrayNumbers, name: str, size: int | None, gone: NDArray[np.bool_]) -> NDArray[Any]:
     """Numbers that are finite in single precision, `size` or one in each row. Networks compute in that precision. Rows
     that are `gone` become zeros."""
     array = numbers.read(name, (len(gone),) if size is None else (len(gone), size))
@@ -97,7 +97,7 @@ def _finite(numbers: Numbers, name: str, size: int | None, gone: NDArray[np.bool
 
 
 def _flags(
-    numbers: Numbers, name: str, shape: tuple[int, ...], gone: NDArray[np.bool_] | None = None
+    numbers: ArrayNumbers, name: str, shape: tuple[int, ...], gone: NDArray[np.bool_] | None = None
 ) -> NDArray[np.bool_]:
     """Numbers that are 0 or 1. Rows that are `gone` are all 1 if they hold other numbers, or no 1."""
     array = numbers.read(name, shape)
@@ -113,7 +113,7 @@ def action_codec(kind: AgentClass) -> ActionCodec:
     return native_spaces.codec_of(kind, kind.name, last_action=False, masked=False).action
 
 
-def _actions(numbers: Numbers, name: str, kind: AgentClass, gone: NDArray[np.bool_]) -> NDArray[Any]:
+def _actions(numbers: ArrayNumbers, name: str, kind: AgentClass, gone: NDArray[np.bool_]) -> NDArray[Any]:
     """The environment's own actions, within the bounds of each number or the range of each choice.
 
     Rows that are `gone` get the lowest action in place of a wrong action."""

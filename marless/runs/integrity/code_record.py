@@ -23,7 +23,7 @@ _NO_CODE = ("machine", "gpu")
 _LIBRARIES = ("program", "python", "numpy", "torch")
 
 
-class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CodeFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The content of code.json: values by name, the names of files that only other machines had,
     and earlier values of files that have changed."""
 
@@ -48,7 +48,7 @@ class CodeRecord:
 
     def __init__(self, folder: Path, argument: str, shared: Self | None = None) -> None:
         self._path, self._argument, self._shared = folder / CODE, argument, shared
-        present = read_json(self._path, Files) if self._path.exists() else Files()
+        present = read_json(self._path, CodeFiles) if self._path.exists() else CodeFiles()
         self.files, self._elsewhere, self._earlier = dict(present.files), {*present.elsewhere}, dict(present.earlier)
         # The names of files that the run's processes write: these are no longer compared.
         self._written = {name for name, value in self.files.items() if value == WRITTEN}
@@ -148,7 +148,7 @@ class CodeRecord:
         if place:
             self._elsewhere |= {name for name in values if known_here(name) is None}
         files, elsewhere = dict(sorted(self.files.items())), tuple(sorted(self._elsewhere))
-        body = Files(files=files, elsewhere=elsewhere, earlier=self._earlier)
+        body = CodeFiles(files=files, elsewhere=elsewhere, earlier=self._earlier)
         with storage_errors(self._path):
             replace(self._path, to_json_file(body), durable=True)
 
@@ -160,7 +160,7 @@ def known_here(name: str) -> str | None:
 
 def code_of_run(folder: Path) -> dict[str, str]:
     """Return values of a run's code by name: of the program, the libraries that compute, its packages and its files."""
-    present = read_json(folder / CODE, Files).files if (folder / CODE).exists() else {}
+    present = read_json(folder / CODE, CodeFiles).files if (folder / CODE).exists() else {}
     files = {name: value for name, value in present.items() if value != WRITTEN}
     origin = read_json(folder / IDENTITY, _Origin)
     fields = {"program": origin.code_sha256, **origin.environment_fingerprint}

@@ -21,7 +21,7 @@ _GROWING = (METRICS, ATTEMPTS)
 _ITEM = "files"
 
 
-class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class HashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The files after `round` rounds: the hashes that each may have, and the size and hash of the first part of those
     that grow."""
 
@@ -45,7 +45,7 @@ class FileHashes:
         covered_bodies = {name: body for name, body in bodies.items() if name in COVERED}
         whole = {name: (sha256(body), *_present(self._folder.path / name)) for name, body in covered_bodies.items()}
         growing = {name: part for name, file in self._growing.items() if (part := file.read())}
-        recorded_hashes = Recorded(
+        recorded_hashes = HashRecord(
             round=round_, whole=before.whole | whole, growing=growing, plan=plan_hash(self._identity, round_)
         )
         self._ledger.commit(_ITEM, to_json(recorded_hashes), version)
@@ -54,7 +54,9 @@ class FileHashes:
         """Forgets files of rounds after `round_`, which are trained again."""
         before, version = _load(self._ledger)
         if before.round > round_:
-            self._ledger.commit(_ITEM, to_json(Recorded(round=round_, plan=plan_hash(self._identity, round_))), version)
+            self._ledger.commit(
+                _ITEM, to_json(HashRecord(round=round_, plan=plan_hash(self._identity, round_))), version
+            )
 
 
 def hashes_of(folder: RunFolder, identity: Identity, ledger: Ledger) -> FileHashes | None:
@@ -88,7 +90,7 @@ def changed(
 
     While a driver writes them none can be told to be wrong.
     """
-    recorded_hashes = Recorded() if is_driven else _load(ledger)[0]
+    recorded_hashes = HashRecord() if is_driven else _load(ledger)[0]
     present = {name: _present(folder.path / name) for name in recorded_hashes.whole}
     wrong = [name for name, hashes in recorded_hashes.whole.items() if not set(present[name]) & set(hashes)]
     for name, (size, digest) in recorded_hashes.growing.items():
@@ -125,11 +127,11 @@ def _without_empty(value: object) -> object:
     return {name: _without_empty(one) for name, one in value.items() if one} if isinstance(value, dict) else value
 
 
-def _load(ledger: Ledger) -> tuple[Recorded, int]:
+def _load(ledger: Ledger) -> tuple[HashRecord, int]:
     record = ledger.load(_ITEM)
     if record is None:
-        return Recorded(), 0
-    return from_json(record.body, Recorded, "the ledger's item of files"), record.version
+        return HashRecord(), 0
+    return from_json(record.body, HashRecord, "the ledger's item of files"), record.version
 
 
 def _present(path: Path) -> tuple[str, ...]:

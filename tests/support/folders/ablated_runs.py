@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from marless.comparison.finished_run import FinishedRun, Point, Round
+from marless.comparison.finished_run import CostPoint, FinishedRun, Round
 from marless.coordinator.core.state import Evaluated, RoundLine
 
 
@@ -93,7 +93,7 @@ def a_curve(env_steps, seconds, dollars, first, last, points=10):
     """`points` evaluations at equal distances, the returns from `first` to `last` in a straight line."""
     shares, means = np.arange(1, points + 1) / points, np.linspace(first, last, points)
     return tuple(
-        Point(env_steps=round(share * env_steps), seconds=share * seconds, dollars=share * dollars, mean=mean)
+        CostPoint(env_steps=round(share * env_steps), seconds=share * seconds, dollars=share * dollars, mean=mean)
         for share, mean in zip(shares.tolist(), means.tolist(), strict=True)
     )
 

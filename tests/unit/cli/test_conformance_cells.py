@@ -18,7 +18,7 @@ from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import FULL, ON_POLICY, PLAYING, PROTOCOLS, QUICK, QUICK_BAR, STARCRAFT
 from benchmarks.conformance.record import Measured, Record
-from marless.comparison.finished_run import Point
+from marless.comparison.finished_run import CostPoint
 from marless.coordinator.file_reading import UnreadableFile
 from marless.functions.algorithms.ppo import ippo
 from marless.functions.algorithms.ppo.specs import IppoConfig
@@ -50,7 +50,7 @@ def a_case(algorithm="mappo", treatment="quick", seeds=(1, 2, 3), task="simple_s
 def a_record(case, seed, mean=-40.0, **changed):
     """A run of 200 steps in 4 s, from -80 by -50 to -40."""
     curve = [
-        Point(env_steps=steps, seconds=steps / 50, dollars=0.0, mean=value)
+        CostPoint(env_steps=steps, seconds=steps / 50, dollars=0.0, mean=value)
         for steps, value in ((0, -80.0), (100, -50.0), (200, -40.0))
     ]
     fields = {

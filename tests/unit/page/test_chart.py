@@ -7,7 +7,7 @@ import pytest
 from reported_runs import a_line
 
 from marless.page import axis_numbers
-from marless.page.chart import Line, Size, chart, figure, frame_of, points
+from marless.page.chart import ChartLine, Size, chart, figure, frame_of, points
 from marless.page.downsampling import largest_triangles
 from marless.page.group_strip import spans, strip
 
@@ -16,7 +16,7 @@ SIZE = Size(360, 212)
 
 
 def test_three_points_are_drawn_where_a_calculation_by_hand_has_them():
-    line = Line("a", [0, 50, 100], [10.0, 30.0, 20.0])
+    line = ChartLine("a", [0, 50, 100], [10.0, 30.0, 20.0])
     frame = frame_of([line], SIZE)
     assert frame.x == (0, 100)
     assert frame.y == (9.0, 31.0)  # 5 % of the range of 20 on either side
@@ -26,22 +26,22 @@ def test_three_points_are_drawn_where_a_calculation_by_hand_has_them():
 
 
 def test_a_step_line_holds_each_value_until_the_next_point():
-    line = Line("a", [0, 50, 100], [10.0, 30.0, 30.0], steps=True)
+    line = ChartLine("a", [0, 50, 100], [10.0, 30.0, 30.0], steps=True)
     assert points(line, frame_of([line], SIZE)) == "56,179.8 201,179.8 201,16.2 346,16.2"
 
 
 def test_a_band_goes_along_its_upper_end_and_back_along_its_lower_one():
-    line = Line("a", [0, 100], [20.0, 20.0], [10.0, 10.0], [30.0, 30.0])
+    line = ChartLine("a", [0, 100], [20.0, 20.0], [10.0, 10.0], [30.0, 30.0])
     assert 'class="band c0" points="56,16.2 346,16.2 346,179.8 56,179.8"' in chart("t", [line], "steps", SIZE)
 
 
 def test_dots_say_their_value_and_its_interval():
-    line = Line("greedy", [0, 2000], [1.5, 2.5], [1.0, 2.0], [2.0, 3.0], dots=True)
+    line = ChartLine("greedy", [0, 2000], [1.5, 2.5], [1.0, 2.0], [2.0, 3.0], dots=True)
     assert "<title>greedy, 2,000 steps: 2.50 (2.00 to 3.00)</title>" in chart("t", [line], "steps", SIZE)
 
 
 def test_values_that_are_no_numbers_are_left_out():
-    line = Line("a", [0, 25, 50, 100], [10.0, math.nan, 30.0, math.inf])
+    line = ChartLine("a", [0, 25, 50, 100], [10.0, math.nan, 30.0, math.inf])
     drawn = chart("t", [line], "steps", SIZE)
     assert "nan" not in drawn
     assert "inf" not in drawn
@@ -49,16 +49,18 @@ def test_values_that_are_no_numbers_are_left_out():
 
 
 def test_a_chart_without_a_number_is_not_drawn():
-    assert figure("t", "n", [Line("a", [1.0], [math.nan])], "steps", SIZE) == ""
+    assert figure("t", "n", [ChartLine("a", [1.0], [math.nan])], "steps", SIZE) == ""
     assert figure("t", "n", [], "steps", SIZE) == ""
 
 
 def test_one_point_is_a_dot():
-    assert "<circle" in chart("t", [Line("a", [5], [1.0])], "steps", SIZE)
+    assert "<circle" in chart("t", [ChartLine("a", [5], [1.0])], "steps", SIZE)
 
 
 def test_names_are_escaped_in_charts():
-    drawn = figure("<b>", "<i>", [Line('"<script>', [0, 1], [0, 1]), Line("b", [0, 1], [0, 1])], "steps", SIZE)
+    drawn = figure(
+        "<b>", "<i>", [ChartLine('"<script>', [0, 1], [0, 1]), ChartLine("b", [0, 1], [0, 1])], "steps", SIZE
+    )
     assert "<script>" not in drawn
     assert 'data-name="&quot;&lt;script&gt;"' in drawn
 

@@ -9,7 +9,7 @@ import pytest
 from reported_runs import a_folder, a_line, evaluated
 
 from marless.coordinator.file_reading import UnreadableFile
-from marless.page.chart import Line
+from marless.page.chart import ChartLine
 from marless.page.document import run_page
 from marless.page.facts import read
 from marless.page.run_charts import bundle
@@ -158,7 +158,7 @@ def test_agents_with_the_same_values_are_one_line(tmp_path):
 
 
 def test_many_lines_are_their_median_in_a_band():
-    lines = [Line(f"a{number}", [0, 1], [float(number), 10.0 * number]) for number in range(11)]
+    lines = [ChartLine(f"a{number}", [0, 1], [float(number), 10.0 * number]) for number in range(11)]
     (found,) = bundle(lines)
     assert (found.y, found.low, found.high) == ([5.0, 50.0], [0.0, 0.0], [10.0, 100.0])
 

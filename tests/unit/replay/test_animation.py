@@ -10,7 +10,7 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageSequence
 
 from marless.replays.animation import Animation, Panel, gif
-from marless.replays.greedy_episodes import Frame, SideReturn
+from marless.replays.greedy_episodes import Frame, SideReturns
 
 
 def episode(steps, colour, size=(300, 260)):
@@ -79,7 +79,7 @@ def test_letters_grow_with_large_pictures():
 
 def test_returns_of_sides_stand_on_a_line_of_their_own_behind_their_colours():
     blank = np.full((300, 260, 3), 255, np.uint8)
-    sides = (SideReturn("red", 1.0, (1.0, 0.0, 0.0)), SideReturn("blue", -1.0, (0.0, 0.0, 1.0)))
+    sides = (SideReturns("red", 1.0, (1.0, 0.0, 0.0)), SideReturns("blue", -1.0, (0.0, 0.0, 1.0)))
     (plain,) = animation(("a team", [[Frame(blank, 0, 0.0)]])).stills()
     (still,) = animation(("a team", [[Frame(blank, 0, 0.0, sides)]])).stills()
     assert still.image.height == plain.image.height + 14

@@ -15,7 +15,7 @@ from marless.functions.environments.base import EnvTask
 from marless.functions.messages.team import Opponents, Team
 from marless.functions.randomness import generator
 from marless.replays.environment_picture import picture, rendering
-from marless.replays.greedy_episodes import Stage, random_team
+from marless.replays.greedy_episodes import EpisodeStage, random_team
 from marless.replays.teams import one_scale
 from marless.reports.policy import TeamFile, TeamPolicy
 
@@ -38,7 +38,7 @@ def drawn(environment):
 
 def play(playing, episodes, seed):
     """All frames of so many episodes."""
-    stage = Stage(playing, seed)
+    stage = EpisodeStage(playing, seed)
     with closing(stage):
         return [list(stage.episode(number)) for number in range(episodes)]
 
@@ -70,7 +70,7 @@ def test_the_camera_stays_where_it_is_for_a_whole_episode_and_is_the_same_for_al
     """Landmarks do not move and cover agents, so their pixels stay grey, however far agents go at random. Some pixels
     at the edges of agents are as grey. A camera that is n times as large shows a landmark with n² fewer pixels."""
     task = EnvTask(name="mpe/simple_tag", options={"max_cycles": 60})
-    near, far = stages = [Stage(team(task), seed) for seed in (3, 11)]
+    near, far = stages = [EpisodeStage(team(task), seed) for seed in (3, 11)]
     first, *later = [(frame.picture == 64).all(axis=-1) for frame in one_scale(near, [near])(0)]
     assert first.sum() > 1000
     assert all(grey[first].mean() > 0.95 for grey in later)
@@ -112,7 +112,7 @@ def test_teams_begin_on_the_same_states_whatever_they_did_before():
 
 
 def test_an_episode_left_half_way_is_the_same_when_it_begins_again():
-    with closing(Stage(team(LBF), seed=5)) as stage:
+    with closing(EpisodeStage(team(LBF), seed=5)) as stage:
         whole = list(stage.episode(1))
         for frames in (2, 6):
             assert len(list(islice(stage.episode(0), frames))) == frames
@@ -126,7 +126,7 @@ def test_frames_follow_what_the_environment_says_of_its_rate():
     turns = EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9})
     rates = []
     for task in (SPREAD, mpe2, turns):
-        with closing(Stage(team(task), seed=5)) as stage:
+        with closing(EpisodeStage(team(task), seed=5)) as stage:
             rates.append(stage.frame_ms)
     # mpe2 plays at 10 frames a second, tic-tac-toe at one.
     assert rates == [80, 100, 1000]

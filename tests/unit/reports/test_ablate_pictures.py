@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marless.ablation.ablation_plots import draw, mean_line
-from marless.comparison.finished_run import Point, Round
+from marless.comparison.finished_run import CostPoint, Round
 from marless.functions.errors import MissingExtra
 from marless.reports.plot_style import spread
 
@@ -60,7 +60,7 @@ def test_many_agents_have_a_colour_each(tmp_path):
 
 
 def test_an_evaluation_that_cost_nothing_is_left_out_where_the_scale_is_logarithmic(tmp_path, recwarn):
-    free = Point(env_steps=0, seconds=0.0, dollars=0.0, mean=-90.0)
+    free = CostPoint(env_steps=0, seconds=0.0, dollars=0.0, mean=-90.0)
     draw({"a": {1: a_result(curve=(free, *a_result().curve))}}, tmp_path, "a task")
     assert not recwarn.list
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from marless.ablation import result_tables as table
 from marless.comparison.contrasts import contrasts
-from marless.comparison.finished_run import Point, mean_rollouts, read
+from marless.comparison.finished_run import CostPoint, mean_rollouts, read
 from marless.comparison.paired_by_seed import compare_paired as compare
 from marless.comparison.paired_by_seed import dollars_until, estimate, ratio, return_at, target
 from marless.coordinator.file_reading import UnreadableFile
@@ -42,14 +42,14 @@ def test_an_evaluation_stands_where_the_round_that_made_its_policies_ended(tmp_p
     lines = [a_line(1), a_line(2), a_line(3, evaluation=evaluated(2, -60.0, -70.0)), a_line(4)]
     found = read(a_folder(tmp_path / "run", lines, final=-41.0), "ours", 3)
     assert found.curve == (
-        Point(env_steps=200, seconds=2.0, dollars=0.02, mean=-65.0),
-        Point(env_steps=400, seconds=4.0, dollars=0.04, mean=-41.0),
+        CostPoint(env_steps=200, seconds=2.0, dollars=0.02, mean=-65.0),
+        CostPoint(env_steps=400, seconds=4.0, dollars=0.04, mean=-41.0),
     )
 
 
 def test_policies_that_were_never_trained_stand_at_nothing_spent(tmp_path):
     found = read(a_folder(tmp_path / "run", [a_line(1, evaluation=evaluated(0, -80.0))]), "ours", 3)
-    assert found.curve[0] == Point(env_steps=0, seconds=0.0, dollars=0.0, mean=-80.0)
+    assert found.curve[0] == CostPoint(env_steps=0, seconds=0.0, dollars=0.0, mean=-80.0)
 
 
 def test_the_final_policies_count_once_on_the_curve(tmp_path):
@@ -73,9 +73,9 @@ def test_the_mean_number_of_rollouts_counts_every_run_the_same():
 
 
 CURVE = (
-    Point(env_steps=100, seconds=1.0, dollars=0.1, mean=-60.0),
-    Point(env_steps=200, seconds=2.0, dollars=0.4, mean=-40.0),
-    Point(env_steps=300, seconds=3.0, dollars=0.5, mean=-50.0),
+    CostPoint(env_steps=100, seconds=1.0, dollars=0.1, mean=-60.0),
+    CostPoint(env_steps=200, seconds=2.0, dollars=0.4, mean=-40.0),
+    CostPoint(env_steps=300, seconds=3.0, dollars=0.5, mean=-50.0),
 )
 
 

@@ -15,7 +15,7 @@ from marless.runs.run_store import LATEST, RUNS
 from marless.signals import Signals
 
 if TYPE_CHECKING:
-    from marless.cloud.log_lines import Line, Reader
+    from marless.cloud.log_lines import LogLine, Reader
     from marless.infra.aws.clients import Cloud
     from marless.infra.aws.cloudwatch import Logs
 
@@ -111,7 +111,7 @@ def _print_new_lines(logs: "Logs", reader: "Reader", since: float, as_json: bool
     return bool(lines)
 
 
-def _text(line: "Line") -> str:
+def _text(line: "LogLine") -> str:
     at = datetime.fromtimestamp(line.at).strftime("%m-%d %H:%M:%S.%f")[:-3]
     fields = {"task" if "/" in line.correlation_id else "run": line.correlation_id, **line.fields}
     fields_text = "".join(f"  {name}={value}" for name, value in fields.items() if value != "" and name not in _HIDDEN)
@@ -119,7 +119,7 @@ def _text(line: "Line") -> str:
     return f"{at}  {line.function:<11}  {line.request_id[:_SHORT]:<{_SHORT}}  {line.level:<7}  {text}".rstrip()
 
 
-def _document(line: "Line") -> dict[str, Any]:
+def _document(line: "LogLine") -> dict[str, Any]:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
     head = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
     return {**head, "level": line.level, "message": line.message, "fields": line.fields}

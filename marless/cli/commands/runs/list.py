@@ -9,7 +9,7 @@ from marless.comparison.run_selection import COLLECTIONS, PLACES, collection_of,
 from marless.output import note, say, say_json, say_text
 from marless.program import program_name
 from marless.reports.text import counted, money, plus_minus, seconds, size, table
-from marless.runs.listing import Row, rows
+from marless.runs.listing import RunRow, rows
 from marless.runs.run_store import RUNS
 from marless.runs.upkeep.removal import leftovers
 
@@ -24,7 +24,7 @@ other commands:
 _LONG = ("run", "status", "final return", "size", "rounds", "steps", "seconds", "bill", "begun (UTC)")
 # Eighty columns hold them.
 _SHORT = _LONG[:4]
-_SORTS: dict[str, Callable[[Row], tuple[object, ...]]] = {
+_SORTS: dict[str, Callable[[RunRow], tuple[object, ...]]] = {
     "begun": lambda row: (row.created,),
     "name": lambda row: (row.run,),
     "return": lambda row: (row.final_return is not None, row.final_return.mean if row.final_return else 0.0),
@@ -82,7 +82,7 @@ def _note_others() -> None:
         note(f"{counted(len(left), 'command')} cut short left files; delete them with: {program_name()} runs remove")
 
 
-def _cells(row: Row, columns: int) -> tuple[str, ...]:
+def _cells(row: RunRow, columns: int) -> tuple[str, ...]:
     if row.rounds is None or row.env_steps is None or row.train_seconds is None or row.dollars is None:
         return (row.run, row.status, *["-"] * (columns - 3), row.problem)
     final = plus_minus(row.final_return) if row.final_return else "-"

@@ -12,7 +12,7 @@ from benchmarks.conformance import record
 from benchmarks.conformance.bounded_interval import bounded_ci95
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.record import Record
-from marless.comparison.finished_run import Point
+from marless.comparison.finished_run import CostPoint
 from marless.reports import statistics
 
 
@@ -81,7 +81,7 @@ class Outcome:
         """Seconds of training on one core, mean over seeds."""
         return statistics.mean([found.seconds for found in self.finished])
 
-    def reached(self) -> list[Point | None]:
+    def reached(self) -> list[CostPoint | None]:
         """The first evaluation of each finished seed that reaches the bar."""
         least = self.case.bar
         if least is None:
@@ -136,7 +136,7 @@ def _short(outcome: Outcome, beside: list[Outcome]) -> bool:
     return bool(outcome.records) and ("MISSED" in (said := verdict(outcome, beside)) or "failed" in said)
 
 
-def typical(reached: list[Point | None]) -> tuple[float, float] | None:
+def typical(reached: list[CostPoint | None]) -> tuple[float, float] | None:
     """Median environment steps and seconds to a bar; None if a seed did not reach it."""
     points = [point for point in reached if point is not None]
     if not points or len(points) < len(reached):

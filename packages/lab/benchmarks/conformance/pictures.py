@@ -12,7 +12,7 @@ from benchmarks.conformance.record import Record
 from benchmarks.conformance.tables import bounds_of, picture
 from marless.ablation.ablation_plots import mean_line
 from marless.functions.errors import MissingExtra
-from marless.reports.plot_style import FloatArray, Line, draw_lines, finish, look, save, sheet
+from marless.reports.plot_style import FloatArray, PlotLine, draw_lines, finish, look, save, sheet
 from marless.reports.statistics import Interval
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def _panel(
         axes.plot(line.x[early], line.y[early], style, color=colour, linewidth=1.8)
 
 
-def _within(line: Line, bounds: Interval | None) -> Line:
-    return line if bounds is None else Line(line.x, line.y, np.clip(line.low, *bounds), np.clip(line.high, *bounds))
+def _within(line: PlotLine, bounds: Interval | None) -> PlotLine:
+    return line if bounds is None else PlotLine(line.x, line.y, np.clip(line.low, *bounds), np.clip(line.high, *bounds))
 
 
-def _after(line: Line, least: float) -> Line:
+def _after(line: PlotLine, least: float) -> PlotLine:
     """The line from `least` on, whole where it ends before."""
     kept = line.x >= least
-    return Line(line.x[kept], line.y[kept], line.low[kept], line.high[kept]) if kept.any() else line
+    return PlotLine(line.x[kept], line.y[kept], line.low[kept], line.high[kept]) if kept.any() else line
 
 
 def _returns(made: Record) -> Curve:

@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.conformance.cases import Case
 from benchmarks.records import json_lines
 from marless.comparison import finished_run
-from marless.comparison.finished_run import Point
+from marless.comparison.finished_run import CostPoint
 from marless.coordinator.file_reading import UnreadableFile
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.environments import registry
@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     env_steps: int = 0
     seconds: float = 0.0
     dollars: float = 0.0
-    curve: tuple[Point, ...] = ()
+    curve: tuple[CostPoint, ...] = ()
     final: float | None = None
     absolute: FinalReturn | None = None
     absolute_round: int | None = None
