@@ -51,7 +51,7 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
     nearest = nearest_key(key, same_word or [*keys, *tables])
     if same_word:
         return f"{problem}; {_meant(nearest if '.' in key and nearest else _listed(same_word, 'or'), keys)}"
-    return f"{problem}; did you mean {nearest}?" if nearest else f"{problem}; `marless config` lists all keys"
+    return f"{problem}; did you mean {nearest}?" if nearest else f"{problem}; `marless config --all` lists all keys"
 
 
 def nearest_key(key: str, names: Collection[str]) -> str:

@@ -12,10 +12,11 @@ from scripts.reference.rules import QUESTIONS
 
 _ABOUT = """\
 You describe a run by a TOML file, by `key=value` pairs, or by both. Pairs come after the file and win over it.
-`marless config` prints the effective configuration as a file that you can edit, with every key and its meaning. Add an
-algorithm (`marless config algorithm.name=vdn`) or an environment (`marless config task.name=smax/8m`) to see their
-defaults, because [families of environments](algorithms.md#by-family-of-environments) have different defaults. A wrong
-key or value gives an error of one line, which names the key.
+`marless config` prints the effective configuration as a file that you can edit. It has the keys that the run uses, with
+their meanings. With `--all`, it has every key. Add an algorithm (`marless config algorithm.name=vdn`) or an environment
+(`marless config task.name=smax/8m`) to see their defaults, because
+[families of environments](algorithms.md#by-family-of-environments) have different defaults. A wrong key or value gives
+an error of one line, which names the key.
 
 If a value is not the default of this page, `marless config` names its origin. From the highest rank to the lowest, the
 origin is the command line, the file, the task's family or the task. It can also be the algorithm or another key that

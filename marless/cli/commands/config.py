@@ -9,17 +9,23 @@ from marless.coordinator.config.defaults import for_any_machine
 from marless.coordinator.config.loading import explicit_keys, load_with_origins
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.toml_dump import SHORT, document, selection
+from marless.coordinator.config.used_keys import used_keys
 from marless.output import say_json, say_text
 
 EXAMPLES = """examples:
   marless config --short > my_run.toml
-  marless config my_run.toml algorithm.name=ippo"""
+  marless config my_run.toml algorithm.name=ippo
+  marless config --all              every key, also of rules that this run does not use"""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
-    parser.add_argument(
+    selection_group = parser.add_mutually_exclusive_group()
+    selection_group.add_argument(
+        "--all", action="store_true", help="also keys that this run does not use, or few users change"
+    )
+    selection_group.add_argument(
         "--short",
         action="store_true",
         help="only seed, task, algorithm, actors, evaluation, stop and log, and the other keys that you set",
@@ -31,11 +37,12 @@ def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
     config, origins = load_with_origins(*common.split(options.settings))
     measured = [key for key, origin in origins.items() if origin.startswith("task ")]
-    only = {*SHORT, *explicit_keys(origins), *measured} if options.short else None
+    explicit = [*explicit_keys(origins), *measured]
+    only = None if options.all else {*SHORT, *explicit} if options.short else used_keys(config, explicit)
     if not options.json:
         say_text("# Behind a value stands what set it; without that it is the default.\n")
-        if options.short:
-            say_text("# `marless config` prints all settings; those that are not here have their defaults.\n")
+        if only is not None:
+            say_text("# `marless config --all` prints all settings. Settings that are not here have their defaults.\n")
         config, origins = for_any_machine(config, origins)
         say_text(document(config, plug_ins=True, origins=origins, only=only))
         return 0

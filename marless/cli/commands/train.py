@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   marless train my_run.toml algorithm.lr=3e-4       a file, and a setting in place of the file's
   marless train task.name=mpe/simple_adversary stop.seconds=60 --run first
 
-`marless config` lists all settings."""
+`marless config --all` lists all settings."""
 
 
 def arguments(parser: ArgumentParser) -> None:

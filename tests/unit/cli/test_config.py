@@ -85,7 +85,7 @@ def test_every_new_name_is_a_key_and_no_old_one_is():
 
 
 def test_an_unknown_key_like_no_other_says_where_all_are_listed():
-    assert "`marless config` lists all keys" in refusal("xyzzy=1")
+    assert "`marless config --all` lists all keys" in refusal("xyzzy=1")
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,9 @@ def test_a_table_on_the_command_line_leaves_nothing_of_the_files(tmp_path):
 
 
 def test_the_command_says_it_of_every_value(capsys):
-    assert main(["config", "--json", "algorithm.network=gru", "sharing.groups=[['agent_0']]"]) == 0
+    assert main(["config", "--all", "--json", "algorithm.network=gru", "sharing.groups=[['agent_0']]"]) == 0
     lines = {line["key"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert lines["algorithm.recurrent"] == {
-        "key": "algorithm.recurrent",
-        "value": True,
-        "set_by": "algorithm.network=gru",
-    }
+    assert lines["algorithm.recurrent"]["value"] and lines["algorithm.recurrent"]["set_by"] == "algorithm.network=gru"
     assert lines["sharing.rule"]["set_by"] == "sharing.groups"
     assert lines["actors.num_envs"] == {"key": "actors.num_envs", "value": 64, "set_by": "default"}
 
@@ -157,9 +153,12 @@ def test_a_short_configuration_is_that_of_the_long_one(settings, tmp_path, capsy
     assert main(["config", "--short", *settings]) == 0
     printed = capsys.readouterr().out
     assert not {"[trend]", "[placement]", "[pricing]", "[league]"} & {*printed.splitlines()}
-    path = tmp_path / "my.toml"
-    path.write_text(printed)
-    assert load(path) == load_with_origins(None, settings)[0]
+    assert main(["config", *settings]) == 0
+    used = capsys.readouterr().out
+    assert ("[trend]" in used) == ("trial_episodes" in used) == ("sharing.rule=dynamic" in settings)
+    for text in (printed, used):
+        (tmp_path / "my.toml").write_text(text)
+        assert load(tmp_path / "my.toml") == load_with_origins(None, settings)[0]
 
 
 def test_a_short_list_of_keys_has_what_was_set_of_the_others(capsys):
