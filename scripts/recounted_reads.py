@@ -52,7 +52,7 @@ def reads_by_round(rounds: Sequence[tuple[int, Team]]) -> Iterator[tuple[int, in
     the objects that it wrote."""
     locations: Locations = _all_in("initialise", rounds[0][1])
     for number, (rollouts, team) in enumerate(rounds):
-        policies = _distinct(locations, ["cloud", "policy"], team)
+        policies = _distinct(locations, ["policy"], team)
         reads, written = rollouts * policies, rollouts
         published = 0
         for wave in split(STAGES, sorted(set(team))):
