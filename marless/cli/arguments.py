@@ -28,8 +28,8 @@ def configuration(parser: ArgumentParser) -> None:
     parser.add_argument(
         "settings",
         nargs="*",
-        metavar="FILE.toml | key=value",
-        help="a configuration file, and settings that override it",
+        metavar="FILE.toml | TASK | ALGORITHM | key=value",
+        help="a configuration file, a task, an algorithm, and settings that override the file",
     )
 
 
@@ -214,13 +214,13 @@ def within(least: int, most: int) -> Callable[[str], int]:
 
 
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:
-    """Separates the configuration file, if any, from the ``key=value`` settings."""
-    files = [text for text in settings if "=" not in text]
-    if setting := next(filter(None, map(_setting_of, files)), ""):
-        raise UserError(f"{setting.partition('=')[2]} is neither a file nor key=value; did you mean {setting}?")
+    """Return the configuration file, if any, and the settings. A task or an algorithm may be named alone."""
+    names = {text: _setting_of(text) for text in settings if "=" not in text}
+    files = [text for text, setting in names.items() if not setting]
     if len(files) > 1:
         raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
-    return Path(files[0]) if files else None, [text for text in settings if "=" in text]
+    pairs = [*filter(None, names.values()), *(text for text in settings if "=" in text)]
+    return Path(files[0]) if files else None, pairs
 
 
 def _setting_of(file: str) -> str:

@@ -131,8 +131,7 @@ OPTIONS = {
     "train --name qmix": "there is no option --name; type algorithm.name=qmix",
     "train --name": "there is no option --name; type --run NAME",
     "train --jsn": "did you mean --json?",
-    "train qmix": "qmix is neither a file nor key=value; did you mean algorithm.name=qmix?",
-    "train mpe/simple_tag": "did you mean task.name=mpe/simple_tag?",
+    "train qmix qmixx": "there is no file qmixx; give a TOML file, or key=value pairs",
     "status first second": "second is one argument too many; see marless status --help",
     "runs --order name": "there is no option --order; see marless runs list --help",
 }
@@ -159,6 +158,8 @@ OLD_NAMES = {
 }  # fmt: skip
 # A line that is no mistake, and a line that it prints.
 ACCEPTED = {
+    "config mpe/simple_tag qmix": 'name = "qmix"  # command line',
+    "config mpe/simple_tag rounds=7": "rounds = 7  # command line",
     "config algorithm.hidden=64,64": "hidden = [64, 64]  # command line",
     "config algorithm.hidden=128": "hidden = [128]  # command line",
     "config stop.rounds=1e3": "rounds = 1000  # command line",
