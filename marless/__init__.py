@@ -1,8 +1,8 @@
 """MARLess: multi-agent reinforcement learning on serverless functions.
 
-Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
-`marless.resources`, `marless.rules`, `marless.loggers` and `marless.backends`; all other modules may change without
-notice.
+You may import everything here and in `marless.algorithms`, `marless.environments`, `marless.language`,
+`marless.resources`, `marless.rules`, `marless.settings`, `marless.loggers` and `marless.backends`. All other modules
+may change without notice.
 
 Examples:
     >>> import marless
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from marless.experiments import ablate, benchmark, compare, study
     from marless.results import crossplay, evaluate, export, replay, report
     from marless.run import Run, load_policy, open_run
+    from marless.settings import *  # noqa: F403
+
+    __version__: str
 
 __all__ = [
     "ConfigError",
@@ -50,7 +53,7 @@ __all__ = [
     "train",
 ]
 
-# Where what is not loaded with the package is defined.
+# The modules of names that are loaded when they are used.
 _MODULES = {
     "marless.coordinator.config.schema": ("ConfigError",),
     "marless.coordinator.errors": ("UserError",),
@@ -63,16 +66,18 @@ _MODULES = {
 
 
 # Modules for plug-ins and notebooks.
-_PUBLIC = ("algorithms", "backends", "environments", "language", "loggers", "resources", "rules")
+_PUBLIC = ("algorithms", "backends", "environments", "language", "loggers", "resources", "rules", "settings")
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded when it is first asked for: functions need nothing of it, notebooks and plug-ins seldom all."""
+    """Load a name when it is first used, since functions need none, and notebooks few."""
     if name == "__version__":
         return import_module("importlib.metadata").version("marless")
     if name in _PUBLIC:
         return import_module(f"marless.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None and name in _settings(name):
+        module = "marless.settings"
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # A file of the user beside a script, such as a random.py, stands in for no module of Python's own library.
@@ -83,5 +88,10 @@ def __getattr__(name: str) -> Any:
         sys.path.remove(library)
 
 
+def _settings(name: str) -> list[str]:
+    """The classes of settings, which are loaded if the name may be one of them."""
+    return list(import_module("marless.settings").__dir__()) if name[:1].isupper() else []
+
+
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_PUBLIC])
+    return sorted([*__all__, *_PUBLIC, *_settings("Config")])

@@ -9,7 +9,6 @@ from typing import Any
 
 from marless import existing_run
 from marless.backends import registry
-from marless.callbacks import Callback, with_callbacks
 from marless.coordinator.config.defaults import fill_default_run
 from marless.coordinator.config.loading import convert, overrides, read_toml, spelled_out
 from marless.coordinator.config.nested_tables import flatten, merge
@@ -29,6 +28,7 @@ from marless.runs.summary import has_finished
 from marless.runs.view import View
 from marless.signals import Interrupted, Signals, ended_by_signal
 from marless.user_errors import short_errors
+from marless.views.callbacks import Callback, with_callbacks
 
 __all__ = [
     "ConfigLike",

@@ -22,6 +22,7 @@ from scripts.reference import (
     tenants,
     waiting_rounds,
 )
+from scripts.stubs import settings_stub
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -33,6 +34,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
     entities.PAGE: entities.page,
+    settings_stub.PAGE: settings_stub.page,
     gpu.PAGE: gpu.page,
     installing.PAGE: installing.page,
     ROOT / "docs" / "explanation" / "mappo.md": mappo.page,

@@ -35,6 +35,9 @@ PUBLIC = {
     "marless.resources": "ResourceFault Resources local",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
+    "marless.settings": "Actors BC Base Config Evaluation Function Functions GRPO HAPPO IDDPG IPPO IQL ISAC League Log"
+    " MADDPG MAPPO MASAC Offline Opponents Pipeline Placement Pricing QMIX QPLEX Resource Scaling Sharing Stop Task"
+    " Trend VDN",
     "marless.loggers": "LoggedRun Logger Point Writer logger names",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
     " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
@@ -50,7 +53,7 @@ def test_public_names_stay(module):
 
 def test_tab_completion_offers_what_is_public():
     modules = [name.partition(".")[2] for name in PUBLIC if "." in name]
-    assert dir(marless) == sorted([*PUBLIC["marless"].split(), *modules])
+    assert dir(marless) == sorted([*PUBLIC["marless"].split(), *modules, *PUBLIC["marless.settings"].split()])
     assert dir(marless.environments) == sorted(PUBLIC["marless.environments"].split())
     assert marless.__version__ == metadata.version("marless")
 

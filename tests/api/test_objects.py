@@ -26,32 +26,25 @@ def cell():
 
 @pytest.fixture
 def run(cell, small):
-    """A run of a class of the cell."""
     return marless.train(cell.Game, quiet=True, run="one", **small)
 
 
 def test_short_forms_mean_the_keys_of_tables(small):
     short = marless.train("mpe/simple_tag", "iql", rounds=1, quiet=True, actors=small["actors"], seed=3)
-    config = Path(short, "config.toml").read_text()
-    assert 'name = "mpe/simple_tag"' in config and 'name = "iql"' in config and short.summary.rounds == 1
-    longer = marless.resume(short, rounds=2, quiet=True)
-    assert (longer.summary.rounds, longer.summary.seed) == (2, 3)
+    assert all(name in Path(short, "config.toml").read_text() for name in ('"mpe/simple_tag"', '"iql"'))
+    assert [short.summary.rounds, marless.resume(short, rounds=2, quiet=True).summary.rounds] == [1, 2]
 
 
 def test_an_importable_class_is_named(small):
     run = marless.train(named_games.Game, quiet=True, **small)
     assert 'name = "pettingzoo:named_games:Game"' in (run.path / "config.toml").read_text()
-    assert not (run.path / "source").exists()
 
 
 def test_a_class_of_a_cell_outlives_its_kernel(run, home):
     (module,) = (run.path / "source").glob("cell_*.py")
     assert f'name = "pettingzoo:{module.stem}:Game"' in (run.path / "config.toml").read_text()
-    program = (
-        "import marless\n"
-        "print(marless.resume('one', rounds=3, quiet=True, workers=1).summary.rounds)\n"
-        "print(marless.evaluate('one', episodes=2, workers=1).returns.mean, marless.load_policy('one').agents)"
-    )
+    program = "import marless as m; print(m.resume('one', rounds=3, quiet=True, workers=1).summary.rounds)\n"
+    program += "print(m.evaluate('one', episodes=2, workers=1).returns.mean, m.load_policy('one').agents)"
     done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["3", "6.0 ('a0', 'a1')"]
 

@@ -301,8 +301,7 @@ def test_another_resource_with_the_same_question_is_another_question(call, calls
 
 
 @pytest.mark.parametrize(
-    ("serve", "cause"),
-    [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")],
+    ("serve", "cause"), [("judges:hangs", "no answer within 0.5 s"), ("judges:dies", "exit status 7")]
 )
 def test_a_function_that_takes_its_process_along_is_a_fault_of_one_line(tmp_path, shell, serve, cause):
     shell.export(CALLS=str(tmp_path / "calls"))

@@ -65,10 +65,7 @@ ENVIRONMENTS = {*BUILT_IN.values(), *(family.module for family in FAMILIES.ours(
 # What a task's resources bring, where its run has some.
 ASKING = {"marless.functions.resources.asking", "marless.infra.aws.resource_host"}
 # What actors of native runs, and environments of theirs, compute by.
-ACTING = {
-    "marless.functions.nn.native.acting",
-    "marless.functions.environments.mpe.native_world",
-}
+ACTING = {"marless.functions.nn.native.acting", "marless.functions.environments.mpe.native_world"}
 SCRIPTED = {name.partition(":")[0] for name in scripted.BUILT_IN.values()}
 # What it imports where a process waits for functions, or governs a study.
 LISTENING, GOVERNING = {"marless.coordinator.drive.attempt_record"}, {"marless.coordinator.drive.study_governor"}

@@ -111,10 +111,7 @@ def test_what_the_guides_train_learns(home):
 @pytest.mark.conformance
 @pytest.mark.parametrize(
     ("run", "settings"),
-    [
-        ("there", "task.name=my_task actors.num_envs=64"),
-        ("clouded", "task.name=my_task algorithm.name=reinforce"),
-    ],
+    [("there", "task.name=my_task actors.num_envs=64"), ("clouded", "task.name=my_task algorithm.name=reinforce")],
 )
 def test_a_run_of_plug_ins_in_an_emulated_account_has_the_weights_of_one_here(home, run, settings):
     home(f"marless train {settings} stop.rounds=2 --run {run}-here")

@@ -23,6 +23,8 @@ def with_names(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _name_of(value: Any, key: str) -> Any:
+    if isinstance(value, type) and issubclass(value, dict):
+        return value()  # settings, such as `marless.MAPPO`
     if isinstance(value, Mapping):
         return with_names(value, f"{key}.")
     if isinstance(value, list | tuple):

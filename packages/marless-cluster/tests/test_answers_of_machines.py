@@ -294,8 +294,7 @@ def flipping(draw, on_the_way):
 
 
 @pytest.mark.parametrize(
-    ("seed", "flips"),
-    [(1, 20), *(pytest.param(seed, 250, marks=pytest.mark.slow) for seed in (2, 3))],
+    ("seed", "flips"), [(1, 20), *(pytest.param(seed, 250, marks=pytest.mark.slow) for seed in (2, 3))]
 )
 @pytest.mark.parametrize("on_the_way", [True, False])
 def test_a_bit_that_changes_in_an_answer_reaches_no_object_of_the_run(on_the_way, seed, flips, pool, tmp_path):

@@ -42,8 +42,7 @@ def cluster(shell, tmp_path):
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE},
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE}
     )
     cluster.node = cluster.add_node(num_cpus=1, object_store_memory=_STORE)
     shell.export(RAY_ADDRESS=cluster.address)

@@ -61,8 +61,7 @@ def test_a_run_is_billed_the_same_reads_by_any_number_of_workers_in_this_process
 
 
 @pytest.mark.parametrize(
-    ("rule", "workers", "slots"),
-    [("balanced", "1", "1 slot"), ("balanced", "2", "2 slots"), ("fused", "2", "")],
+    ("rule", "workers", "slots"), [("balanced", "1", "1 slot"), ("balanced", "2", "2 slots"), ("fused", "2", "")]
 )
 def test_the_line_of_a_bill_that_depends_on_slots_says_how_many_there_were(marless, rule, workers, slots):
     for command in ("train", "estimate"):

@@ -195,10 +195,7 @@ def test_rounds_of_damaged_objects_are_refused_in_one_line(marless, tmp_path):
 WRONG = {
     "an unknown format": (["--to", "gguf"], "invalid choice: 'gguf'"),
     "episodes of how many": (["--to", "npz"], "say which: --episodes N to play them, or --rounds A-B"),
-    "policies by episodes": (
-        ["--to", "safetensors", "--episodes", "3"],
-        "leave --episodes",
-    ),
+    "policies by episodes": (["--to", "safetensors", "--episodes", "3"], "leave --episodes"),
     "rounds backwards": (["--to", "npz", "--rounds", "4-2"], "'4-2' is not rounds such as 390-400"),
     "rounds to come": (["--to", "npz", "--rounds", "2-5"], "a has finished 4 rounds; --rounds 2-5 is not among them"),
     "a folder that is a file": (["--to", "safetensors", "-o", "file"], "file exists already"),

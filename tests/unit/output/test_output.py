@@ -103,8 +103,7 @@ def test_a_reader_that_left_is_no_problem_and_another_stream_is_tried(streams):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "said"),
-    [("ascii", b"3.0 +- 0.1 -> \\xfc |_#+\n"), ("latin-1", b"3.0 \xb1 0.1 -> \xfc |_#+\n")],
+    ("encoding", "said"), [("ascii", b"3.0 +- 0.1 -> \\xfc |_#+\n"), ("latin-1", b"3.0 \xb1 0.1 -> \xfc |_#+\n")]
 )
 def test_characters_that_a_stream_lacks_become_others(streams, encoding, said):
     stream = Stream(encoding)

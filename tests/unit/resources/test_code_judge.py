@@ -16,8 +16,7 @@ def grade_of(program, sandbox=IN_PROCESS, **case):
 
 
 @pytest.mark.parametrize(
-    ("power", "share"),
-    [("n ** 2", 1.0), ("n * 2", 0.25), ("n ** 2 if n % 2 else 0", 0.5), ("'no number'", 0.0)],
+    ("power", "share"), [("n ** 2", 1.0), ("n * 2", 0.25), ("n ** 2 if n % 2 else 0", 0.5), ("'no number'", 0.0)]
 )
 def test_a_grade_is_the_share_of_lines_that_are_right(power, share):
     assert grade_of(f"for n in map(int, input().split()): print({power})") == share

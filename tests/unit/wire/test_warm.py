@@ -234,8 +234,7 @@ def test_one_value_is_spared_until_another_is():
 @settings(max_examples=100, deadline=None)
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["keep", "spare", "get", "take"]), st.integers(0, 5), st.integers(0, 12)),
-        max_size=60,
+        st.tuples(st.sampled_from(["keep", "spare", "get", "take"]), st.integers(0, 5), st.integers(0, 12)), max_size=60
     )
 )
 def test_the_bytes_held_are_those_of_the_values_and_never_above_the_bound(steps):

@@ -1,0 +1,1 @@
+"""Types for editors and mypy, generated from the code."""
