@@ -240,10 +240,7 @@ def test_a_configuration_cannot_be_changed():
     "overrides, message",
     [
         (["sharing.rule=dynamic", "sharing.distance=regret"], "sharing.distance: policies of mappo .* jsd, kde-kl"),
-        (
-            ["scaling.rule=budget"],
-            "scaling.rule=budget divides dollars among rounds; set stop.dollars and stop.rounds",
-        ),
+        (["scaling.rule=budget"], "scaling.rule=budget divides dollars among rounds; set stop.dollars and stop.rounds"),
         (["scaling.rule=budget", "stop.dollars=1"], "divides dollars among rounds; set stop.dollars and"),
         (["scaling.rule=adapt"], "scaling.rule=adapt compares returns with a target; set stop.return"),
         (["scaling.priced_as=spilt"], "scaling.priced_as: there is no placement rule 'spilt'; known are split"),

@@ -151,11 +151,7 @@ def test_the_mean_completion_of_a_batch_is_within_a_quarter_of_the_best(batch):
     count, total, least, most, seconds = batch
     arrivals = [Arrival(0.0, "run", action(number, least), 0.0) for number in range(count)]
     pool = SimulatedResource(
-        Capacity(5, float(total)),
-        {"run": 1.0},
-        arrivals,
-        lambda n, k: seconds(k),
-        learnt(seconds, least, most, 5),
+        Capacity(5, float(total)), {"run": 1.0}, arrivals, lambda n, k: seconds(k), learnt(seconds, least, most, 5)
     )
     assert mean_completion_s(pool) <= 1.25 * best_mean_completion_s(count, total, least, most, seconds) + 1e-9
 
