@@ -12,7 +12,6 @@ from driver import SMALL
 from driver import train as drive
 
 from marless.coordinator.config.loading import load
-from marless.functions.function_specs import NAMES
 
 pytestmark = pytest.mark.usefixtures("processes")  # ended by time-outs
 
@@ -24,7 +23,7 @@ QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluato
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """Imports the packages first: after an installation, the first import may take longer than these time-outs."""
-    handlers = (f"marless.functions.{role}.handler" for role in NAMES)
+    handlers = (f"marless.functions.{role}.handler" for role in ("actor", "learner", "evaluator"))
     program = f"import {', '.join(handlers)}, marless.functions.environments.mpe, faulty_environments"
     folder = Path(faulty_environments.__file__).parent
     subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
