@@ -149,7 +149,8 @@ def _install_others(target: Path, ready: PlugIns, users: TorchUsers, platform: S
     """Installs the third-party packages, the same for all functions."""
     install = ["install", f"--target={target}", "--no-compile", *platform]
     with tempfile.TemporaryDirectory() as pins:
-        plug_ins.pip([*install, *_download_pinned(Path(pins), platform), *users.complete])
+        marless_wheel = [plug_ins.own_metadata(Path(pins))] if users.complete else []
+        plug_ins.pip([*install, *_download_pinned(Path(pins), platform), *marless_wheel, *users.complete])
     if users.alone:
         plug_ins.pip([*install, "--no-deps", *users.alone])
     _prune(target)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, entry_points
+from importlib.metadata import Distribution, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
+from zipfile import ZipFile
 
 from marless.infra.packaging.package_sources import PUBLIC
 
@@ -72,8 +73,25 @@ def stage(plugins: Iterable[str], folder: Path) -> None:
     ready = prepare(plugins, folder / "wheels")
     copy(ready, folder / "modules")
     # pip resolves paths in this file against its working folder, which holds the file in the image.
-    lines = [line.replace(f"{folder}/", "./", 1) for line in ready.requirements]
+    marless_wheel = [own_metadata(folder)] if ready.requirements else []
+    lines = [line.replace(f"{folder}/", "./", 1) for line in (*marless_wheel, *ready.requirements)]
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def own_metadata(folder: Path) -> str:
+    """Return a wheel in `folder` with the name and version of this program alone. Plug-ins may require it, and its
+    modules are copied."""
+    about = f"{PUBLIC}-{version(PUBLIC)}"
+    path = folder / f"{about}-py3-none-any.whl"
+    files = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {PUBLIC}\nVersion: {version(PUBLIC)}\n",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    with ZipFile(path, "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(f"{about}.dist-info/{name}", text)
+    return str(path)
 
 
 def require_empty(folder: Path) -> None:

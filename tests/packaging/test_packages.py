@@ -111,7 +111,8 @@ def offline(tmp_path_factory):
     zig = wheel(folder, "ziglang", "0.0", {"ziglang/__main__.py": compiler})
     compiler_pins = folder / "compiler.txt"
     compiler_pins.write_text(f"ziglang==0.0 --hash=sha256:{hashlib.sha256(zig.read_bytes()).hexdigest()}\n")
-    wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, ["needed>=1", "numpy"])
+    needs = ["needed>=1", "numpy", f"marless=={importlib.metadata.version('marless')}"]
+    wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, needs)
     wheel(folder, "needed", "1.5", {"needed.py": ""})
     wheel(folder, "torch", "2.9", {"torch/__init__.py": ""}, ["sympy"])
     wheel(folder, "sympy", "1.0", {"sympy.py": ""})
@@ -505,7 +506,8 @@ def test_plug_ins_of_the_image_are_wheels_requirements_and_modules_side_by_side(
     ready = wheel(tmp_path, "ready", "1.0", {"ready.py": ""})
     stage([str(project(tmp_path / "nests")), str(ready), "other>=2", str(tmp_path / "lonely.py")], tmp_path / "out")
     lines = (tmp_path / "out/requirements.txt").read_text().splitlines()
-    wheels = ["./wheels/0/nests-1.0-py3-none-any.whl", "./wheels/1/ready-1.0-py3-none-any.whl"]
+    own = f"./marless-{importlib.metadata.version('marless')}-py3-none-any.whl"
+    wheels = [own, "./wheels/0/nests-1.0-py3-none-any.whl", "./wheels/1/ready-1.0-py3-none-any.whl"]
     assert lines == [*wheels, "other>=2"]
     assert all((tmp_path / "out" / line).is_file() for line in wheels)
     assert (tmp_path / "out/modules/lonely.py").is_file()
