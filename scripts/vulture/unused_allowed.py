@@ -86,6 +86,10 @@ DataFrame
 StartResponse
 WSGIApplication
 
+# Methods of settings, which users call.
+_.from_toml
+_.to_toml
+
 # Members of environments for direct use.
 _.snapshot
 _.restore
