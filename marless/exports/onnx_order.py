@@ -34,7 +34,7 @@ def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
         together = nodes.add("Concat", *distances, axis=-1)
         nearest = nodes.add("ReduceMin", together, nodes.integers(-1), keepdims=0)
         finite = nodes.add("Where", nodes.add("IsInf", nearest), nodes.numbers(0), nearest)
-    keys = nodes.add("Sub", keys, finite)
+        keys = nodes.add("Sub", keys, finite)
     return _infinite_if_absent(nodes, keys, one.block, axis=None) if one.block.absent.size else keys
 
 
