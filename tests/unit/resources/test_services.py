@@ -275,8 +275,9 @@ def outcomes(host, address, tmp_path, questions, **settings):
 @pytest.mark.parametrize("step", [(503, {}), (503, {"Retry-After": "0.3"}), "drop"], ids=["busy", "later", "drop"])
 def test_a_task_asks_a_service_that_is_down_no_more(host, step, tmp_path):
     """Each of the slots asks its first question to the end, and the service is asked at most 4 times in a pause."""
+    seconds = 1.5 if step == "drop" else 0.4
     with serving(Scripted(*[step] * 5000)) as service:
-        ended = outcomes(host, service.address, tmp_path, [b"q"] * 50, slots=2, attempts=2, timeout_s=1.5 if step == "drop" else 0.4)
+        ended = outcomes(host, service.address, tmp_path, [b"q"] * 50, slots=2, attempts=2, timeout_s=seconds)
     assert all(each.error for each in ended)
     assert len({each.error for each in ended if not each.attempts}) == 1
     assert sum(each.attempts > 0 for each in ended) <= 2
