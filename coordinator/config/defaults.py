@@ -34,7 +34,7 @@ _MACHINE = {"algorithm.engine", "algorithm.device", f"task.options.{EXACT_PHYSIC
 
 
 def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document, completed by `DEFAULT_RUNS` unless it is of another run; and by dotted key what set it."""
+    """Return the document with the settings of its default run, and by dotted key the layer that set them."""
     keys = flatten(document)
     task = keys.pop("task.name", RunConfig().task.name)
     is_other = any(key.partition(".")[0] in _TABLES for key in keys.keys() - _MACHINE) or not isinstance(task, str)

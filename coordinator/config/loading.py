@@ -50,8 +50,9 @@ def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
 
 
 def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunConfig, dict[str, str]]:
-    """As `load`, for a new run, which can be a default run; and for each dotted key that has not the default of its
-    class what set it: the command line, the file, or a layer of `defaults`."""
+    """Return the configuration of a new run, and by dotted key the origin of each value that is no class default.
+
+    An origin is the command line, the file, or a layer of `defaults`. Raises `ConfigError`."""
     document, source, settings = _document(path, overrides)
     document, measured = defaults.fill_default_run(document)
     config, origins = _complete(document, source)
