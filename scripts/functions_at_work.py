@@ -33,9 +33,9 @@ context = types.SimpleNamespace(function_name="audit", function_version="1", mem
 wall, processor = time.perf_counter(), time.process_time()
 sys.path.insert(0, sys.argv[1])
 from importlib import import_module
-handler = import_module(sys.argv[2]).handler
+entry = import_module(sys.argv[2])
 took = time.perf_counter() - wall, time.process_time() - processor
-print(json.dumps([*took, handler(json.load(sys.stdin), context) if len(sys.argv) > 3 else None]))
+print(json.dumps([*took, entry.handler(json.load(sys.stdin), context) if len(sys.argv) > 3 else None]))
 """
 TASK = EnvTask(name="mpe/simple_spread", agents=3)
 
@@ -46,21 +46,21 @@ class Functions:
     def __init__(self, python: str, packages: Mapping[str, Path], environment: Mapping[str, str]) -> None:
         self._python, self._packages, self._environment = python, packages, environment
 
-    def imported(self, function: str, package: Path | None = None) -> tuple[float, float]:
-        """Wall and processor seconds of the import of the function's entry, from the copy `package` of its package if
-        one is given."""
-        wall, processor, _ = self._start(function, package or self._packages[function])
+    def imported(self, function: str, package: Path | None = None, module: str | None = None) -> tuple[float, float]:
+        """Wall and processor seconds of the import of the function's entry or another `module`, from the copy `package`
+        of its package if one is given."""
+        wall, processor, _ = self._start(function, package or self._packages[function], module or ENTRIES[function])
         return wall, processor
 
     def call(self, function: str, event: bytes) -> Any:
         """The function's result for an event in JSON."""
-        return self._start(function, self._packages[function], event)[2]
+        return self._start(function, self._packages[function], ENTRIES[function], event)[2]
 
-    def _start(self, function: str, package: Path, event: bytes | None = None) -> Any:
+    def _start(self, function: str, package: Path, module: str, event: bytes | None = None) -> Any:
         """The output of the program `_START`; raises `RuntimeError`."""
         call = [] if event is None else ["call"]
         # -I -S: neither the current folder nor anything installed; -B: a package is read-only on Lambda.
-        command = [self._python, "-I", "-S", "-B", "-c", _START, str(package), ENTRIES[function], *call]
+        command = [self._python, "-I", "-S", "-B", "-c", _START, str(package), module, *call]
         variables = {"PATH": os.defpath, **self._environment}
         done = subprocess.run(command, input=event or b"", env=variables, capture_output=True, timeout=120)
         if done.returncode:
