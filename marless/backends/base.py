@@ -187,7 +187,7 @@ class Backend(ABC):
 
     def at(self, address: str) -> "Backend":
         """The back-end whose cluster is at the address; raises `UserError` for one that has no cluster."""
-        raise UserError(f"--address is that of a cluster, and back-end {self.name} has none")
+        raise UserError(f"an address (`head` of --machines) is for a cluster, and back-end {self.name} has none")
 
     def for_run(self, config: "RunConfig") -> "Backend":
         """The back-end for a run, where workers are chosen by what it needs."""

@@ -5,22 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from marless.backends.badge import Badge
 from marless.backends.base import WorkerListener
 from marless.coordinator.errors import UserError
 from marless.functions.plug_in_registry import Registry
 
 
-@dataclass(frozen=True)
-class DriverOptions:
-    """What a driver is told about workers: the files of its token, its certificate and its key, and whether their
-    processors may round differently."""
+class DriverOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A profile of workers on other machines: the HOST:PORT where a driver listens, the files of its token, its
+    certificate and its key, and whether processors may round differently. `head` is the address of a Ray cluster."""
 
-    address: str
-    token_file: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    any_processor: bool
+    listen: str | None = None
+    head: str | None = None
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    any_processor: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,18 +66,12 @@ def workers(parser: ArgumentParser) -> None:
 
 def backend(parser: ArgumentParser) -> None:
     """The back-end of a new run."""
-    parser.add_argument(
-        "--backend",
-        choices=registry.names(),
-        default=registry.DEFAULT,
-        help="where functions run (default: %(default)s)",
-    )
-    deployment(parser)
+    _backend(parser, registry.names(), registry.DEFAULT, "where functions run (default: %(default)s)")
 
 
 def chosen_backend(options: Namespace) -> Backend:
-    """The back-end of a command with `backend` and `address`; raises `UserError` for one that cannot be used."""
-    return registry.backend(options.backend or registry.DEFAULT, options.address)
+    """The back-end of a command with `backend` and `machines`; raises `UserError` for one that cannot be used."""
+    return registry.backend(options.backend or registry.DEFAULT, options.machines.head)
 
 
 def detach(parser: ArgumentParser) -> None:
@@ -87,20 +81,16 @@ def detach(parser: ArgumentParser) -> None:
 
 def elsewhere(parser: ArgumentParser) -> None:
     """The deployment to search for a run that has no folder on this machine."""
-    parser.add_argument(
-        "--backend", choices=registry.remote_names(), help="back-end of a run that was started on another machine"
-    )
-    deployment(parser)
+    _backend(parser, registry.remote_names(), None, "back-end of a run that was started on another machine")
 
 
 def remote_backend(parser: ArgumentParser) -> None:
     """The deployment that a command creates or deletes."""
-    parser.add_argument(
-        "--backend",
-        choices=registry.remote_names(),
-        default=registry.DEFAULT_REMOTE,
-        help="back-end (default: %(default)s)",
-    )
+    _backend(parser, registry.remote_names(), registry.DEFAULT_REMOTE, "back-end (default: %(default)s)")
+
+
+def _backend(parser: ArgumentParser, choices: list[str], default: str | None, text: str) -> None:
+    parser.add_argument("--backend", choices=choices, default=default, help=text)
     deployment(parser)
 
 

@@ -1,61 +1,87 @@
-"""Arguments of commands whose tasks are served by machines that dial in, and of the workers there."""
+"""Arguments of commands whose tasks are served by workers on other machines, and of the workers there."""
 
-from argparse import ArgumentParser, Namespace, _ArgumentGroup
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from marless.backends import registry
 from marless.backends.base import WorkerDemand, WorkerListener
-from marless.coordinator.config.schema import RunConfig
+from marless.backends.dial_in import DriverOptions, dial_in
+from marless.cli.typed_lines import complain
+from marless.coordinator.config.loading import read_toml
+from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.errors import UserError
+from marless.functions.encoding import mismatch
+
+# Options of earlier versions, and the keys of a profile that they set.
+_OLD_OPTIONS = {
+    "--listen": "listen",
+    "--address": "head",
+    "--token-file": "token_file",
+    "--tls-cert": "tls_cert",
+    "--tls-key": "tls_key",
+    "--any-processor": "any_processor",
+}
 
 
-def listen(parser: ArgumentParser) -> None:
+class _OldOption(Action):
+    """Sets a key of the profile, and says where it stands now."""
+
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        key = _OLD_OPTIONS[option_string or ""]
+        name = "--machines" if key == "listen" else f"`{key}` in a file that --machines names"
+        complain(f"{option_string} of `{parser.prog}` is now {name}")
+        namespace.machines = msgspec.structs.replace(namespace.machines, **{key: values or True})
+
+
+def machines(parser: ArgumentParser) -> None:
     """Whether workers dial in, and how they and the driver know each other."""
-    group = parser.add_argument_group("workers of other machines")
-    group.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="let `marless worker` processes of other machines run the functions, in place of this machine",
-    )
-    group.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        help="head of the Ray cluster (default: RAY_ADDRESS, or the head on this machine)",
-    )
-    token_file(group)
-    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate that encrypts connections")
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate")
-    group.add_argument(
-        "--any-processor",
-        action="store_true",
-        help="take workers even if their processors round differently from this one",
-    )
-
-
-def token_file(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Where the token is that a driver and its workers share."""
     parser.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="token that driver and workers share (default: MARLESS_TOKEN, or ~/.config/marless/token)",
+        "--machines",
+        default=DriverOptions(),
+        metavar="HOST:PORT|FILE",
+        type=_profile,
+        help="where `marless worker` of other machines dial in, or a file with listen, head (of Ray), token_file,"
+        " tls_cert, tls_key and any_processor",
     )
+    for option, key in _OLD_OPTIONS.items():
+        is_flag = key == "any_processor"
+        kind = Path if key.startswith("t") else str
+        parser.add_argument(
+            option, action=_OldOption, nargs=0 if is_flag else None, type=kind, default=SUPPRESS, help=SUPPRESS
+        )
+
+
+def _profile(text: str) -> DriverOptions:
+    """The profile of an address, or of a TOML file, whose paths begin at its folder. Raises `ConfigError`."""
+    path = Path(text)
+    if path.suffix != ".toml":
+        return DriverOptions(listen=text)
+    try:
+        return msgspec.convert(read_toml(path), DriverOptions, dec_hook=lambda kind, name: kind(path.parent, name))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {mismatch(error)}") from error
 
 
 def serving(options: Namespace, demand: WorkerDemand) -> AbstractContextManager[WorkerListener | None]:
     """Within the block workers that dial in serve runs of this machine, if the command is to listen or names a cluster,
     which is asked for this `demand`; raises `UserError` where they cannot."""
     is_here = options.backend in (None, registry.DEFAULT)
-    if is_here and not options.address:
+    if is_here and not options.machines.head:
         return listening(options, demand.runs, demand.more_follow)
-    _refuse_unless_listening(options)
-    if options.listen and not is_here:
+    _refuse_unless_listening(options.machines)
+    if options.machines.listen and not is_here:
         raise UserError(
-            f"--listen is for workers that somebody starts, and --backend {options.backend} starts them; give one"
+            f"--machines {options.machines.listen} is for workers that somebody starts, and --backend {options.backend}"
+            " starts them; give one"
         )
-    return registry.listening(options.backend, options.address, demand)
+    return registry.listening(options.backend, options.machines.head, demand)
 
 
 @contextmanager
@@ -64,19 +90,17 @@ def listening(
 ) -> Iterator[WorkerListener | None]:
     """Within the block workers that can serve the runs, and those that may follow, may dial in, if the command is to
     listen; raises `UserError` where it cannot."""
-    if options.listen is None:
-        _refuse_unless_listening(options)
+    if options.machines.listen is None:
+        _refuse_unless_listening(options.machines)
         yield None
         return
     from marless.backends.badge import driver_badge
-    from marless.backends.dial_in import DriverOptions, dial_in
 
-    driver = DriverOptions(options.listen, options.token_file, options.tls_cert, options.tls_key, options.any_processor)
-    with dial_in().listening(driver, driver_badge(runs, more_follow)) as listener:
+    with dial_in().listening(options.machines, driver_badge(runs, more_follow)) as listener:
         yield listener
 
 
-def _refuse_unless_listening(options: Namespace) -> None:
+def _refuse_unless_listening(profile: DriverOptions) -> None:
     for name in ("token_file", "tls_cert", "tls_key", "any_processor"):
-        if getattr(options, name) and not options.listen:
-            raise UserError(f"--{name.replace('_', '-')} needs --listen HOST:PORT")
+        if getattr(profile, name) and not profile.listen:
+            raise UserError(f"{name} needs `listen`, the HOST:PORT where workers dial in")

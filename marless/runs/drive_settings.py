@@ -34,7 +34,7 @@ class DriveSettings:
         if self.listener is None:
             return backend
         if type(backend) is not LocalBackend:
-            raise UserError(f"--listen is for runs of the back-end {LocalBackend.name}, not {backend.name}")
+            raise UserError(f"--machines is for runs of the back-end {LocalBackend.name}, not {backend.name}")
         return ListeningBackend(self.listener)
 
 

@@ -32,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
     common.workers(parser)
     common.detach(parser)
     common.json(parser)
-    dial_in.listen(parser)
+    dial_in.machines(parser)
 
 
 def run(options: Namespace) -> int:
@@ -41,4 +41,4 @@ def run(options: Namespace) -> int:
     folder = playable(name, options.trust)
     with dial_in.listening(options, [folder.config()]) as listener:
         drive = common.drive(options, listener)
-        return report_ending(resume(folder, settings, drive, options.address, options.changed_code))
+        return report_ending(resume(folder, settings, drive, options.machines.head, options.changed_code))

@@ -26,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--run", metavar="NAME", help="name of the run (default: task, algorithm, seed and time)")
     common.detach(parser)
     common.json(parser)
-    dial_in.listen(parser)
+    dial_in.machines(parser)
 
 
 def run(options: Namespace) -> int:

@@ -65,7 +65,7 @@ def _user_errors() -> Iterator[None]:
 
 
 def _listener(options: DriverOptions, badge: Badge) -> PoolListener:
-    address, tls = address_of(options.address), _tls(options)
+    address, tls = address_of(options.listen or ""), _tls(options)
     secret = _token(options.token_file, make=True)
     listener = PoolListener(address, secret, badge, tls, options.any_processor)
     host = listener.address.host
@@ -73,11 +73,11 @@ def _listener(options: DriverOptions, badge: Badge) -> PoolListener:
     command = f"{program_name()} worker {listener.address._replace(host=here)}"
     note(f"listens on {listener.address}; on other machines: {command}{' --tls-ca FILE' if tls else ''}")
     if tls is None:
-        note("connections are not encrypted: who reads the network reads the run; see --tls-cert")
+        note("connections are not encrypted: who reads the network reads the run; see `tls_cert` of --machines")
     return listener
 
 
 def _tls(options: DriverOptions) -> ssl.SSLContext | None:
     if bool(options.tls_cert) != bool(options.tls_key):
-        raise UserError("--tls-cert and --tls-key go together")
+        raise UserError("tls_cert and tls_key go together")
     return encryption.of_driver(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from commands import SMALL, Commands
@@ -29,7 +30,7 @@ def place(tmp_path_factory):
     folder, address = tmp_path_factory.mktemp("place"), f"127.0.0.1:{free_port()}"
     (folder / "config/marless").mkdir(parents=True)
     (folder / "config/marless/token").write_text("a token that both sides hold\n")
-    agent = command(folder, "worker", address, "--slots", "2")
+    agent = command(folder, "worker", address, "--workers", "2")
     yield folder, address
     agent.send_signal(signal.SIGINT)
     assert "serves the driver" in ended(agent)
@@ -50,7 +51,7 @@ def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(plac
     """Three groups learn as one and a half each there, and in one learner here."""
     folder, address = place
     settings = ("task.name=mpe/simple_spread", "scaling.rollouts=3")
-    output = ended(command(folder, "train", *SMALL, *settings, "--run", "there", "--listen", address))
+    output = ended(command(folder, "train", *SMALL, *settings, "--run", "there", "--machines", address))
     assert f"listens on {address}" in output and "not encrypted" in output
     assert marless.train("here", *settings).code == 0
     assert weights(folder, "there") == weights(folder, "here")
@@ -58,13 +59,13 @@ def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(plac
     assert {name: line.learners for name, (*_, line) in lines.items()} == {"there": 2, "here": 1}
     assert {*lines["there"][-1].metrics} == {*lines["here"][-1].metrics}
     verified = marless("runs", "verify", "there")
-    assert verified.code == 0 and "any-processor" not in verified.out[0]
+    assert verified.code == 0 and "any_processor" not in verified.out[0]
 
 
 @pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, marless):
     folder, address = place
-    run = ("train", *SMALL, "stop.rounds=12", "--run", "killed", "--listen", address)
+    run = ("train", *SMALL, "stop.rounds=12", "--run", "killed", "--machines", address)
     process, metrics = command(folder, *run), folder / "runs/killed/metrics.jsonl"
     until = time.monotonic() + 100
     while not metrics.exists() or metrics.read_text().count("\n") < 3:
@@ -72,11 +73,13 @@ def test_a_driver_that_is_killed_goes_on_with_workers_that_dial_again(place, mar
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    ended(command(folder, "resume", "killed", "--listen", address, "--any-processor"))
+    profile = folder / "machines.toml"
+    profile.write_text(f'listen = "{address}"\nany_processor = true\n')
+    ended(command(folder, "resume", "killed", "--machines", "machines.toml"))
     assert marless.train("whole", "stop.rounds=12").code == 0
     assert weights(folder, "killed") == weights(folder, "whole")
     verified = marless("runs", "verify", "killed")
-    assert verified.code == 0 and "--any-processor" in verified.out[0]
+    assert verified.code == 0 and "`any_processor`" in verified.out[0]
 
 
 @pytest.mark.conformance
@@ -85,8 +88,8 @@ def test_a_network_that_changes_bits_changes_no_byte_of_a_run(place, marless):
     relay = Relay(port)
     timeouts = [f"functions.{name}.timeout_s=5" for name in ("actor", "learner", "evaluator")]
     run = (*SMALL, "stop.rounds=40", "scaling.rollouts=2", *timeouts)
-    process = command(folder, "train", *run, "--run", "flipped", "--listen", f"127.0.0.1:{port}")
-    agents = [command(folder, "worker", f"127.0.0.1:{at}", "--slots", "1") for at in (relay.port, port)]
+    process = command(folder, "train", *run, "--run", "flipped", "--machines", f"127.0.0.1:{port}")
+    agents = [command(folder, "worker", f"127.0.0.1:{at}", "--workers", "1") for at in (relay.port, port)]
     metrics, until = folder / "runs/flipped/metrics.jsonl", time.monotonic() + 100
     while not metrics.exists() or metrics.read_text().count("\n") < 2:
         assert process.poll() is None and time.monotonic() < until
@@ -105,7 +108,7 @@ def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place
     folder, address = place
     (folder / "alone").mkdir()
     study(folder / "there.toml", *settings_of(TWO))
-    ended(command(folder, "study", "there.toml", "--listen", address))
+    ended(command(folder, "study", "there.toml", "--machines", address))
     train_alone((1, 2), names=TWO)
     alone = {name: weights(folder, name) for name in (f"{each}-s{seed}" for each in TWO for seed in (1, 2))}
     assert hashes(folder / "studies/there") == alone
@@ -115,8 +118,8 @@ def test_a_study_on_workers_that_dial_in_has_the_weights_of_its_runs_alone(place
 def test_a_study_that_was_stopped_while_nobody_was_there_goes_on_with_the_weights_of_its_runs_alone(place, shell):
     folder, address = place
     study(folder / "waited.toml", *settings_of(TWO))
-    interrupted_alone(folder, "study", "waited.toml", "--listen", "127.0.0.1:0")
-    ended(command(folder, "study", "waited.toml", "--listen", address))
+    interrupted_alone(folder, "study", "waited.toml", "--machines", "127.0.0.1:0")
+    ended(command(folder, "study", "waited.toml", "--machines", address))
     (folder / "apart").mkdir()
     shell.cd(folder / "apart")
     train_alone((1, 2), names=TWO)
@@ -128,15 +131,15 @@ def test_a_study_that_was_stopped_while_nobody_was_there_goes_on_with_the_weight
 def test_an_ablation_stops_at_the_first_signal_while_nobody_is_there_and_goes_on(place):
     folder, address = place
     few = ("ablate", *SMALL, "stop.rounds=2", "--arms", "marless-minus", "--seeds", "1-2", "--out", "waits")
-    interrupted_alone(folder, *few, "--listen", "127.0.0.1:0")
-    assert "2/2" in ended(command(folder, *few, "--listen", address))
+    interrupted_alone(folder, *few, "--machines", "127.0.0.1:0")
+    assert "2/2" in ended(command(folder, *few, "--machines", address))
 
 
 @pytest.mark.conformance
 def test_an_ablation_gives_each_run_a_worker_that_has_dialled_in(place):
     folder, address = place
     few = (*SMALL, "stop.rounds=2", "--arms", "marless-minus,packed", "--seeds", "1-2", "--out", "few")
-    output = ended(command(folder, "ablate", *few, "--listen", address, "--workers", "4"))
+    output = ended(command(folder, "ablate", *few, "--machines", address, "--workers", "4"))
     assert "4/4" in output
 
 
@@ -152,7 +155,7 @@ def test_tasks_of_other_machines_ask_resources_of_the_driver_s(place, marless):
         "resources.judge.serve=judges:grade",
     )
     calls = folder / "calls"
-    ended(command(folder, "train", *run, "--run", "asked", "--listen", address, CALLS=str(calls)))
+    ended(command(folder, "train", *run, "--run", "asked", "--machines", address, CALLS=str(calls)))
     ended(command(folder, "train", *run, "--run", "asked-here", "--workers", "1", CALLS=str(calls)))
     assert weights(folder, "asked") == weights(folder, "asked-here")
 
@@ -161,9 +164,9 @@ def test_tasks_of_other_machines_ask_resources_of_the_driver_s(place, marless):
 def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
     folder, port = place[0], free_port()
     address = f"127.0.0.1:{port}"
-    agent = command(folder, "worker", address, "--slots", "1", "--patience", "5", paths=MODULES[:2])
+    agent = command(folder, "worker", address, "--workers", "1", "--patience", "5", paths=MODULES[:2])
     run = (*SMALL[1:], "task.name=pettingzoo:waiting:env", "stop.rounds=1", "attempts=1")
-    output = ended(command(folder, "train", *run, "--run", "lacking", "--listen", address), USER_ERROR)
+    output = ended(command(folder, "train", *run, "--run", "lacking", "--machines", address), USER_ERROR)
     assert "waiting" in output.splitlines()[-1]
     assert "Traceback" not in output
     ended(agent)
@@ -172,20 +175,32 @@ def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (("--listen", "nowhere"), "is not HOST:PORT"),
-        (("--listen", "no-such-host.invalid:1"), "cannot listen on no-such-host.invalid:1"),
-        (("--token-file", "token"), "--token-file needs --listen HOST:PORT"),
-        (("--listen", "127.0.0.1:0", "--tls-cert", "cert.pem"), "--tls-cert and --tls-key go together"),
-        (("--listen", "127.0.0.1:0", "--tls-cert", "a.pem", "--tls-key", "a.pem"), "cannot read a.pem"),
-        (("--listen", "127.0.0.1:0", "--backend", "inline"), "--listen is for runs of the back-end local"),
+        (("--machines", "nowhere"), "is not HOST:PORT"),
+        (("--machines", "no-such-host.invalid:1"), "cannot listen on no-such-host.invalid:1"),
+        (("--token-file", "token"), "token_file needs `listen`, the HOST:PORT where workers dial in"),
+        (("--machines", "127.0.0.1:0", "--tls-cert", "cert.pem"), "tls_cert and tls_key go together"),
+        (("--machines", "127.0.0.1:0", "--tls-cert", "a.pem", "--tls-key", "a.pem"), "cannot read a.pem"),
+        (("--machines", "wrong.toml"), "wrong.toml: there is no tokens here"),
+        (("--machines", "127.0.0.1:0", "--backend", "inline"), "--machines is for runs of the back-end local"),
     ],
 )
 def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, line, shell):
     shell.export(MARLESS_TOKEN="a token that both sides hold")
+    Path("wrong.toml").write_text('tokens = "token"')
     said = marless("train", *SMALL, "--run", "never", *argv)
     assert said.code == USER_ERROR
     assert line in said.err[-1]
     assert not (place[0] / "runs/never").exists()
+
+
+def test_an_old_option_sets_its_key_and_names_the_profile(marless, shell):
+    shell.export(MARLESS_TOKEN="a token that both sides hold")
+    said = marless("train", *SMALL, "--run", "never", "--listen", "nowhere", "--any-processor")
+    assert said.err == [
+        "marless: --listen of `marless train` is now --machines",
+        "marless: --any-processor of `marless train` is now `any_processor` in a file that --machines names",
+        "marless: 'nowhere' is not HOST:PORT",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +220,7 @@ def test_a_worker_that_cannot_dial_says_why_in_one_line(marless, argv, line):
 
 def test_a_worker_that_has_never_served_says_so_by_its_exit_code(marless, shell):
     shell.export(MARLESS_TOKEN="a token that both sides hold")
-    said = marless("worker", f"127.0.0.1:{free_port()}", "--slots", "1", "--patience", "0")
+    said = marless("worker", f"127.0.0.1:{free_port()}", "--workers", "1", "--patience", "0")
     assert said.code == UNFINISHED
     assert "no driver answers" in said.err[0]
 
@@ -237,7 +252,7 @@ def interrupted_alone(folder, *argv):
 
 
 def test_a_driver_with_a_token_that_its_user_alone_can_read_stops_at_the_first_signal_while_nobody_is_there(tmp_path):
-    output = interrupted_alone(tmp_path, "train", *SMALL, "attempts=1", "--run", "alone", "--listen", "127.0.0.1:0")
+    output = interrupted_alone(tmp_path, "train", *SMALL, "attempts=1", "--run", "alone", "--machines", "127.0.0.1:0")
     assert "stopped after round 0" in output and "marless resume" in output
     token = tmp_path / "config/marless/token"
     assert token.stat().st_mode & 0o777 == 0o600

@@ -145,8 +145,8 @@ def test_another_version_is_refused_and_both_sides_name_both():
 def test_another_processor_is_refused_unless_any_will_do():
     other = Badge("marless 1", "an older one")
     with listening() as listener:
-        assert "--any-processor" in refusal(listener, badge=other)
-        assert "an older one" in told(listener, "--any-processor")
+        assert "any_processor" in refusal(listener, badge=other)
+        assert "an older one" in told(listener, "any_processor")
     with listening(any_processor=True) as listener, serving(listener, badge=other):
         idle(listener, 1)
 

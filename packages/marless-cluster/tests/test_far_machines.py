@@ -51,7 +51,7 @@ def place(tmp_path, shell):
 @contextmanager
 def agent(folder, address, slots=1, inside=()):
     """`marless worker` in this folder."""
-    process = command(folder, "worker", address, "--slots", str(slots), before=inside, **TOKEN)
+    process = command(folder, "worker", address, "--workers", str(slots), before=inside, **TOKEN)
     try:
         yield process
     finally:
@@ -60,7 +60,7 @@ def agent(folder, address, slots=1, inside=()):
 
 
 def driver(folder, port, *argv):
-    return command(folder, *argv, "--listen", f"{_EVERYWHERE}:{port}", **TOKEN)
+    return command(folder, *argv, "--machines", f"{_EVERYWHERE}:{port}", **TOKEN)
 
 
 def weights(name):

@@ -56,7 +56,7 @@ def test_a_worker_without_kernels_is_turned_away_and_one_that_rounds_otherwise_s
     (tmp_path / "config/marless").mkdir(parents=True)
     (tmp_path / "config/marless/token").write_text("a token that both sides hold\n")
     address = f"127.0.0.1:{free_port()}"
-    driver = command(tmp_path, "train", *RUN, "--run", "there", "--listen", address)
+    driver = command(tmp_path, "train", *RUN, "--run", "there", "--machines", address)
     lacking = command(tmp_path, "worker", address, paths=[tmp_path / "without", *MODULES[1:]])
     line = ended(lacking, USER_ERROR).splitlines()[-1]
     assert "(algorithm.engine=native), which the worker does not have; install a C compiler there" in line
@@ -65,4 +65,4 @@ def test_a_worker_without_kernels_is_turned_away_and_one_that_rounds_otherwise_s
     ended(other)
     assert marless("train", *RUN, "--run", "here", "--backend", "inline").code == 0
     assert weights(tmp_path, "there") == weights(tmp_path, "here")
-    assert "any-processor" not in "".join(marless("runs", "verify", "there").out)
+    assert "any_processor" not in "".join(marless("runs", "verify", "there").out)

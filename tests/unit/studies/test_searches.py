@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marless.backends.badge import driver_badge
+from marless.backends.dial_in import DriverOptions
 from marless.cli import dial_in_arguments as dial_in
 from marless.coordinator.config.schema import ConfigError
 from marless.studies.searches import Range, searcher, space
@@ -81,8 +82,7 @@ def test_later_settings_of_a_study_are_made_only_where_workers_may_dial_in(tmp_p
     file = StudyFile(vary={"actors": {"num_envs": [1, -1]}}, search=Search(parallel=1))
     study = Study(tmp_path, file, [1])
     study.begin()
-    here = Namespace(backend=None, address=None, listen=None, token_file=None, tls_cert=None, tls_key=None)
-    here.any_processor = False
+    here = Namespace(backend=None, machines=DriverOptions())
     with dial_in.serving(here, demand(study)) as listener:
         assert listener is None
     with pytest.raises(ConfigError, match="num_envs"):

@@ -112,7 +112,7 @@ def _show(options: Namespace, folder: RunFolder, result: Verified) -> None:
         f"weights_sha256 {result.weights_sha256 or 'not yet'}{' as published' if result.as_published else ''}"
     ]
     files_text = f"not covered: {', '.join(result.not_covered)}" if result.not_covered else ""
-    processors = "began or went on with --any-processor, so another machine may give other bytes"
+    processors = "began or went on with `any_processor`, so another machine may give other bytes"
     changes = [change.text for change in result.code_changes]
     remarks = (result.behind, files_text, processors if result.any_processor else "", *changes)
     say(f"{folder.name}: {'; '.join([*findings, *filter(None, remarks)])}")

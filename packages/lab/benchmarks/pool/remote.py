@@ -30,7 +30,7 @@ def _rows(steps: int, repetitions: int) -> list[Row]:
     with _agent() as address:
         for _ in range(repetitions):
             here.append(trained(_SLOTS, *settings).env_steps_per_second)
-            there.append(trained(_SLOTS, *settings, "--listen", address).env_steps_per_second)
+            there.append(trained(_SLOTS, *settings, "--machines", address).env_steps_per_second)
     name = f"rounds of {steps:,} steps, {_SLOTS} workers"
     far = f"{name} that have dialled in, env steps/s"
     return [
@@ -48,7 +48,7 @@ def _agent() -> Iterator[str]:
     os.environ["MARLESS_TOKEN"] = secrets.token_hex(16)
     marless = str(Path(sys.executable).with_name("marless"))
     agent = subprocess.Popen(
-        [marless, "worker", address, "--slots", str(_SLOTS)], env=environment(), stderr=subprocess.DEVNULL
+        [marless, "worker", address, "--workers", str(_SLOTS)], env=environment(), stderr=subprocess.DEVNULL
     )
     try:
         yield address

@@ -84,7 +84,7 @@ class RayBackend(LocalBackend):
         problem = trouble(self.address, _PATIENCE_S)
         where = head_here() if self.address == AUTO else self.address
         text = problem or ("begins with a run" if self.address == LOCAL else f"answers at {where}")
-        # Without a head `--address local` starts one, and another machine may have one.
+        # Without a head, the address `local` starts one, and another machine may have one.
         return Part(name="head", ready=not problem, text=f"{text}; {_COST}", needed=self.address != AUTO)
 
 

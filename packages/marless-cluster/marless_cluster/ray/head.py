@@ -14,7 +14,7 @@ ADDRESS = "RAY_ADDRESS"
 """The variable by which Ray itself is told where a head is."""
 _MODE, _TOKEN = "RAY_AUTH_MODE", "token"
 _TOKENS = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
-_NONE_HERE = "no Ray head runs on this machine; 'ray start --head' starts one, and --address names another"
+_NONE_HERE = "no Ray head runs on this machine; 'ray start --head' starts one, and RAY_ADDRESS names another"
 _KNOCK_S = 5.0
 # An interpreter starts and imports Ray on a machine that may be busy, and the head may be, too.
 HEALTH_S = 60.0

@@ -161,6 +161,6 @@ def _difference(driver: Badge, worker: Badge, any_processor: bool) -> str:
     if driver.processor not in ("", worker.processor) and not any_processor:
         return (
             f"the driver computes on {driver.processor}, the worker on {worker.processor}, which rounds otherwise;"
-            " --any-processor at the driver takes it, and the run's bytes then depend on who served what"
+            " `any_processor` of --machines at the driver takes it, and the run's bytes then depend on who served what"
         )
     return ""

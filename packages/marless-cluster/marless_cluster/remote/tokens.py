@@ -34,7 +34,7 @@ def token_in(text: str, source: str) -> bytes:
     if len(text) < _LEAST_LETTERS:
         raise DialInError(f"the token in {source} has fewer than {_LEAST_LETTERS} characters")
     if _bits(text) < _LEAST_BITS:
-        raise DialInError(f"the token in {source} can be guessed; `marless train --listen` writes a better one")
+        raise DialInError(f"the token in {source} can be guessed; `marless train --machines` writes a better one")
     return text.encode()
 
 

@@ -20,8 +20,8 @@ def test_workers_that_dial_in_speak_by_the_model_of_the_driver(tmp_path, shell, 
     Path("config/marless/token").write_text("a token that both sides hold\n")
     address, copies = f"127.0.0.1:{free_port()}", tmp_path / "copies"
     copies.mkdir()
-    agent = command(tmp_path, "worker", address, "--slots", "2", TMPDIR=str(copies))
-    ended(command(tmp_path, "train", *SETTINGS, "--run", "there", "--listen", address))
+    agent = command(tmp_path, "worker", address, "--workers", "2", TMPDIR=str(copies))
+    ended(command(tmp_path, "train", *SETTINGS, "--run", "there", "--machines", address))
     agent.send_signal(signal.SIGINT)
     ended(agent)
     assert Commands(capfd)("train", *SETTINGS, "--run", "here", "--workers", "1").code == 0
