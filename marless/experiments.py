@@ -1,4 +1,4 @@
-"""Studies, ablations and comparisons from Python, like the commands of these names."""
+"""Studies, ablations and comparisons from Python, like `marless study` and `marless compare`."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
-from marless.ablation.arms import ARMS, choose_arms
+from marless.ablation.arms import ARMS, arms_by_name
 from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.coordinator.config.loading import overrides, spelled_out
@@ -38,12 +38,12 @@ R = TypeVar("R", StudyResult, AblationResult)
 _AGAIN = "the same call goes on with it"
 
 
-@short_errors(TrainingInterrupted)
+@short_errors(TrainingInterrupted, slots="workers")
 def study(
     file: str | os.PathLike[str] | Mapping[str, Any],
     *,
     out: str | os.PathLike[str] | None = None,
-    slots: int | None = None,
+    workers: int | None = None,
     backend: str | None = None,
     address: str | None = None,
     quiet: bool = False,
@@ -53,7 +53,7 @@ def study(
     Args:
         file: the path of a study's TOML file, a mapping of its tables, or the name of a study that was begun.
         out: the study's folder; ``studies/NAME`` after the file without it. A mapping needs one.
-        slots: worker processes; those of the file's pool without it.
+        workers: worker processes; those of the file's pool without it.
         backend: ``ray``, or ``local`` for processes of this machine; that of the file's pool without it.
         address: where the cluster is; without it as Ray's own programs find it.
         quiet: prints nothing.
@@ -72,7 +72,7 @@ def study(
         folder, settings = Path(out), parse(with_names(file), "the study", Path())
     else:
         folder, settings = named_study(os.fspath(file), None if out is None else Path(out))
-    settings = with_pool(folder, settings, slots, backend)
+    settings = with_pool(folder, settings, workers, backend)
     if cloud_study.place_of(folder):
         raise UserError(f"{folder} holds a study in the cloud, which the command marless study goes on with")
     from marless.views.study_views import choose_study_view
@@ -84,14 +84,14 @@ def study(
     return _unless_stopped(result, signals)
 
 
-@short_errors(TrainingInterrupted)
+@short_errors(TrainingInterrupted, slots="workers")
 def benchmark(
     tasks: Sequence[str],
     algorithms: Sequence[str | Mapping[str, Any]],
     *,
     seeds: int | str | Sequence[int] = 5,
     out: str | os.PathLike[str] | None = None,
-    slots: int | None = None,
+    workers: int | None = None,
     quiet: bool = False,
     **settings: Any,
 ) -> RunComparison:
@@ -102,7 +102,7 @@ def benchmark(
         algorithms: names, or settings such as ``marless.MAPPO(lr=3e-4)``.
         seeds: how many, or which ones.
         out: the study's folder. By default it is ``studies/benchmark-HASH``, with a hash of all arguments.
-        slots: worker processes. The default is one per core.
+        workers: worker processes. The default is one per core.
         quiet: prints nothing.
         **settings: keys of all runs, as in `train`.
 
@@ -118,16 +118,16 @@ def benchmark(
         "seeds": f"1-{seeds}" if isinstance(seeds, int) else seeds,
     }
     place = out or f"studies/benchmark-{hashlib.sha256(to_json(file)).hexdigest()[:8]}"
-    return compare(study(file, out=place, slots=slots, quiet=quiet).folder)
+    return compare(study(file, out=place, workers=workers, quiet=quiet).folder)
 
 
-@short_errors(TrainingInterrupted)
+@short_errors(TrainingInterrupted, jobs="workers")
 def ablate(
     config: ConfigLike = None,
     *,
     arms: Sequence[str] = (),
     seeds: str | Sequence[int] = "1-10",
-    jobs: int | None = None,
+    workers: int | None = None,
     out: str | os.PathLike[str] | None = None,
     random: float | None = None,
     headlines: Sequence[str] = (),
@@ -143,7 +143,7 @@ def ablate(
         config: what all runs have in common, as in `train`.
         arms: names such as ``ours`` or ``none+gns@split``, the baseline first; all without it.
         seeds: of every arm, as a list or as ``1-10``.
-        jobs: parallel runs; one per core without it.
+        workers: parallel runs, each with a worker process; one per core without it.
         out: the ablation's folder; ``ablations/TASK-ALGORITHM`` without it.
         random: the return of random play, to report differences in per cent of the gain.
         headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
@@ -162,24 +162,25 @@ def ablate(
         0.62
     """
     base = with_absolute_policies(configuration(config, settings, is_run=False))
-    folder, arm_list = None if out is None else Path(out), choose_arms(arms, {}, list(ARMS))
+    folder, arm_list = None if out is None else Path(out), arms_by_name(arms or list(ARMS))
     opponents = None if reference is None else os.fspath(reference)
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
     from marless.views.ablation_views import AblationLines
 
     with ends_at_once(lambda: _AGAIN), Signals() as signals:
         view = AblationView() if quiet else AblationLines(signals)
-        result = run_ablation(ablation, jobs or cores(), signals, view, partial(registry.listening, backend, address))
+        listen = partial(registry.listening, backend, address)
+        [result] = run_ablation([ablation], workers or cores(), signals, view, listen)
     return _unless_stopped(result, signals)
 
 
-@short_errors()
+@short_errors(path="out")
 def compare(
     *runs: str | os.PathLike[str],
     by: Sequence[str] = (),
     at: "Axis" = "steps",
     metric: str = "return",
-    path: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> RunComparison:
     """Compares trained runs over seeds, with intervals, and says where they cannot be told apart.
 
@@ -188,7 +189,7 @@ def compare(
         by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
         at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
         metric: a metric of the environment to compare in place of the return.
-        path: the folder for the tables and pictures; nothing is written without it.
+        out: the folder for the tables and pictures; nothing is written without it.
 
     Raises `UserError` for runs that cannot be compared.
 
@@ -200,8 +201,8 @@ def compare(
     from marless.comparison import comparison_files
 
     result = compare_runs([os.fspath(run) for run in runs], by, at, metric)
-    if path is not None:
-        comparison_files.write(Path(path), result.comparison, result.arms, result.left_out)
+    if out is not None:
+        comparison_files.write(Path(out), result.comparison, result.arms, result.left_out)
     return result
 
 

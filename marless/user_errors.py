@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
+from warnings import warn
 
 from marless.rounding import exact_arithmetic
 
@@ -24,15 +25,19 @@ def is_user_error(error: BaseException) -> bool:
     return isinstance(error, (UserError, *ours))
 
 
-def short_errors(*others: type[BaseException]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def short_errors(*others: type[BaseException], **renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Has a public function raise errors for the user, and those of `others`, from here: their tracebacks begin with
     the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames.
 
-    The function computes with `exact_arithmetic`."""
+    The function computes with `exact_arithmetic`. It takes keywords of earlier versions, which are `renamed`, with a
+    `FutureWarning` that says today's word."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for word in renamed.keys() & kwargs.keys():
+                warn(f"{word}= of {function.__name__} is now {renamed[word]}=", FutureWarning, stacklevel=2)
+                kwargs[renamed[word]] = kwargs.pop(word)
             try:
                 with exact_arithmetic():
                     return function(*args, **kwargs)

@@ -29,8 +29,8 @@ from marless.functions.text.redaction import is_secret, learn, placeholder
 COMMAND_LINE = "command line"
 _FILE = "file "
 _TYPED = f"the {COMMAND_LINE}"
-# Tables that the file of a study has and that of a run has not.
-STUDY_TABLES = ("base", "vary", "setting", "halving")
+# Tables and lists that the file of a study has, and a run's file does not have.
+STUDY_TABLES = ("base", "vary", "setting", "halving", "rules", "tasks")
 # Keys that may be given without their table, where the value is no table: ``task = "mpe/simple_spread"``.
 SHORT_FORMS = {
     "task": "task.name",

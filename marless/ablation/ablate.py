@@ -1,6 +1,6 @@
-"""Ablations: rules compared over seeds, on one task or on those of a suite; the same ablation goes on in its folder."""
+"""Ablations: rules compared over seeds, on one task or on several; the same ablation continues in its folder."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,20 +10,21 @@ from marless.ablation import (
     ablation_files,
     declaration,
     result_tables,
+    rules_file,
     suite_costs,
-    suite_file,
     suite_picture,
     suite_table,
 )
-from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign, CellEnd
-from marless.ablation.arms import configuration, refuse_clashes, settings
+from marless.ablation.ablation_campaign import BASE, Ablation, AblationCampaign
+from marless.ablation.arms import arms_by_name, configuration, refuse_clashes, settings
 from marless.ablation.declaration import Declaration
+from marless.ablation.rules_file import RulesFile
 from marless.ablation.suite_costs import TaskCosts
 from marless.backends.base import Listen, WorkerDemand, WorkerListener
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
 from marless.coordinator.config import toml_dump
-from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from marless.functions.encoding import from_json, to_json, to_json_file
 from marless.functions.environments.roles.partition import roles_of
@@ -36,6 +37,7 @@ from marless.reports.section import Section
 from marless.reports.text import counted
 from marless.runs.folder import ERRORS, RunFolder, suggestion
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
+from marless.runs.run_policies import with_absolute_policies
 from marless.runs.run_store import RUNS
 from marless.runs.session import Stopping
 from marless.studies.campaign import CampaignView
@@ -78,14 +80,40 @@ class AblationResult(ShownResult):
 class AblationView(CampaignView):
     """Shows an ablation while its runs train; this one shows nothing."""
 
-    def announce(self, ablation: Ablation, missing: int) -> None:
-        """So many of the runs have not finished yet."""
-
-    def cell_ended(self, end: CellEnd) -> None:
-        """A run ended, or could not begin."""
-
     def show_comparison(self, result: AblationResult) -> None:
         """The arms were compared."""
+
+
+def plans(
+    file: RulesFile,
+    root: Path | None,
+    where: str,
+    overrides: Sequence[str] = (),
+    registered_file: RulesFile | None = None,
+) -> list[Ablation]:
+    """Return an ablation for each task of a study, in its folder below `root`, or one ablation in `root`.
+
+    `overrides` are ``key=value`` settings of all runs. `where` names the place of the settings in errors. The runs keep
+    the registration of `registered_file`, by default `file`, if it asks for them. Raises `ConfigError` and
+    `UserError`.
+    """
+    seeds = seeds_of(file.seeds)
+    if not file.tasks:
+        base = with_absolute_policies(rules_file.configuration(file, None, overrides, where))
+        details = (root, file.random, file.headlines, overrides, file.reference)
+        return [plan(base, arms_by_name(file.rules), seeds, *details)]
+    if file.random is not None or file.reference is not None:
+        raise ConfigError(f"{where}: random and reference are for one task; each of `tasks` has its own random")
+    configs = [rules_file.configuration(file, task, overrides) for task in file.tasks]
+    refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, where)
+    registered_file = registered_file or file
+    registration = registered_file.registration if registered_file.covers(file, overrides) else ""
+    ablations = []
+    for task, config in zip(file.tasks, configs, strict=True):
+        details = ((root or ROOT) / task.name, task.random, file.headlines, overrides)
+        arms = arms_by_name([*file.rules, *task.rules])
+        ablations.append(plan(config, arms, seeds, *details, registration=registration))
+    return ablations
 
 
 def plan(
@@ -115,29 +143,6 @@ def plan(
     return ablation if registration is not None else replace(ablation, registration=_registration(ablation))
 
 
-def plan_suite(
-    path: Path,
-    arms_of: Callable[[list[str]], list[Arm]],
-    seeds: Sequence[int] | None = None,
-    folder: Path | None = None,
-    headlines: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-) -> list[Ablation]:
-    """The ablations of a suite's file, whose names for arms `arms_of` resolves; raises `ConfigError`."""
-    file, root = suite_file.load(path), folder or ROOT / path.stem
-    seeds, headlines = seeds or seeds_of(file.seeds), headlines or file.headlines
-    configs = [suite_file.configuration(file, task, overrides) for task in file.tasks]
-    refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, str(path))
-    ablations = []
-    for task, config in zip(file.tasks, configs, strict=True):
-        arms = arms_of([*file.arms, *task.arms])
-        is_covered = file.covers([arm.name for arm in arms], seeds, headlines, overrides)
-        registration = file.registration if is_covered else ""
-        details = (root / task.name, task.random, headlines, overrides)
-        ablations.append(plan(config, arms, seeds, *details, registration=registration))
-    return ablations
-
-
 def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
     """The policies of a run or a file as opponents; raises `UserError` when they cannot play the task."""
     path = Path(text) if Path(text).is_file() else RUNS.find(text).path
@@ -151,69 +156,57 @@ def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
     return reference
 
 
-def demand(ablations: Sequence[Ablation], jobs: int) -> WorkerDemand:
+def demand(ablations: Sequence[Ablation], workers: int) -> WorkerDemand:
     """What ablations ask a cluster for: a worker for each of the runs at once."""
     runs = [configuration(arm, ablation.base) for ablation in ablations for arm in ablation.arms]
-    return WorkerDemand(runs, jobs)
+    return WorkerDemand(runs, workers)
 
 
-def ablate(ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listen: Listen) -> AblationResult:
-    """Run what is missing, `jobs` runs at once, and write the comparison into the ablation's folder. `listen` lets
-    workers dial in.
+def ablate(
+    ablations: Sequence[Ablation], workers: int, stopping: Stopping, view: AblationView, listen: Listen
+) -> list[AblationResult]:
+    """Run what is missing of each ablation, `workers` runs at once, and write the comparison into its folder. Return
+    the results, without those after an ablation that was stopped. `listen` lets workers dial in.
 
     Raises `UserError` for a folder that holds something else and for learners on GPUs elsewhere, and `StorageFault`.
     """
-    with listen(demand([ablation], jobs)) as listener:
-        return _ablate(ablation, jobs, stopping, view, listener)
+    results = list[AblationResult]()
+    with listen(demand(ablations, workers)) as listener:
+        for ablation in ablations:
+            if not stopping.received:
+                results.append(_ablate(ablation, workers, stopping, view, listener))
+    return results
 
 
 def _ablate(
-    ablation: Ablation, jobs: int, stopping: Stopping, view: AblationView, listener: WorkerListener | None
+    ablation: Ablation, workers: int, stopping: Stopping, view: AblationView, listener: WorkerListener | None
 ) -> AblationResult:
     if listener is not None:
         refuse_gpu_elsewhere(ablation.base.algorithm.device)
     _open(ablation.folder)
     with RunFolder(ablation.folder).driving():
-        campaign = AblationCampaign(ablation, _declare(ablation), view.cell_ended)
-        view.announce(ablation, len(campaign.missing))
-        drive_separately(campaign, stopping, jobs, view, listener)
+        campaign = AblationCampaign(ablation, _declare(ablation))
+        view.start(campaign)
+        drive_separately(campaign, stopping, workers, view, listener)
         result = _result(campaign, stopping)
     if result.comparison is not None:
         view.show_comparison(result)
     return result
 
 
-def ablate_suite(
-    title: str,
-    ablations: Sequence[Ablation],
-    jobs: int,
-    stopping: Stopping,
-    view: AblationView,
-    listen: Listen,
-    share: float = suite_costs.SHARE,
-) -> tuple[Ending, str]:
-    """Compares the arms on one task after the other, then over all tasks; returns the table of all tasks too, '' when
-    it was stopped before. The target is a `share` of the way to the best static arm. Raises as `ablate`."""
-    last_failure, costs = Ending(FINISHED, ""), list[TaskCosts]()
-    with listen(demand(ablations, jobs)) as listener:
-        for ablation in ablations:
-            result = _ablate(ablation, jobs, stopping, view, listener)
-            if stopping.received:
-                return result.ending, ""
-            last_failure = result.ending if result.ending.code != FINISHED else last_failure
-            assert ablation.random is not None
-            task = ablation.folder.name
-            details = (ablation.random, _roles(ablation.base), share, result.failures)
-            costs.append(suite_costs.costs(task, ablation.arms, result.runs, *details))
-        return last_failure, _write_suite(title, costs, ablations, share)
-
-
-def _write_suite(title: str, costs: list[TaskCosts], ablations: Sequence[Ablation], share: float) -> str:
-    """Writes the table over all tasks and its picture; returns the table."""
-    root = ablations[0].folder.parent
+def write_suite(
+    ablations: Sequence[Ablation], results: Sequence[AblationResult], share: float = suite_costs.SHARE
+) -> str:
+    """Write the table over all tasks and its picture beside the folders of the tasks; return the table. The target of
+    a task is a `share` of the way from random play to the best static arm."""
+    root, costs = ablations[0].folder.parent, list[TaskCosts]()
+    for ablation, result in zip(ablations, results, strict=True):
+        assert ablation.random is not None
+        details = (ablation.random, _roles(ablation.base), share, result.failures)
+        costs.append(suite_costs.costs(ablation.folder.name, ablation.arms, result.runs, *details))
     arms = list({arm.name: arm for ablation in ablations for arm in ablation.arms}.values())
-    pictures = draw_if_possible(partial(suite_picture.draw, costs, arms, root, title))
-    text = suite_table.markdown(title, costs, arms, pictures, share, ablations[0].registration)
+    pictures = draw_if_possible(partial(suite_picture.draw, costs, arms, root, root.name))
+    text = suite_table.markdown(root.name, costs, arms, pictures, share, ablations[0].registration)
     RunFolder(root).write("table.md", text.encode())
     RunFolder(root).write("table.json", to_json_file(costs))
     return text

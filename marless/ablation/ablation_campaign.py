@@ -1,9 +1,8 @@
 """An ablation and its campaign: arms over seeds; some arms take their number of rollouts from another arm's runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -41,31 +40,15 @@ class Ablation:
     registration: str = ""
 
 
-@dataclass(frozen=True)
-class CellEnd:
-    """The end of a run, or its failure to start; `done` of `total` cells are over, this one included."""
-
-    cell: Cell
-    result: FinishedRun | None
-    reason: str
-    done: int
-    total: int
-
-    @property
-    def status(self) -> Literal["finished", "failed", "interrupted"]:
-        """What became of the run."""
-        return "finished" if self.result else "failed" if self.reason else "interrupted"
-
-
 class AblationCampaign(CellCampaign):
-    """The runs of the missing cells; `on_ended` is called after each.
+    """The runs of the missing cells.
 
     `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none. `declaration` is the
     folder's, with the computed numbers of rollouts.
     """
 
-    def __init__(self, ablation: Ablation, declaration: Declaration, on_ended: Callable[[CellEnd], None]) -> None:
-        self.ablation, self.declaration, self._on_ended = ablation, declaration, on_ended
+    def __init__(self, ablation: Ablation, declaration: Declaration) -> None:
+        self.ablation, self.declaration = ablation, declaration
         self.results: dict[str, dict[int, FinishedRun]] = {arm.name: {} for arm in ablation.arms}
         self.failures: dict[Cell, str] = {}
         cells = list_cells(ablation.arms, ablation.seeds)
@@ -92,16 +75,16 @@ class AblationCampaign(CellCampaign):
             return []
         return [other for other in self.cells if other.arm.name == cell.arm.rollouts_of]
 
-    def begin(self, cell: Cell) -> StudyRun | None:
-        """See `CellCampaign`."""
+    def begin(self, cell: Cell) -> StudyRun:
+        """The cell's run, which has failed if its number of rollouts is unknown."""
         source = cell.arm.rollouts_of
         rollouts = self._rollouts(cell.arm) if source else None
         if rollouts or not source:
             run = cell.to_train(settings(cell.arm, rollouts), self.folder / BASE)
             return replace(run, registration=self.ablation.registration)
-        self.failures[cell] = f"no run of the arm {source} finished, so its number of rollouts is unknown"
-        self._report(cell)
-        return None
+        reason = f"no run of the arm {source} finished, so its number of rollouts is unknown"
+        self.failures[cell] = reason
+        return StudyRun(cell.run, cell.arm.name, cell.seed, "", self.ablation.base, "failed", reason=reason)
 
     def run_ended(self, run: StudyRun) -> None:
         """Reads the results of a run that ended."""
@@ -110,7 +93,6 @@ class AblationCampaign(CellCampaign):
             self._read(cell)
         elif run.reason:
             self.failures[cell] = run.reason
-        self._report(cell)
 
     def play_sides(self, reference: TeamPolicy) -> None:
         """Adds what each side returns against random play and against the `reference`, on the same start states for
@@ -137,7 +119,3 @@ class AblationCampaign(CellCampaign):
             self.results[cell.arm.name][cell.seed] = read(folder, cell.arm.name, cell.seed)
         except UnreadableFile as fault:
             self.failures[cell] = str(fault)
-
-    def _report(self, cell: Cell) -> None:
-        result, why = self.results[cell.arm.name].get(cell.seed), self.failures.get(cell, "")
-        self._on_ended(CellEnd(cell, result, why, sum(map(self.is_over, self.cells)), len(self.cells)))

@@ -1,8 +1,6 @@
 """The files that an ablation writes beside its runs: table.md, table.json, results.csv, curves.csv
 and the pictures."""
 
-import csv
-import io
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,6 +16,7 @@ from marless.functions.encoding import to_json_file
 from marless.reports.atomic_files import replace, storage_errors
 from marless.reports.plot_style import draw_if_possible
 from marless.reports.provenance import written_by
+from marless.reports.text import csv_text
 from marless.studies.registration import count, remark
 
 
@@ -46,11 +45,8 @@ def write(campaign: AblationCampaign) -> tuple[PairedComparison, list[str]]:
 
 def _curves(results: Sequence[FinishedRun]) -> str:
     """A row for every evaluation of every run, so that a reader may choose any target."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["arm", "seed", *CostPoint.__struct_fields__])
-    writer.writerows([run.arm, run.seed, *astuple(point)] for run in results for point in run.curve)
-    return text.getvalue()
+    rows = ([run.arm, run.seed, *astuple(point)] for run in results for point in run.curve)
+    return csv_text([["arm", "seed", *CostPoint.__struct_fields__], *rows])
 
 
 def _title(base: RunConfig) -> str:

@@ -105,8 +105,11 @@ ARMS = {
 
 
 def arms_by_name(names: Sequence[str]) -> list[Arm]:
-    """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names."""
+    """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names, and
+    for a name twice."""
     arms = [_combination(name) or ARMS[_require_known(name, ARMS, "arm")] for name in names]
+    if repeated_name := next((name for name in names if names.count(name) > 1), ""):
+        raise ConfigError(f"the arm {repeated_name} is given twice")
     for arm in arms:
         if arm.rollouts_of and arm.rollouts_of not in names:
             raise ConfigError(
@@ -115,35 +118,29 @@ def arms_by_name(names: Sequence[str]) -> list[Arm]:
     return arms
 
 
-def choose_arms(names: Sequence[str], axes: Mapping[str, Sequence[str]], default: Sequence[str]) -> list[Arm]:
-    """The arms of these names, then the combinations of the rules in `axes` (`sharing`, `scaling`, `placement`); those
-    of `default` when there are neither. Raises `ConfigError` for unknown names, and for an arm twice."""
-    rules = {axis: axes.get(axis) or [usual] for axis, usual in _USUAL.items()}
-    combinations = cross(**rules) if any(axes.values()) else []
-    arms = [*arms_by_name(names if names or combinations else default), *combinations]
-    repeated_name = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
-    if repeated_name:
-        raise ConfigError(f"the arm {repeated_name} is given twice")
-    return arms
+def combined_names(axes: Mapping[str, Any]) -> list[str]:
+    """The name of every combination of the rules in `axes` (`sharing`, `scaling`, `placement`); none without rules."""
+    if not any(axes[axis] for axis in _USUAL):
+        return []
+    products = itertools.product(*(axes[axis] or [usual] for axis, usual in _USUAL.items()))
+    return [f"{a}+{b}@{c}" for a, b, c in products]
 
 
-def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[str]) -> list[Arm]:
-    """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
-    axes = (
-        [name if name in SHARING_MODES else _require_known(name, SHARING, "sharing") for name in sharing],
-        [name if _FIXED.fullmatch(name) else _require_scaling(name) for name in scaling],
-        [_require_known(name, PLACEMENTS, "placement") for name in placement],
+def combination(sharing: str, scaling: str, placement: str) -> Arm:
+    """The arm ``sharing+scaling@placement`` of these rules; raises `ConfigError` for an unknown rule."""
+    if sharing not in SHARING_MODES:
+        _require_known(sharing, SHARING, "sharing")
+    if not _FIXED.fullmatch(scaling):
+        _require_known(scaling.removeprefix(_MEAN), SCALING_RULES, "scaling")
+    _require_known(placement, PLACEMENTS, "placement")
+    source = f"{sharing}+{scaling.removeprefix(_MEAN)}@{placement}" if scaling.startswith(_MEAN) else ""
+    return Arm(
+        f"{sharing}+{scaling}@{placement}",
+        f"sharing {sharing}, scaling {scaling}, placement {placement}",
+        _rule_settings(sharing, scaling, placement),
+        rollouts_of=source,
+        control_of=_tested_arm(sharing, scaling, placement),
     )
-    return [
-        Arm(
-            f"{a}+{b}@{c}",
-            f"sharing {a}, scaling {b}, placement {c}",
-            _rule_settings(a, b, c),
-            rollouts_of=f"{a}+{b.removeprefix(_MEAN)}@{c}" if b.startswith(_MEAN) else "",
-            control_of=_tested_arm(a, b, c),
-        )
-        for a, b, c in itertools.product(*axes)
-    ]
 
 
 def _tested_arm(sharing: str, scaling: str, placement: str) -> str:
@@ -175,7 +172,7 @@ def _combination(name: str) -> Arm | None:
     """The arm called ``sharing+scaling@placement``; None for a name of another form."""
     rules, at, placement = name.partition("@")
     sharing, plus, scaling = rules.partition("+")
-    return cross([sharing], [scaling], [placement])[0] if at and plus else None
+    return combination(sharing, scaling, placement) if at and plus else None
 
 
 def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
@@ -201,11 +198,6 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
                 arm_value = arm.settings.get(key, value)
                 if arm_value != value:
                     raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {arm_value}")
-
-
-def _require_scaling(name: str) -> str:
-    _require_known(name.removeprefix(_MEAN), SCALING_RULES, "scaling")
-    return name
 
 
 def _require_known(name: str, choices: Mapping[str, Any], kind: str) -> str:

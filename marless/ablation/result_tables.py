@@ -1,7 +1,5 @@
 """The results of an ablation as files: table.md for people, table.json and results.csv for programs."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 
 from marless.ablation.control_sentences import BOUNDS, percentage, probability, ratio_text, sentence
@@ -21,7 +19,7 @@ from marless.functions.function_specs import FUNCTIONS, PLACED
 from marless.reports.digits import Digits, digits_of
 from marless.reports.section import NONE, Section, estimate_cell, interval_cell
 from marless.reports.statistics import FEWEST_SEEDS, Estimate
-from marless.reports.text import money
+from marless.reports.text import csv_text, money
 from marless.studies.cells import Value
 
 _PARTS = {spec.name: spec.work for spec in FUNCTIONS} | {"requests": "requests", "storage": "storage"}
@@ -67,13 +65,11 @@ def comma_separated(results: Sequence[FinishedRun]) -> str:
     """results.csv: a row for every run."""
     names = [name for name in FinishedRun.__struct_fields__ if name not in _NOT_IN_CSV]
     plays = list(results[0].plays) if results else []
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*names, "functions", *plays])
-    for result in results:
-        values = [getattr(result, name) for name in names]
-        writer.writerow([*values, result.functions, *(result.plays[name] for name in plays)])
-    return text.getvalue()
+    rows = (
+        [*(getattr(result, name) for name in names), result.functions, *(result.plays[name] for name in plays)]
+        for result in results
+    )
+    return csv_text([[*names, "functions", *plays], *rows])
 
 
 def _main(table: PairedComparison, digits: Digits) -> Section:

@@ -1,7 +1,5 @@
 """A comparison as tables for people, compare.md and compare.csv."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from marless.comparison.comparison import FEWEST, ArmContrast, ArmRow, Comparison, CurveBands
@@ -10,7 +8,7 @@ from marless.reports.digits import Digits, digits_of
 from marless.reports.evaluations import METRIC
 from marless.reports.section import NONE, Section, estimate_cell
 from marless.reports.statistics import FEWEST_SEEDS, Estimate
-from marless.reports.text import counted, money, seconds
+from marless.reports.text import counted, csv_text, money, seconds
 
 _HAVE = ("has", "have")
 _FOOTNOTE = f"* below {FEWEST} seeds the intervals are too narrow; Gorsane et al. (2022) ask for 10 seeds"
@@ -166,18 +164,16 @@ def markdown(comparison: Comparison, left_out: Mapping[str, str], pictures: Sequ
 
 def comma_separated(comparison: Comparison) -> str:
     """compare.csv: every number of the tables, the profiles and the curves, one per row."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_HEADER)
+    table: list[Sequence[object]] = [_HEADER]
     seeds = {row.arm: row.seeds for row in comparison.equal}
     for name, rows in (("equal", comparison.equal), ("absolute", comparison.absolute or ())):
-        writer.writerows(_cells(name, row, comparison.at if name == "equal" else None) for row in _flat(rows))
+        table += (_cells(name, row, comparison.at if name == "equal" else None) for row in _flat(rows))
     for name, statistic, lines in (
         ("profile", "share above", comparison.profile),
         ("curve", "iqm", comparison.curve),
     ):
-        writer.writerows(_points(name, statistic, lines, seeds))
-    return text.getvalue()
+        table += _points(name, statistic, lines, seeds)
+    return csv_text(table)
 
 
 def _settings(comparison: Comparison) -> Section:

@@ -1,12 +1,11 @@
 """progress.csv: a row for every number of environment steps, a column for every scalar."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from marless.loggers.base import LoggedRun, Logger, Point
 from marless.reports.atomic_files import replace
+from marless.reports.text import csv_text
 
 FILE = "progress.csv"
 
@@ -46,14 +45,14 @@ class _ProgressFile:
 
     def _rewrite(self) -> None:
         *earlier, last = [self._columns, *map(self._values, self._rows)]
-        begin = _text(earlier)
+        begin = csv_text(earlier).encode()
         self._last_at = len(begin)
-        replace(self._path, begin + _text([last]))
+        replace(self._path, begin + csv_text([last]).encode())
 
     def _write_last_row(self) -> None:
         with self._path.open("r+b") as file:
             file.seek(self._last_at)
-            file.write(_text([self._values(self._rows[-1])]))
+            file.write(csv_text([self._values(self._rows[-1])]).encode())
             file.truncate()
 
     def _values(self, row: dict[str, float]) -> list[object]:
@@ -67,12 +66,6 @@ class _Csv(Logger):
     def open(self, run: LoggedRun) -> _ProgressFile:
         """See `Logger`."""
         return _ProgressFile(run.folder / FILE)
-
-
-def _text(rows: Sequence[Sequence[object]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
 
 
 LOGGER = _Csv()

@@ -1,5 +1,7 @@
 """Numbers as text: money, counts, times, returns with their interval, and tables."""
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from marless.coordinator.config.schema import RunConfig
@@ -23,6 +25,13 @@ LOWER_LEARNING_RATE = (
     "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run"
 )
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as comma-separated values."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def money(dollars: float) -> str:

@@ -89,6 +89,8 @@ class SideBySide:
             self._campaign.save()
             for run in new_runs:
                 self._enlist(run)
+                if run.status in OVER:  # it cannot begin
+                    self._view.show_run(self._campaign, run)
 
     def _begin(self, run: StudyRun) -> None:
         self._waiting.remove(run)

@@ -3,7 +3,8 @@
 from typing import Any
 
 from marless.ablation.ablate import AblationResult, AblationView
-from marless.ablation.ablation_campaign import Ablation, CellEnd
+from marless.ablation.ablation_campaign import AblationCampaign
+from marless.comparison.finished_run import FinishedRun
 from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.extras import install
 from marless.output import note, say, say_json, say_text
@@ -21,30 +22,37 @@ class AblationLines(AblationView):
     def __init__(self, stopping: Stopping) -> None:
         self._stopping, self._stops, self._width = stopping, False, 0
 
-    def announce(self, ablation: Ablation, missing: int) -> None:
+    def start(self, campaign: Campaign) -> None:
+        assert isinstance(campaign, AblationCampaign)
+        ablation = campaign.ablation
         self._width = max(len(arm.name) for arm in ablation.arms)
-        self.count(ablation, missing)
+        self.count(campaign)
         has_scaling = any(SCALING_RULES[str(arm.settings["scaling.rule"])].adapts for arm in ablation.arms)
         if has_scaling and ablation.base.scaling.rollouts == 1:
             text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
             note(f"{text} scaling.rollouts=8")
 
-    def count(self, ablation: Ablation, missing: int) -> None:
+    def count(self, campaign: AblationCampaign) -> None:
         """Says how many runs there are."""
-        arms, seeds = len(ablation.arms), len(ablation.seeds)
-        total = arms * seeds
-        say(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {total - missing}")
+        arms, seeds, total = len(campaign.ablation.arms), len(campaign.ablation.seeds), len(campaign.cells)
+        finished = total - len(campaign.missing)
+        say(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {finished}")
 
-    def cell_ended(self, end: CellEnd) -> None:
-        """Prints its return and its dollars, or why it failed."""
-        if end.status == "interrupted":
+    def show_run(self, campaign: Campaign, run: StudyRun) -> None:
+        assert isinstance(campaign, AblationCampaign)
+        result, failure = campaign.results[run.setting].get(run.seed), campaign.failures.get(campaign.cell(run), "")
+        done = sum(map(campaign.is_over, campaign.cells))
+        self.show_end(run, result, failure, (done, len(campaign.cells)))
+
+    def show_end(self, run: StudyRun, result: FinishedRun | None, failure: str, done_of: tuple[int, int]) -> None:
+        """Prints the return and the dollars of a run that ended, or why it failed."""
+        if not result and not failure:
             return
-        width = len(str(end.total))
-        start = f"{end.done:>{width}}/{end.total}  {end.cell.arm.name:<{self._width}}  seed {end.cell.seed:<4}"
-        if end.result is None:
-            say(f"{start}FAILED: {end.reason}")
+        done, total = done_of
+        start = f"{done:>{len(str(total))}}/{total}  {run.setting:<{self._width}}  seed {run.seed:<4}"
+        if result is None:
+            say(f"{start}FAILED: {failure}")
             return
-        result = end.result
         say(f"{start}return {figure(result.final_return):>8}   {money(result.dollars):>9}   {seconds(result.seconds)}")
 
     def show_log_failure(self, run: StudyRun, logger: str, problem: str) -> None:
@@ -74,22 +82,16 @@ class AblationLines(AblationView):
 class AblationEvents(AblationLines):
     """One JSON object a line."""
 
-    def count(self, ablation: Ablation, missing: int) -> None:
+    def count(self, campaign: AblationCampaign) -> None:
         """Every run has the counts."""
 
-    def cell_ended(self, end: CellEnd) -> None:
+    def show_end(self, run: StudyRun, result: FinishedRun | None, failure: str, done_of: tuple[int, int]) -> None:
         """Prints the event `run`."""
-        event: dict[str, Any] = {
-            "event": "run",
-            "arm": end.cell.arm.name,
-            "seed": end.cell.seed,
-            "status": end.status,
-        }
-        if end.result is None:
-            event["reason"] = end.reason
-        else:
-            event |= {name: getattr(end.result, name) for name in ("final_return", "dollars", "seconds")}
-        say_json({**event, "done": end.done, "total": end.total})
+        status = "finished" if result else "failed" if failure else "interrupted"
+        event: dict[str, Any] = {"event": "run", "arm": run.setting, "seed": run.seed, "status": status}
+        names = ("final_return", "dollars", "seconds")
+        event |= {name: getattr(result, name) for name in names} if result else {"reason": failure}
+        say_json({**event, "done": done_of[0], "total": done_of[1]})
 
     def show(self, result: AblationResult) -> None:
         say_json({"event": "finished", "folder": str(result.folder), "table": result.comparison})

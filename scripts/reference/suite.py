@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from marless.ablation import suite_file
+from marless.ablation import rules_file
 from marless.ablation.suite_costs import TaskCosts, geometric_mean, overall
 from marless.ablation.suite_table import registered
 from marless.reports.statistics import ci95
@@ -42,7 +42,7 @@ def summary() -> str:
     ratios = [_ratio(label, tasks, other) for label, tasks in sets.items() for other in (_KNOWN, _ALL, _NONE)]
     return "\n\n".join(
         (
-            *registered([narrow, *wide], suite_file.load(_SUITE).registration),
+            *registered([narrow, *wide], rules_file.load(_SUITE).registration),
             markdown.table(
                 ("tasks", "ten rollouts and", "regret, geometric mean", "worst", "runs that reach"), regrets
             ),

@@ -28,8 +28,6 @@ def test_a_run_is_scaled_by_it(installed, small):
 def test_help_texts_explain_it(installed, capsys):
     assert main(["config", "scaling.rule=ramp", "scaling.rollouts=4"]) == 0
     assert "ramp: grows by one rollout a round" in capsys.readouterr().out
-    assert main(["ablate", "--help"]) == 0
-    assert "ramp" in capsys.readouterr().out
 
 
 def test_an_ablation_takes_it(installed, home, shell, capsys):

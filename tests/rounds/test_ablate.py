@@ -1,4 +1,4 @@
-"""Ablations of tiny runs through the command line: their files, stopping and resuming, and refusals."""
+"""Comparisons of rules by tiny runs through the command line: their files, stopping and resuming, and refusals."""
 
 import csv
 import json
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ KEPT = {
     ".lock",
     "code.json",
 }
+OLD_NAME = "marless: `marless ablate` is now `marless study FILE`, where the file names `rules`"
+
+
+def ablated(marless, *argv):
+    """Calls `marless ablate`, and leaves out the line with today's name."""
+    said = marless("ablate", *argv)
+    assert said.err[0] == OLD_NAME
+    return replace(said, err=said.err[1:])
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,7 @@ def everything(tmp_path_factory):
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"{OLD_NAME}\n")
     return done.stdout.splitlines(), folder / "ablations" / "signal-mappo"
 
 
@@ -98,14 +107,14 @@ FEW = ("--arms", "marless-minus,packed", "--seeds", "1", "--out", "few")
 @pytest.mark.slow
 def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     one = (*FEW, "--arms", "packed")
-    assert marless("ablate", *TINY, *one).code == 0
-    other = marless("ablate", *TINY, *one, "stop.rounds=7")
+    assert ablated(marless, *TINY, *one).code == 0
+    other = ablated(marless, *TINY, *one, "stop.rounds=7")
     assert (other.code, other.err) == (
         2,
         ["marless: few holds an ablation with stop.rounds = 6, not 7; give another folder with --out"],
     )
     before = Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns
-    said = marless("ablate", *TINY, *one, "--seeds", "1,2", "--json")
+    said = ablated(marless, *TINY, *one, "--seeds", "1,2", "--json")
     events = [json.loads(line) for line in said.out]
     assert [(event["event"], event.get("seed"), event.get("status")) for event in events] == [
         ("run", 2, "finished"),
@@ -113,6 +122,35 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     ]
     assert events[-1]["table"]["comparisons"][0]["runs"] == 2
     assert Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns == before
+
+
+RULES = """
+rules = ["marless-minus", "packed"]
+seeds = [1]
+config = "small.toml"
+base = { stop.rounds = 2 }
+random = 0.0
+headlines = ["packed/marless-minus:dollars"]
+"""
+
+
+def test_a_study_that_names_rules_compares_them(marless):
+    Path("rules.toml").write_text(RULES)
+    small = [text.split("=") for text in SMALL]
+    Path("small.toml").write_text("\n".join(f"{k} = {v if v[0] in '[0123456789' else json.dumps(v)}" for k, v in small))
+    said = marless("study", "rules.toml", "--json")
+    assert (said.code, said.err) == (0, [])
+    table = json.loads(said.out[-1])["table"]
+    assert [row["arm"] for row in table["comparisons"]] == ["marless-minus", "packed"]
+    assert table["random"] == 0 and table["headlines"][0]["contrast"]["measure"] == "dollars"
+    assert "## Headlines" in Path("studies/rules/table.md").read_text()
+    # The same settings as options of the old name continue the same folder.
+    options = ("--arms", "marless-minus,packed", "--seeds", "1", "--random", "0", "--out", "studies/rules")
+    more = ("--headline", "packed/marless-minus:dollars", "--json")
+    again = ablated(marless, "small.toml", "stop.rounds=2", *options, *more)
+    assert again.out == said.out[-1:]
+    both = marless("train", "rules.toml")
+    assert both.code == 2 and "rules.toml is a study, as it has `rules`: marless study rules.toml" in both.err[0]
 
 
 @pytest.mark.conformance
@@ -127,11 +165,12 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
         _, err = process.communicate()
     assert process.returncode == 130
     assert err.splitlines() == [
+        OLD_NAME,
         "stopping the runs after their tasks in flight; press again to stop at once",
         "marless: stopped with 2 runs to go; the same command resumes",
     ]
     assert json.loads(Path("few/runs/marless-minus-s1/summary.json").read_text())["status"] == "interrupted"
-    said = marless("ablate", *settings)
+    said = ablated(marless, *settings)
     assert (said.code, said.out[0]) == (0, "arms: 2, seeds: 1, runs: 2, of them finished: 0")
     weights = [
         json.loads(Path(f"few/runs/{name}-s1/summary.json").read_text())["weights_sha256"]
@@ -141,7 +180,7 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
 
 
 def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
-    assert marless("ablate", *TINY, *FEW, "--workers", "3").code == 0
+    assert ablated(marless, *TINY, *FEW, "--workers", "3").code == 0
     spans = []
     for run in Path("few/runs").iterdir():
         attempts = [json.loads(line) for line in (run / "attempts.jsonl").open()]
@@ -153,7 +192,7 @@ def test_each_run_has_one_process_of_its_own_so_none_waits_for_another(marless):
 
 @pytest.mark.slow
 def test_no_more_runs_are_at_work_than_jobs(marless):
-    assert marless("ablate", *TINY, *FEW, "--workers", "1").code == 0
+    assert ablated(marless, *TINY, *FEW, "--workers", "1").code == 0
     lines = [[json.loads(line) for line in path.open()] for path in Path("few/runs").glob("*/attempts.jsonl")]
     first, second = sorted((attempts[0]["asked"], attempts[-1]["ended"]) for attempts in lines)
     assert first[1] < second[0]
@@ -161,6 +200,7 @@ def test_no_more_runs_are_at_work_than_jobs(marless):
 
 # Tasks in the user's folder: one that is as it should be, and one with a step that takes long.
 MINE = """import time
+from dataclasses import replace
 from pathlib import Path
 from mpe2 import simple_spread_v3
 
@@ -176,7 +216,7 @@ def slow(**options):
 
 def test_a_task_in_the_current_folder_is_found(marless):
     Path("mine.py").write_text(MINE)
-    said = marless("ablate", *TINY, "task.name=pettingzoo:mine:good", "stop.rounds=1", *FEW)
+    said = ablated(marless, *TINY, "task.name=pettingzoo:mine:good", "stop.rounds=1", *FEW)
     assert (said.code, said.err) == (0, [])
 
 
@@ -195,6 +235,7 @@ def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
     Path("mine.py").write_text(MINE)
     process = begun(tmp_path, "stepping", *TINY, "task.name=pettingzoo:mine:slow", *FEW, "--workers", "2")
     process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == f"{OLD_NAME}\n"
     assert process.stderr.readline() == "stopping the runs after their tasks in flight; press again to stop at once\n"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -208,16 +249,16 @@ def test_an_ablation_that_is_killed_goes_on_to_the_same_weights(marless, tmp_pat
     process = begun(tmp_path, "few/runs/*/metrics.jsonl", *settings)
     process.kill()
     process.communicate()
-    assert marless("ablate", *settings).code == 0
+    assert ablated(marless, *settings).code == 0
     summaries = [json.loads(path.read_text()) for path in Path("few/runs").glob("*/summary.json")]
     assert len(summaries) == 2 and len({found["weights_sha256"] for found in summaries}) == 1
 
 
 def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless):
-    assert marless("ablate", *TINY, *FEW, "--arms", "marless-minus").code == 0
+    assert ablated(marless, *TINY, *FEW, "--arms", "marless-minus").code == 0
     Path("few/runs/packed-s1").mkdir()
     Path("few/runs/packed-s1/something").touch()
-    said = marless("ablate", *TINY, *FEW)
+    said = ablated(marless, *TINY, *FEW)
     assert said.code == 1
     assert any("packed         seed 1   FAILED: there is something called" in line for line in said.out)
     assert said.err == ["marless: 1 of 2 runs failed; see few/runs"]
@@ -225,7 +266,7 @@ def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless)
 
 
 def test_a_cap_that_lets_no_run_begin_is_named_and_leaves_no_run(marless):
-    said = marless("ablate", *TINY, *FEW, "stop.dollars=1e-9")
+    said = ablated(marless, *TINY, *FEW, "stop.dollars=1e-9")
     assert said.code == 1 and said.err == ["marless: no run of the baseline marless-minus finished; see few/runs"]
     reason = "FAILED: stop.dollars = 1e-09 is less than a first attempt may cost; raise it"
     assert [line.endswith(reason) for line in said.out[1:]] == [True, True]
@@ -236,7 +277,7 @@ def test_a_cap_that_lets_no_run_begin_is_named_and_leaves_no_run(marless):
 def test_competing_sides_are_played_against_a_reference(marless):
     mixed = (*TINY, "task.options.mixed=true")
     assert marless("train", *mixed, "seed=9", "--run", "ref", "--workers", "1").code == 0
-    said = marless("ablate", *mixed, *FEW, "--reference", "ref")
+    said = ablated(marless, *mixed, *FEW, "--reference", "ref")
     assert (said.code, "Each side separately" in said.out) == (0, True)
     comparisons = json.loads(Path("few/table.json").read_text())["comparisons"]
     against = {f"signal{values} against {who}" for values in (3, 4) for who in ("random", "reference")}
@@ -252,8 +293,8 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--sharing", "mine"], "there is no sharing called 'mine'; there are none, all, paper, ours"),
         (["--arms", "ours,ours"], "the arm ours is given twice"),
         (["--arms", "ours,,packed"], "argument --arms: 'ours,,packed' is not a list"),
-        (["--seeds", "3-1"], "argument --seeds: '3-1' is not a list of seeds such as 1-10"),
-        (["--seeds", "one"], "argument --seeds: 'one' is not a list of seeds"),
+        (["--seeds", "3-1"], "'3-1' is not a list of seeds such as 1-10"),
+        (["--seeds", "one"], "'one' is not a list of seeds"),
         (["--workers", "0"], "argument --workers: '0' is not a positive whole number"),
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
         (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
@@ -267,17 +308,17 @@ def test_competing_sides_are_played_against_a_reference(marless):
 def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):
     Path("taken").mkdir()
     Path("taken/file").touch()
-    said = marless("ablate", *SMALL, *argv)
+    said = ablated(marless, *SMALL, *argv)
     assert (said.code, len(said.err)) == (2, 1) and says in said.err[0]
     assert sorted(path.name for path in Path().iterdir()) == ["taken"]
 
 
 def test_one_kind_of_agent_has_nobody_to_play_against(marless):
     assert marless.train("ref").code == 0
-    said = marless("ablate", *SMALL, "--reference", "ref")
+    said = ablated(marless, *SMALL, "--reference", "ref")
     assert said.code == 2 and "no opponents to play against" in said.err[0]
 
 
 def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):
-    said = marless("ablate", *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
+    said = ablated(marless, *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
     assert said.code == 0 and said.err[0].startswith("scaling.rollouts = 1: the scaling rules have nothing to choose")

@@ -1,20 +1,29 @@
-"""marless study: many runs over settings and seeds, all at once on one pool of workers or in the cloud."""
+"""marless study: many runs over settings and seeds, on one pool of workers or in the cloud, or over rules."""
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from marless.ablation import rules_file
+from marless.ablation.ablate import ablate, plans, write_suite
+from marless.ablation.rules_file import RulesFile
 from marless.backends import registry
+from marless.backends.dial_in import DriverOptions
 from marless.cli import arguments as common
 from marless.cli import dial_in_arguments as dial_in
 from marless.cli.console import report_ending
+from marless.cli.typed_lines import complain
+from marless.coordinator.config.loading import read_toml
+from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.drive import study_governor
 from marless.coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from marless.functions.encoding import to_json
-from marless.output import say, say_json
+from marless.infra.local.available_cores import cores
+from marless.output import say, say_json, say_text
 from marless.program import program_name
 from marless.reports.text import money
 from marless.runs.folder import RunFolder
@@ -27,6 +36,7 @@ from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile
 from marless.studies.study_run import StudyRun, summary
 from marless.studies.train_study import ROOT, StudyResult, named_study, open_study, train_study, with_pool
+from marless.views.ablation_views import AblationEvents, AblationLines
 from marless.views.study_views import choose_study_view, unlogged_runs
 
 EXAMPLES = """examples:
@@ -36,6 +46,7 @@ EXAMPLES = """examples:
   marless study lr.toml --backend aws        begins all runs in the cloud, which needs this machine no more
   marless study lr                           then shows how far they are, and fetches results
   marless study lr.toml --backend ray        on the nodes of a Ray cluster, driven by this machine
+  marless study rules.toml                   compares controller rules, if the file names `rules`
 
 lr.toml, three settings with ten seeds each:
   seeds = "1-10"
@@ -50,7 +61,10 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("study", metavar="FILE.toml | NAME", help="the study's file, or a study that was begun")
     parser.add_argument(
-        "--workers", type=common.count, metavar="N", help="worker processes, or functions at once (default: pool.slots)"
+        "--workers",
+        type=common.count,
+        metavar="N",
+        help="worker processes, or functions at once (default: pool.workers)",
     )
     parser.add_argument("--owner", metavar="NAME", help="owner of the runs (default: owner in the file)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: studies/NAME)")
@@ -62,17 +76,26 @@ def arguments(parser: ArgumentParser) -> None:
     common.deployment(parser)
     parser.add_argument("--stop", action="store_true", help="end a study in the cloud (you can resume its runs)")
     common.json(parser)
-    dial_in.listen(parser)
+    dial_in.machines(parser)
 
 
 def run(options: Namespace) -> int:
     """Trains all runs; the exit code says whether all ended as they should."""
+    path = Path(options.study)
+    keys = flatten(read_toml(path)) if path.suffix == ".toml" else {}
+    if "pool.slots" in keys:
+        complain(f"pool.slots of {path} is now pool.workers")
+    if not keys.keys().isdisjoint(rules_file.KEYS):
+        if options.stop or options.owner or _names_cloud(options):
+            raise UserError(f"{path} compares rules, on this machine or on Ray; leave --stop, --owner and clouds away")
+        require_name(path.stem, "the name of the file")
+        return compare_rules(options, rules_file.load(path), options.out or ROOT / path.stem)
     folder, file = _folder_and_file(options)
     options.folder = folder
     if options.stop:
         return _stop(folder)
     if _names_cloud(options) or cloud_study.place_of(folder):
-        if options.listen or options.address or options.backend in registry.placed_here():
+        if options.machines != DriverOptions() or options.backend in registry.placed_here():
             raise UserError("workers that dial in are for studies on this machine's disk; this one is in the cloud")
         folder.mkdir(parents=True, exist_ok=True)
         with RunFolder(folder).driving():
@@ -82,6 +105,29 @@ def run(options: Namespace) -> int:
     with Signals() as signals:
         view = choose_study_view(options.json)
         return _report(options, train_study(folder, file, signals, view, partial(dial_in.serving, options)), signals)
+
+
+def compare_rules(
+    options: Namespace,
+    file: RulesFile,
+    root: Path | None,
+    overrides: Sequence[str] = (),
+    registered_file: RulesFile | None = None,
+) -> int:
+    """Trains the missing runs of every rule and writes the tables, as `ablate.plans` describes."""
+    ablations = plans(file, root, options.study, overrides, registered_file)
+    options.folder = root or ablations[0].folder
+    with Signals() as signals:
+        view = AblationEvents(signals) if options.json else AblationLines(signals)
+        results = ablate(ablations, options.workers or cores(), signals, view, partial(dial_in.serving, options))
+    if file.tasks and not signals.received:
+        table = write_suite(ablations, results, file.target)
+        if not options.json:
+            say("")
+            say_text(table)
+            say(str(options.folder))
+    unfinished_endings = [result.ending for result in results if result.ending.code != FINISHED]
+    return report_ending(unfinished_endings[-1] if unfinished_endings else Ending(FINISHED, ""))
 
 
 def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
@@ -96,7 +142,7 @@ def _folder_and_file(options: Namespace) -> tuple[Path, StudyFile | None]:
         require_name(path.name, "the study")
         return options.out or ROOT / path.name, None
     backend = options.backend if options.backend in registry.placed_here() else None
-    if options.listen and options.backend is None:
+    if options.machines.listen and options.backend is None:
         # Workers that somebody starts are none of the cluster that the study may have been on.
         backend = registry.DEFAULT
     file = with_pool(folder, file, options.workers, backend)

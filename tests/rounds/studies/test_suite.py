@@ -1,4 +1,4 @@
-"""`marless ablate` of a suite: tiny tasks through the command line, going on, and refusals."""
+"""`marless study` of rules on several tasks: tiny tasks through the command line, going on, and refusals."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from marless.ablation import suite_file
+from marless.ablation import rules_file
 from marless.ablation.arms import arms_by_name, configuration
 from marless.environments import roles_of
 from marless.functions.environments import registry
@@ -14,7 +14,7 @@ from marless.functions.environments.task_names import is_known
 
 SUITE = """
 seeds = "101"
-arms = ["all+constant:1@split", "none+constant:2@split"]
+rules = ["all+constant:1@split", "none+constant:2@split"]
 [base]
 algorithm.hidden = [8]
 actors.num_envs = 8
@@ -27,7 +27,7 @@ values.task.name = "toy/signal"
 [[tasks]]
 name = "corridor"
 random = 1.0
-arms = ["all+constant:2@split"]
+rules = ["all+constant:2@split"]
 values.task.name = "toy/corridor"
 values.actors.rollout_length = 10
 """
@@ -43,9 +43,9 @@ def marless(tmp_path, shell, capfd):
 
 @pytest.mark.slow
 def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marless):
-    said = marless("ablate", "small.toml", "--workers", "2")
-    assert (said.code, said.out[-1]) == (0, "ablations/small")
-    root = Path("ablations/small")
+    said = marless("study", "small.toml", "--workers", "2")
+    assert (said.code, said.out[-1]) == (0, "studies/small")
+    root = Path("studies/small")
     assert [task["task"] for task in json.loads((root / "table.json").read_text())] == ["signal", "corridor"]
     assert {path.name for path in (root / "corridor" / "runs").iterdir()} == {
         "all-constant-1-split-s101",
@@ -55,7 +55,7 @@ def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marles
     assert len(list((root / "signal" / "runs").iterdir())) == 2 and (root / "signal" / "table.md").exists()
     table = (root / "table.md").read_bytes()
     stamp = (root / "signal" / "runs" / "none-constant-2-split-s101" / "summary.json").stat().st_mtime_ns
-    said = marless("ablate", "small.toml", "--workers", "2")
+    said = marless("study", "small.toml", "--workers", "2")
     assert said.out[0] == "arms: 2, seeds: 1, runs: 2, of them finished: 2"
     assert (root / "table.md").read_bytes() == table
     assert (root / "signal" / "runs" / "none-constant-2-split-s101" / "summary.json").stat().st_mtime_ns == stamp
@@ -73,23 +73,25 @@ def test_every_task_is_an_ablation_that_goes_on_and_one_table_is_over_all(marles
 )
 def test_a_bad_suite_is_one_line_and_leaves_nothing(marless, old, new, says):
     Path("small.toml").write_text(SUITE.replace(old, new))
-    said = marless("ablate", "small.toml")
+    said = marless("study", "small.toml")
     assert (said.code, len(said.err)) == (2, 1) and says in said.err[0]
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
 
 
 def test_what_is_for_one_task_is_refused(marless):
     said = marless("ablate", "small.toml", "--random", "3")
-    assert said.code == 2 and "--random and --reference are for one task" in said.err[0]
+    assert said.code == 2 and "small.toml: random and reference are for one task" in said.err[1]
+    said = marless("study", "small.toml", "--stop")
+    assert said.code == 2 and "compares rules, on this machine or on Ray; leave --stop" in said.err[0]
 
 
 def test_the_suite_that_is_shipped_has_eight_tasks_and_more_and_every_arm_can_run():
-    shipped = suite_file.load(SHIPPED)
+    shipped = rules_file.load(SHIPPED)
     assert len(shipped.tasks) >= 8
     for task in shipped.tasks:
-        base = suite_file.configuration(shipped, task, ())
+        base = rules_file.configuration(shipped, task, ())
         assert is_known(base.task.name)
-        for arm in arms_by_name([*shipped.arms, *task.arms]):
+        for arm in arms_by_name([*shipped.rules, *task.rules]):
             configuration(arm, base)
         if base.task.name.startswith("roles/"):
             roles = dict(zip(registry.make(base.task, 1).spec.agents, roles_of(base.task), strict=True))

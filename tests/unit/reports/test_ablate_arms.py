@@ -3,13 +3,23 @@
 import msgspec
 import pytest
 
-from marless.ablation.arms import ARMS, SHARING, arms_by_name, configuration, controls, cross, refuse_clashes
+from marless.ablation.arms import (
+    ARMS,
+    SHARING,
+    arms_by_name,
+    combination,
+    combined_names,
+    configuration,
+    controls,
+    refuse_clashes,
+)
 from marless.ablation.declaration import FILE, Declaration, merge, read, write
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError, Stop
 from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.coordinator.rules.scaling import SCALING_RULES
 
+AXES = {"sharing": list(SHARING), "scaling": list(SCALING_RULES), "placement": list(PLACEMENTS)}
 BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 
 
@@ -20,7 +30,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
-    arms = cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))
+    arms = arms_by_name(combined_names(AXES))
     assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 5 * 13 * 6
     # What `budget` and `adapt` need.
     base = msgspec.structs.replace(BASE, stop=Stop(rounds=5, dollars=1.0, return_=0.0))
@@ -54,7 +64,7 @@ def test_the_controls_differ_from_what_they_control_in_one_thing():
 
 
 def test_a_cross_is_named_after_its_rules():
-    [arm] = cross(["paper"], ["shuffled:paper"], ["split"])
+    [arm] = arms_by_name(combined_names({"sharing": ["paper"], "scaling": ["shuffled:paper"], "placement": []}))
     assert (arm.name, arm.slug) == ("paper+shuffled:paper@split", "paper-shuffled-paper-split")
     assert arm.settings == ARMS["shuffled"].settings
 
@@ -84,7 +94,7 @@ def test_the_mean_of_a_combination_is_a_control_of_it():
             "there is no arm called 'marles'; did you mean marless.*marless-minus, marless, ours",
         ),
         (
-            lambda: cross(["some"], ["gns"], ["split"]),
+            lambda: arms_by_name(["some+gns@split"]),
             "there is no sharing called 'some'.*none, all, paper, ours, paper-figure",
         ),
         (
@@ -161,7 +171,7 @@ def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
 
 
 def test_a_combination_of_a_cross_can_be_named_among_the_arms():
-    assert arms_by_name(["packed", "ours+gns@whole"]) == [ARMS["packed"], *cross(["ours"], ["gns"], ["whole"])]
+    assert arms_by_name(["packed", "ours+gns@whole"]) == [ARMS["packed"], combination("ours", "gns", "whole")]
     with pytest.raises(ConfigError, match="scaling"):
         arms_by_name(["ours+gsn@whole"])
 
@@ -201,7 +211,7 @@ def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in
 
 
 def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
-    arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))}
+    arms = {arm.name: arm for arm in arms_by_name(combined_names(AXES))}
     pairs = controls(arms)
     assert len(pairs) == 5 * 6 * 6
     for name, tested in pairs:

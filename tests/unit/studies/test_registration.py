@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from studies import EVERYTHING, setting, study
 
-from marless.ablation import suite_file
+from marless.ablation import rules_file
 from marless.ablation.ablate import plan
 from marless.ablation.arms import arms_by_name
 from marless.coordinator.config.loading import load
@@ -43,7 +43,7 @@ actors.num_envs = [4, 8]
 """
 SAME_STUDY = """
 # Other words, another order, other pools and seeds as a list.
-pool.slots = 3
+pool.workers = 3
 dollars = 2.0
 owner = "anna"
 seeds = [1, 2, 3]
@@ -80,7 +80,7 @@ def test_settings_seeds_and_rungs_change_a_study_s_registration(old, new):
 
 
 def suite_of(document):
-    return msgspec.convert(document, suite_file.Suite)
+    return rules_file.parse(document, Path("changed.toml"))
 
 
 def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_suite():
@@ -88,7 +88,7 @@ def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_su
     backwards = dict(reversed(document.items()))
     for task in backwards["tasks"]:
         task["values"] = {"actors": backwards["base"]["actors"], **task["values"]}
-    assert suite_of(backwards).registration == suite_file.load(SUITE).registration
+    assert suite_of(backwards).registration == rules_file.load(SUITE).registration
 
 
 @pytest.mark.parametrize(
@@ -106,25 +106,23 @@ def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_su
 def test_targets_seeds_contrasts_tasks_and_arms_change_a_suite_s_registration(old, new):
     text = SUITE.read_text(encoding="utf-8")
     changed = suite_of(tomllib.loads(text.replace(old, new, 1)))
-    assert old in text and changed.registration != suite_file.load(SUITE).registration
+    assert old in text and changed.registration != rules_file.load(SUITE).registration
 
 
 def test_a_command_with_other_settings_or_seeds_is_not_covered_by_the_file():
-    suite = suite_file.load(SUITE)
-    arms, headlines = suite.arms[:2], suite.headlines
-    assert suite.covers(arms, [1, 2], headlines, [])
-    assert not suite.covers(arms, [100], headlines, [])
-    assert not suite.covers(arms, [1], headlines, ["stop.rounds=1"])
-    assert not suite.covers([*arms, "ours"], [1], headlines, [])
-    assert not suite.covers(arms, [1], headlines[:1], [])
+    suite = rules_file.load(SUITE)
+    few = msgspec.structs.replace(suite, rules=suite.rules[:2], seeds=[1, 2])
+    assert suite.covers(few, []) and not suite.covers(few, ["stop.rounds=1"])
+    for change in ({"seeds": [100]}, {"rules": [*few.rules, "ours"]}, {"headlines": suite.headlines[:1]}):
+        assert not suite.covers(msgspec.structs.replace(few, **change), [])
 
 
 def test_the_shipped_suite_writes_down_every_default_that_may_change():
-    suite = suite_file.load(SUITE)
+    suite = rules_file.load(SUITE)
     for task in suite.tasks:
-        written = flatten(suite_file.document(suite, task))
-        config = flatten(msgspec.to_builtins(suite_file.configuration(suite, task, ())))
-        for arm in arms_by_name([*suite.arms, *task.arms]):
+        written = flatten(rules_file.document(suite, task))
+        config = flatten(msgspec.to_builtins(rules_file.configuration(suite, task, ())))
+        for arm in arms_by_name([*suite.rules, *task.rules]):
             # The number of agents decides `algorithm.lr`. Other settings of None are off.
             defaults = {key for key, value in config.items() if value is not None or key == "algorithm.lr"}
             missing = {key for key in defaults if key.startswith(PINNED)} - written.keys() - arm.settings.keys()
@@ -134,15 +132,15 @@ def test_the_shipped_suite_writes_down_every_default_that_may_change():
 
 
 def test_the_registered_seeds_are_below_those_of_tuning():
-    assert seeds_of(suite_file.load(SUITE).seeds) == list(range(1, 11))
+    assert seeds_of(rules_file.load(SUITE).seeds) == list(range(1, 11))
     assert seeds_of(study_file.load(HOLD_OUTS).seeds) == list(range(1, 11))
 
 
 def test_the_suite_names_the_six_hold_outs_and_has_none_of_them():
-    held, suite = study_file.load(HOLD_OUTS), suite_file.load(SUITE)
+    held, suite = study_file.load(HOLD_OUTS), rules_file.load(SUITE)
     tasks = [one.values["task"]["name"] for one in held.setting]
     assert tasks == held.hold_outs == suite.hold_outs and len(tasks) == 6
-    assert not {suite_file.configuration(suite, task, ()).task.name for task in suite.tasks} & {*tasks}
+    assert not {rules_file.configuration(suite, task, ()).task.name for task in suite.tasks} & {*tasks}
 
 
 def test_a_hold_out_is_refused_on_seeds_for_tuning_only():
@@ -157,8 +155,8 @@ def test_a_study_and_a_suite_that_tune_on_a_hold_out_are_refused_in_one_line(mar
     said = marless("study", "holds.toml")
     assert (said.code, len(said.err)) == (2, 1) and "mpe/simple_world_comm is a hold-out, and seed 100" in said.err[0]
     text = SUITE.read_text(encoding="utf-8").replace('"mpe/simple_push"', '"mpe/simple_spread"')
-    Path("suite.toml").write_text(text)
-    said = marless("ablate", "suite.toml", "--seeds", "100")
+    Path("suite.toml").write_text(text.replace('"1-10"', '"100"'))
+    said = marless("study", "suite.toml")
     assert (said.code, len(said.err)) == (2, 1) and "suite.toml: mpe/simple_spread is a hold-out" in said.err[0]
 
 

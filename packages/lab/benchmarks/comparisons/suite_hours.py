@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from marless.ablation import suite_file
-from marless.ablation.ablate import AblationView, ablate, plan_suite
+from msgspec.structs import replace
+
+from marless.ablation import rules_file
+from marless.ablation.ablate import AblationView, ablate, plans
 from marless.ablation.ablation_campaign import Ablation
-from marless.ablation.arms import arms_by_name
 from marless.backends import registry
 from marless.comparison.finished_run import FinishedRun
 from marless.coordinator.file_reading import read_json
@@ -44,14 +45,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("suite", type=Path)
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
-    file, jobs = suite_file.load(options.suite), cores()
+    file, jobs = rules_file.load(options.suite), cores()
     seeds = len(seeds_of(file.seeds))
-    ablations = plan_suite(options.suite, arms_by_name, [TUNING], options.folder, overrides=[f"stop.env_steps={STEPS}"])
+    dry_run = replace(file, seeds=[TUNING])
+    ablations = plans(dry_run, options.folder, str(options.suite), [f"stop.env_steps={STEPS}"], file)
     rows, all_hours, all_runs = [], 0.0, 0
     for task, ablation in zip(file.tasks, ablations, strict=True):
         with Signals() as signals:
-            result = ablate(ablation, jobs, signals, AblationView(), partial(registry.listening, None, None))
-        env_steps = suite_file.configuration(file, task, ()).stop.env_steps
+            [result] = ablate([ablation], jobs, signals, AblationView(), partial(registry.listening, None, None))
+        env_steps = rules_file.configuration(file, task, ()).stop.env_steps
         assert env_steps is not None
         seconds = [run_seconds(ablation, run, env_steps) for runs in result.runs.values() for run in runs.values()]
         hours, runs = sum(seconds) * seeds / jobs / 3600, len(ablation.arms) * seeds
