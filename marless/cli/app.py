@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill, wrap
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -37,8 +38,30 @@ _PLAY = {
     "check", "train", "pretrain", "worker", "resume", "study", "ablate", "estimate", "evaluate", "crossplay", "replay",
     "report", "log", "export",
 }  # fmt: skip
+# Columns of the overview, and the fewest columns for what explains an example.
+_WIDTH, _NARROW = 79, 24
 # Commands whose results are files: what they say meanwhile may be lost without harm.
 _DRIVE = {"train", "resume", "study", "ablate", "watch"}
+
+
+class _Help(RawDescriptionHelpFormatter):
+    """Wraps paragraphs, and what explains an example in its column, or below the example where the column is narrow."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        blocks = text.strip().split("\n\n")
+        return "\n\n".join(_wrap_examples(block, width) if "\n  " in block else fill(block, width) for block in blocks)
+
+
+def _wrap_examples(block: str, width: int) -> str:
+    lines = []
+    for line in block.splitlines():
+        command, _, explanation = line.rpartition("  ")
+        column = len(line) - len(explanation)
+        if column > width - _NARROW and len(line) > width:
+            lines += [command.rstrip(), f"      {explanation}"]
+        else:
+            lines += wrap(line, width, subsequent_indent=" " * max(column, 6), break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 class Parser(ArgumentParser):
@@ -148,9 +171,9 @@ def parser_of(name: str) -> Parser:
     examples, _, more = command.EXAMPLES.partition("\n\n")
     parser = Parser(
         prog=f"marless {name}",
-        description=f"{COMMANDS[name]}\n\n{examples}",
+        description=f"{COMMANDS.get(name, 'an earlier name of `marless study`')}\n\n{examples}",
         epilog=more,
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     command.arguments(parser)
@@ -205,12 +228,9 @@ def _require_current_folder() -> None:
 
 def _overview() -> str:
     program = program_name()
-    return f"""usage: {program} COMMAND ... (trains many agents on serverless functions)
-
-{overview()}
-
-Start with `{program} train`. `{program} COMMAND --help` describes a command.
-The manual begins with {manual()}."""
+    usage = f"usage: {program} COMMAND ... (trains many agents on serverless functions)"
+    advice = f"Begin: `{program} train`. Help on a command: `{program} COMMAND --help`. Manual:"
+    return f"{fill(usage, _WIDTH)}\n\n{overview()}\n\n{fill(advice, _WIDTH)}\n{manual()}"
 
 
 _TEXTS: dict[str, Callable[[], str]] = {

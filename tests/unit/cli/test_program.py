@@ -88,5 +88,4 @@ def test_a_path_with_a_space_is_one_word():
 def test_help_ends_with_the_first_page_of_the_manual(capsys):
     assert main(["help"]) == 0
     *_, line = capsys.readouterr().out.splitlines()
-    page = Path(line.removeprefix("The manual begins with ").removesuffix("."))
-    assert page.read_text("utf-8").startswith("# MARLess\n")
+    assert Path(line).read_text("utf-8").startswith("# MARLess\n")
