@@ -47,12 +47,12 @@ def estimate(
     return estimate_run(configuration(config, settings), target, count).entries[0][1]
 
 
-@short_errors()
+@short_errors(slots="concurrency")
 def simulate(
     run: str | os.PathLike[str],
     rollouts: Sequence[int] = (),
     *,
-    slots: int | None = None,
+    concurrency: int | None = None,
     rounds: int = 20,
     deployed: bool = False,
     faults: Mapping[str, float] | None = None,
@@ -65,7 +65,7 @@ def simulate(
     Args:
         run: a run, or the path of a TOML file, of which a few rounds are played here first.
         rollouts: as recorded without it.
-        slots: functions that run at once; as recorded without it.
+        concurrency: functions that run at once; as recorded without it.
         rounds: how many to simulate, 3 at least.
         deployed: requests and storage take as long as on AWS.
         faults: shares of attempts that are ``slow``, ``cold``, ``throttled`` or ``lost``.
@@ -76,7 +76,7 @@ def simulate(
     Raises `ConfigError`, and `UserError` for a run that has no record.
 
     Examples:
-        >>> [run.dollars for run in marless.simulate("latest", [50, 500], slots=100)]
+        >>> [run.dollars for run in marless.simulate("latest", [50, 500], concurrency=100)]
         [0.0011, 0.0104]
     """
     faults = faults or {}
@@ -85,7 +85,7 @@ def simulate(
     if any(name not in _FAULTS or not 0 <= share <= 1 for name, share in faults.items()):
         raise UserError(f"faults: {dict(faults)} are not shares from 0 to 1 of {', '.join(_FAULTS)}")
     recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
-    width = slots or recording.slots
+    width = concurrency or recording.slots
     runs = (
         simulate_recording(recording, Setting(count, rounds, width, deployed, Faults(**faults), seed))
         for count in rollouts or (recording.lines[-1].rollouts,)

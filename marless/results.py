@@ -81,10 +81,10 @@ def evaluate(
         return cross_evaluation.plays(playable(run, trust), opponents, episodes, progress)
 
 
-@short_errors()
+@short_errors(path="out")
 def replay(
     run: str | os.PathLike[str],
-    path: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
     episodes: int = 3,
     *,
     beside: str | None = None,
@@ -95,7 +95,7 @@ def replay(
 
     Args:
         run: the run, its name or its folder.
-        path: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
+        out: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
         episodes: how many, from 1.
         beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
         trust: as in `evaluate`.
@@ -106,14 +106,14 @@ def replay(
         >>> marless.replay("runs/latest", "team.gif", beside="random")
         ReplayFile('team.gif')
     """
-    return Run(run).replay(path, episodes, beside=beside, trust=trust)
+    return Run(run).replay(out, episodes, beside=beside, trust=trust)
 
 
-@short_errors()
+@short_errors(path="out")
 def export(
     run: str | os.PathLike[str],
     to: str,
-    path: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
     *,
     best: bool = False,
     episodes: int | None = None,
@@ -127,7 +127,7 @@ def export(
     Args:
         run: the run, its name or its folder.
         to: of policies ``onnx``, ``torch`` or ``safetensors``; of episodes ``npz`` or ``parquet``.
-        path: the folder; ``exports/RUN-FORMAT`` without it.
+        out: the folder; ``exports/RUN-FORMAT`` without it.
         best: the policies of the best evaluation in place of the newest.
         episodes: how many to play.
         greedy: episodes of the most probable actions.
@@ -148,13 +148,13 @@ def export(
     folder, again = RUNS.find(os.fspath(run)), PlayAgain(workers or cores())
     if episodes is not None or (rounds is not None and not exports.stores_rounds(folder, rounds)):
         folder = playable(run, trust)
-    return exports.export(folder, to, None if path is None else Path(path), best, episodes, greedy, rounds, again)
+    return exports.export(folder, to, None if out is None else Path(out), best, episodes, greedy, rounds, again)
 
 
-@short_errors()
+@short_errors(path="out")
 def report(
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "latest",
-    path: str | os.PathLike[str] = "report.html",
+    out: str | os.PathLike[str] = "report.html",
     *,
     by: Sequence[str] = (),
     at: "Axis" = "steps",
@@ -164,7 +164,7 @@ def report(
 
     Args:
         runs: a run, or several; a folder that holds runs, as a study's, stands for all of them.
-        path: the page.
+        out: the page.
         by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
         at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
         metric: a metric of the environment to compare in place of the return.
@@ -178,16 +178,16 @@ def report(
     from marless.page.report_page import write_report
 
     names = [runs] if isinstance(runs, str | os.PathLike) else runs
-    write_report([os.fspath(each) for each in names], Path(path), by, at, metric)
-    return Path(path)
+    write_report([os.fspath(each) for each in names], Path(out), by, at, metric)
+    return Path(out)
 
 
-@short_errors()
+@short_errors(path="out")
 def crossplay(
     *runs: str | os.PathLike[str],
     episodes: int = 320,
     sampled: bool = False,
-    path: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
     trust: bool = False,
 ) -> "Tournament":
     """Plays every team against every other with either side of the task; says who wins how much, and rates them. A
@@ -198,7 +198,7 @@ def crossplay(
             by the checkpoints of its league and its newest policies.
         episodes: of each pair and side, 2 at least.
         sampled: policies draw their actions; greedy games without chance are all alike.
-        path: the folder for crossplay.json and crossplay.png; nothing is written without it.
+        out: the folder for crossplay.json and crossplay.png; nothing is written without it.
         trust: as in `evaluate`.
 
     Raises `UserError` for teams that cannot play each other.
@@ -213,6 +213,6 @@ def crossplay(
     names = [os.fspath(each) for each in runs]
     with cell_progress() as progress:
         tournament = tournaments.crossplay(playable(runs[0], trust), names, episodes, sampled, progress)
-    if path is not None:
-        tournaments.write(tournament, Path(path))
+    if out is not None:
+        tournaments.write(tournament, Path(out))
     return tournament

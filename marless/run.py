@@ -168,10 +168,10 @@ class Run:
             settings = list(overrides({"task": task or {}}))
             return evaluation.evaluate(playable(self, trust), workers, episodes, settings, progress)
 
-    @short_errors()
+    @short_errors(path="out")
     def replay(
         self,
-        path: str | os.PathLike[str] | None = None,
+        out: str | os.PathLike[str] | None = None,
         episodes: int = 3,
         *,
         beside: str | None = None,
@@ -187,7 +187,7 @@ class Run:
         from marless.replays.replay_file import record
         from marless.runs.integrity.trusted_origin import playable
 
-        return record(playable(self, trust), None if path is None else Path(path), episodes, beside)
+        return record(playable(self, trust), None if out is None else Path(out), episodes, beside)
 
     def _folder(self) -> "RunFolder":
         from marless.runs.run_store import RUNS

@@ -70,7 +70,7 @@ def main() -> None:
 
 def _rows(home: Path) -> list[tuple[str | int, ...]]:
     _marless(home, "train", "algorithm.name=mappo", "stop.rounds=2", "--run", "recorded")
-    _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "-o", "data")
+    _marless(home, "export", "recorded", "--to", "npz", "--episodes", "200", "--out", "data")
     # Only an account for tests counts requests. Functions take over what selects processor instructions.
     settings = AccountSettings(processes=20, inherited_variables=kernel_variables.VARIABLES, faults=True, code=(home,))
     (home / account_folder()).parent.mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def _row(home: Path, number: int, beside: list[dict[str, int]]) -> tuple[str | i
 
 def _beside(home: Path) -> list[dict[str, int]]:
     """The bills of all configurations as runs of one pool."""
-    tables = ['seeds = "1"', "pool.slots = 3"]
+    tables = ['seeds = "1"', "pool.workers = 3"]
     for number, own in enumerate(CONFIGURATIONS.values()):
         pairs = (setting.split("=") for setting in (*COMMON, *own))
         values = {key: value if value[0] in "[0123456789" or value == "true" else f'"{value}"' for key, value in pairs}

@@ -142,7 +142,7 @@ def _local(scratch: Path, name: str, settings: Sequence[str]) -> str:
 
 def _from_a_dataset(scratch: Path, name: str, settings: Sequence[str]) -> str:
     _local(scratch, "recorded", (*SMALL, *PPO))
-    _marless(scratch, "export", "recorded", "--to", "npz", "--episodes", "32", "-o", "data")
+    _marless(scratch, "export", "recorded", "--to", "npz", "--episodes", "32", "--out", "data")
     return _local(scratch, name, settings)
 
 
@@ -156,7 +156,7 @@ def _against_a_script(scratch: Path, name: str, settings: Sequence[str]) -> str:
 def _study(scratch: Path, name: str, settings: Sequence[str]) -> str:
     """Of four runs, two at a time: the hash of their hashes."""
     base = [f"base.{setting.replace('=', ' = ', 1)}" for setting in settings if not setting.startswith("seed=")]
-    lines = ['seeds = "1-2"', "pool.slots = 2", *base, "[vary]", "algorithm.lr = [1e-3, 2e-3]"]
+    lines = ['seeds = "1-2"', "pool.workers = 2", *base, "[vary]", "algorithm.lr = [1e-3, 2e-3]"]
     (scratch / "net.toml").write_text("\n".join(lines), encoding="utf-8")
     _marless(scratch, "study", "net.toml")
     hashes = [_hash_of(path.parent) for path in sorted((scratch / "studies" / "net").rglob("summary.json"))]

@@ -51,10 +51,9 @@ FAMILIES = {
     },
 }
 # Commands that most users never need.
-_RARE = {
-    "ablate": "compare sharing, scaling and placement rules over seeds",
-    "pretrain": "make a small language model for a task with agents that speak",
-}
+_RARE = {"pretrain": "make a small language model for a task with agents that speak"}
+# Earlier commands with options of their own, and how they end the sentence that names the new way.
+OLD_COMMANDS = {"ablate": "study FILE`, where the file names `rules`"}
 # What the tab key offers: the first screen, and commands of two words.
 OFFERED = {name: does for group in GROUPS.values() for name, does in group.items()} | {
     f"{family} {name}": does for family, names in FAMILIES.items() for name, does in names.items()
@@ -79,7 +78,9 @@ _OLD_NAMES = {
 _OLD_OPTIONS = {
     ("estimate", "--slots"): "--concurrency",
     ("study", "--slots"): "--workers",
+    ("worker", "--slots"): "--workers",
     ("ablate", "--jobs"): "--workers",
+    **{(command, "-o"): "--out" for command in ("report", "export", "runs")},
 }
 
 
@@ -87,6 +88,8 @@ def renamed(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the line with today's names, and a sentence for each old name."""
     new_name = _OLD_NAMES.get(argv[0], argv[0])
     sentences = [f"`marless {argv[0]}` is now `marless {new_name}`"] if new_name != argv[0] else []
+    if argv[0] in OLD_COMMANDS:
+        sentences = [f"`marless {argv[0]}` is now `marless {OLD_COMMANDS[argv[0]]}"]
     words = new_name.split()
     for text in argv[1:]:
         option, equals, value = text.partition("=")
@@ -102,7 +105,7 @@ def command_and_rest(argv: Sequence[str]) -> tuple[str, list[str]]:
     if " ".join(argv[:2]) in COMMANDS:
         return " ".join(argv[:2]), [*argv[2:]]
     name = "runs list" if argv[0] == "runs" else argv[0]
-    return name if name in COMMANDS else "", [*argv[1:]]
+    return name if name in COMMANDS or name in OLD_COMMANDS else "", [*argv[1:]]
 
 
 def overview() -> str:

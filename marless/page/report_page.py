@@ -24,12 +24,12 @@ def write_report(names: Sequence[str], path: Path, by: Sequence[str], at: Axis, 
     """
     if path.is_dir() or not path.parent.is_dir():
         why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UserError(f"-o {path}: {why}; name a file such as report.html")
+        raise UserError(f"--out {path}: {why}; name a file such as report.html")
     body = _page(names, by, at, metric)
     try:
         replace(path, body.encode())
     except OSError as error:
-        raise UserError(f"-o {path} cannot be written: {error.strerror}") from error
+        raise UserError(f"--out {path} cannot be written: {error.strerror}") from error
 
 
 def _page(names: Sequence[str], by: Sequence[str], at: Axis, metric: str) -> str:

@@ -85,7 +85,7 @@ def refuse(file: StudyFile) -> None:
             f" use {' or '.join(_KNOWN_AT_ONCE)}, or train on this machine"
         )
     if file.search.parallel is not None:
-        raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.slots instead")
+        raise UserError("search.parallel: a study in the cloud begins runs as there is room; set pool.workers instead")
     algorithm = file.base.get("algorithm")
     settings = algorithm if isinstance(algorithm, dict) else {}
     refuse_elsewhere(settings.get("device"))
@@ -122,7 +122,7 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
         tenant=place.deployment_ref.tenant,
         file=msgspec.Raw(to_json(study.file)),
         coordinator=place.deployment_ref.functions["coordinator"],
-        width=min(width, study.file.pool.slots or width),
+        width=min(width, study.file.pool.workers or width),
         at_work=study.file.pool.runs,
         owners=owners,
         weights={name: owner.weight for name, owner in owners_by_name.items()},

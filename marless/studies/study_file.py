@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from marless.coordinator.config.loading import read_toml, spelled_out
 from marless.coordinator.config.nested_tables import merge
@@ -26,8 +27,10 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class PoolSize(_Section, frozen=True, kw_only=True):
     """The pool of worker processes."""
 
-    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    workers: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     """Worker processes at most; default: one for each core of this machine."""
+    slots: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
+    """The name of `workers` in earlier files."""
     cores: Annotated[float, Meta(gt=0, le=MOST_PROCESSES)] | None = None
     """So many cores are kept busy at once; a task that waits keeps a slot, not a core. Default: this machine's."""
     gpus: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
@@ -38,6 +41,11 @@ class PoolSize(_Section, frozen=True, kw_only=True):
     """Memory of all workers together, each at most its part; default: without limit."""
     backend: str | None = None
     """The cluster whose nodes the workers are on, such as ray; default: they are processes of this machine."""
+
+    def __post_init__(self) -> None:
+        if self.slots is not None:
+            force_setattr(self, "workers", self.workers or self.slots)
+            force_setattr(self, "slots", None)
 
 
 class Owner(_Section, frozen=True, kw_only=True):
@@ -111,6 +119,8 @@ _FIELDS = frozenset(StudyFile.__struct_fields__)
 def load(path: Path) -> StudyFile:
     """The study in a TOML file; raises `ConfigError`."""
     document = read_toml(path)
+    if "rules" in document or "tasks" in document:
+        raise ConfigError(f"{path} compares rules: marless study {shlex.quote(str(path))}, or marless.ablate")
     if key := next((key for key in RunConfig.__struct_fields__ if key in document.keys() - _FIELDS), ""):
         raise ConfigError(
             f"{path}: `{key}` is a key of a run; a study has it as base.{key}, or names the run's file:"

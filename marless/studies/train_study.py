@@ -100,13 +100,13 @@ def named_study(name: str, out: Path | None) -> tuple[Path, StudyFile]:
     return folder, read_json(folder / FILE, StudyFile)
 
 
-def with_pool(folder: Path, file: StudyFile, slots: int | None, backend: str | None) -> StudyFile:
+def with_pool(folder: Path, file: StudyFile, workers: int | None, backend: str | None) -> StudyFile:
     """The study's file with these, as far as there are any. Where nobody names a back-end, it is that of the study in
     the folder, if there is one."""
     path = folder / FILE
     begun_at = read_json(path, StudyFile).pool.backend if path.is_file() else None
     backend = backend or file.pool.backend or begun_at
-    return replace(file, pool=replace(file.pool, slots=slots or file.pool.slots, backend=backend))
+    return replace(file, pool=replace(file.pool, workers=workers or file.pool.workers, backend=backend))
 
 
 def open_study(folder: Path, file: StudyFile | None) -> Study:
@@ -126,7 +126,7 @@ def demand(study: Study) -> WorkerDemand:
     """What a study asks a cluster for: a worker has the part of a core that is its own where all are at work, and its
     part of the memory."""
     size, runs = study.file.pool, study.known_configs()
-    slots = size.slots or cores()
+    slots = size.workers or cores()
     part = min(1.0, size.cores / slots) if size.cores else 1.0
     return WorkerDemand(runs, slots, max(_LEAST_CORES, part), (size.memory_mb or 0.0) / slots, study.may_learn)
 
@@ -135,7 +135,7 @@ def _capacity(study: Study) -> Capacity:
     size = study.file.pool
     computes = any(run.config.algorithm.device == "cuda" for run in study.runs)
     others = {GPUS: float(size.gpus or len(gpus.names()))} if computes else {}
-    return Capacity(size.slots or cores(), size.cores or cores(), others=others)
+    return Capacity(size.workers or cores(), size.cores or cores(), others=others)
 
 
 def _pool(study: Study) -> TaskPool:
@@ -155,7 +155,7 @@ def _dial_in_pool(study: Study, listener: WorkerListener) -> TaskPool:
     this one."""
     for run in study.runs:
         refuse_gpu_elsewhere(run.config.algorithm.device)
-    return listener.pool(FUNCTION_MODULES, study.folder / "workers", study.file.pool.slots or inf)
+    return listener.pool(FUNCTION_MODULES, study.folder / "workers", study.file.pool.workers or inf)
 
 
 def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: CampaignView, listen: Listen) -> StudyResult:

@@ -126,7 +126,7 @@ def test_what_a_run_came_to_is_exported_reported_and_played_against_others(small
     sampled = marless.export(run, "npz", "sampled", rounds=(1, 2), workers=1)
     assert set(np.load("sampled/episodes.npz")["round"]) == {1, 2} and sampled.line.endswith("played again")
     assert f"<title>{run.name}" in marless.report(run, "page.html").read_text()
-    played = marless.crossplay(run, "random", episodes=2, path="games")
+    played = marless.crossplay(run, "random", episodes=2, out="games")
     assert played.teams == (str(run.path), "random") and played.scores[1][1] == 0.5
     assert repr(played) == "<Tournament: mpe/simple_tag, greedy, 2 episodes of each pair and side>"
     assert "random</td>" in played._repr_html_() and "<p>mean return of agent, played by" in played._repr_html_()
@@ -290,7 +290,7 @@ def test_an_estimate_has_rounds_seconds_and_dollars(small):
 
 def test_a_recorded_run_is_simulated_with_more_rollouts(small):
     run = marless.train({**small, "stop": {"rounds": 4}}, quiet=True)
-    simulations = marless.simulate(run, [2, 4], rounds=3, slots=7)
+    simulations = marless.simulate(run, [2, 4], rounds=3, concurrency=7)
     assert repr(simulations) == "<Simulations: 2 simulations, 7 functions at once>"
     assert all(text in simulations._repr_html_() for text in ("coordinator ms</th>", "2</td>", "4</td>"))
     few, many = simulations

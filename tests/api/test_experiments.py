@@ -11,15 +11,15 @@ RATES = {"algorithm": {"lr": [1e-3, 3e-3]}}
 
 def test_a_study_goes_on_and_its_settings_are_compared(small, home):
     file = {"seeds": [1], "base": small, "vary": RATES}
-    begun = marless.study(file, out="rates", slots=2, quiet=True)
+    begun = marless.study(file, out="rates", workers=2, quiet=True)
     assert [(run.name, run.status) for run in begun.runs] == [("lr-0.001-s1", "finished"), ("lr-0.003-s1", "finished")]
-    longer = marless.study({**file, "seeds": [1, 2]}, out="rates", slots=2, quiet=True)
+    longer = marless.study({**file, "seeds": [1, 2]}, out="rates", workers=2, quiet=True)
     by_name = {run.name: run for run in longer.runs}
     assert len(by_name) == 4 and longer.dollars == sum(run.dollars for run in longer.runs)
     assert by_name["lr-0.001-s1"].dollars == begun.runs[0].dollars
     assert repr(longer).startswith("<StudyResult: rates, 4 runs: 4 finished, $0.0")
     assert "lr-0.003</td>" in longer._repr_html_()
-    compared = marless.compare("rates", path="tables")
+    compared = marless.compare("rates", out="tables")
     assert repr(compared).startswith("<RunComparison: 2 arms over 2 seeds on mpe/simple_spread, at ")
     page = compared._repr_html_()
     assert "<li>lr=0.003 against lr=0.001: cannot tell with 2 seeds</li>" in page and "lr=0.003</td>" in page
@@ -43,7 +43,7 @@ def test_a_benchmark_compares_algorithms(small):
 @pytest.mark.slow
 def test_an_ablation_compares_its_arms_with_the_first(small, home):
     settings = {**small, "task": {"name": "toy/signal"}}
-    result = marless.ablate(settings, arms=["marless-minus", "packed"], seeds=[3], out="few", jobs=2, quiet=True)
+    result = marless.ablate(settings, arms=["marless-minus", "packed"], seeds=[3], out="few", workers=2, quiet=True)
     assert {name: list(runs) for name, runs in result.runs.items()} == {"marless-minus": [3], "packed": [3]}
     packed = result.comparison.comparisons[1]
     # Placement changes no weight but the bill.

@@ -15,7 +15,7 @@ from studies import HARM, bad_neighbour, begin, hashes, setting, settings_of, st
 
 pytestmark = [pytest.mark.conformance, pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")]
 
-HEAD = 'seeds = "1-4"\npool.slots = 2\nbase.attempts = 10\n'
+HEAD = 'seeds = "1-4"\npool.workers = 2\nbase.attempts = 10\n'
 # Long enough to be killed many times.
 LONG = [*SMALL[:-1], "stop.rounds=100"]
 

@@ -19,7 +19,7 @@ def recorded(place):
     def make(marless):
         if not (place.home / "recorded").exists():
             assert marless.train("recording").code == 0
-            assert marless("export", "recording", "--to", "npz", "--episodes", "50", "-o", "recorded").code == 0
+            assert marless("export", "recording", "--to", "npz", "--episodes", "50", "--out", "recorded").code == 0
 
     return make
 

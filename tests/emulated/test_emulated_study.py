@@ -11,7 +11,7 @@ import pytest
 
 BASE = """
 seeds = "1-2"
-pool.slots = {slots}
+pool.workers = {slots}
 owner = "anna"
 owners.anna.weight = 2.0
 {more}

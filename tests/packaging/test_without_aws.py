@@ -29,7 +29,7 @@ SETTINGS = (
 )
 STUDY = """
 seeds = "1-2"
-pool.slots = 1
+pool.workers = 1
 base.task.name = "toy/corridor"
 base.actors.num_envs = 2
 base.actors.rollout_length = 10

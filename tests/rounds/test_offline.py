@@ -41,7 +41,7 @@ class Described(msgspec.Struct):
 def dataset(marless):
     """50 episodes of agents that die one by one."""
     assert marless.train("a", *DYING).code == 0
-    assert marless("export", "a", "--to", "npz", "--episodes", "50", "-o", "data").code == 0
+    assert marless("export", "a", "--to", "npz", "--episodes", "50", "--out", "data").code == 0
     return Path("data")
 
 
@@ -126,7 +126,7 @@ def test_numbers_of_an_agent_that_is_gone_mean_nothing(dataset):
 def test_a_scripted_team_is_cloned(marless):
     """The scripted agents answer every signal right, so that the best return is 2 agents times 5 steps."""
     assert marless.train("a").code == 0
-    assert marless("export", "a", "--to", "npz", "--episodes", "400", "-o", "data").code == 0
+    assert marless("export", "a", "--to", "npz", "--episodes", "400", "--out", "data").code == 0
     data = np.load("data/episodes.npz")
     data = {name: data[name] for name in data.files}
     for agent in ("agent_0", "agent_1"):

@@ -36,7 +36,7 @@ def pack(folder: RunFolder, path: Path) -> int:
     is read differs.
     """
     if not path.parent.is_dir():
-        raise UserError(f"-o {path}: there is no folder {path.parent}")
+        raise UserError(f"--out {path}: there is no folder {path.parent}")
     if path.exists():
         raise UserError(f"{path} exists; give another file with -o")
     partial = hidden(path, ARCHIVING)

@@ -135,7 +135,7 @@ def test_the_learners_object_is_smaller_than_two_fifths_of_that_of_whole_network
 )
 def test_tenants_of_one_base_have_the_weights_of_each_alone_and_the_base_keeps_its_hash(marless, rates, seeds):
     assert marless.train("pre", "sharing.rule=all").code == 0
-    head = f'seeds = "1-{seeds}"\npool.slots = 2\nvary.algorithm.lr = {rates}\n'
+    head = f'seeds = "1-{seeds}"\npool.workers = 2\nvary.algorithm.lr = {rates}\n'
     common = (*SIGNAL[:-1], "base.policies=runs/pre", "sharing.identity=true", "stop.rounds=2")
     study(Path("tenants.toml"), head=head, base=common)
     assert marless("study", "tenants.toml").code == 0

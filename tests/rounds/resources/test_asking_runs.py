@@ -87,7 +87,7 @@ def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shel
     shell.cd(tmp_path)
     assert main(["train", *KEPT, "--backend", "inline", "--run", "heard"]) == 0
     asked = calls()
-    assert main(["export", "heard", "--to", "npz", "--rounds", "1-2", "-o", "played"]) == 0
+    assert main(["export", "heard", "--to", "npz", "--rounds", "1-2", "--out", "played"]) == 0
     assert calls() == asked
 
 

@@ -65,7 +65,7 @@ def test_a_run_continues_with_a_mended_environment_by_the_flag_and_says_so(comma
     assert verified.code == 0 and sentence in verified.out[0]
     assert json.loads(command("runs", "verify", "played", "--json").out[0])["code_changes"] == [change]
     assert any(line.split(maxsplit=1) == ["code", sentence] for line in command("status", "played").out)
-    assert command("report", "played", "-o", "page.html").code == 0
+    assert command("report", "played", "--out", "page.html").code == 0
     page = Path("page.html").read_text()
     assert change["before"] in page and change["after"] in page
     assert f"played {sentence}." in command("compare", "played").out
@@ -86,7 +86,7 @@ def test_a_record_of_changed_code_that_is_removed_later_is_found(command, shell)
 def test_the_report_names_the_judge_s_code(command):
     judge("1")
     assert command("train", *RUN, "--run", "asked").code == 0
-    assert command("report", "asked", "-o", "page.html").code == 0
+    assert command("report", "asked", "--out", "page.html").code == 0
     assert "resources.judge" in Path("page.html").read_text()
 
 

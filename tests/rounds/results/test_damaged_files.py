@@ -22,7 +22,7 @@ COMMANDS = {
     "resume": ("resume", "r", "stop.rounds=3", "--workers", "1"),
 }
 # Pages and comparisons take long to make.
-SLOW = {"report": ("report", "r", "-o", "page.html"), "compare": ("compare", "r", "r")}
+SLOW = {"report": ("report", "r", "--out", "page.html"), "compare": ("compare", "r", "r")}
 IN_PAGES = ("bill.json", "evaluations.json", "metrics.jsonl")
 # Two ways for each kind of file: what no handler may expect, and what people and disks do.
 WAYS = (("not UTF-8", "half"), ("deep", "a folder"), ("a number", "empty"), ("another encoding", "a dangling link"))
@@ -95,7 +95,7 @@ def test_a_damaged_line_between_others_is_named_and_one_at_the_end_was_cut_off(f
     first, second, _ = path.read_bytes().split(b"\n")
     marless = Commands(capfd)
     path.write_bytes(first + b"\n" + second[:20])
-    assert marless("report", "r", "-o", "page.html").code == 0
+    assert marless("report", "r", "--out", "page.html").code == 0
     path.write_bytes(first[:-1] + b"\n" + second + b"\n")
-    said = marless("report", "r", "-o", "page.html")
+    said = marless("report", "r", "--out", "page.html")
     assert said.code == 2 and "metrics.jsonl, line 1, cannot be read" in said.err[0]

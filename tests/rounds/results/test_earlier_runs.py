@@ -48,13 +48,13 @@ def test_an_earlier_run_is_read(marless, unpack, run):
     assert (shown["round"], shown["status"]) == (rounds, status)
     verified = as_json(marless("runs", "verify", run, "--json"))
     assert verified["ok"] and verified["round"] == rounds
-    assert marless("report", run, "-o", "page.html").code == 0
+    assert marless("report", run, "--out", "page.html").code == 0
     assert f"{rounds:,} rounds" in Path("page.html").read_text()
     total = float(as_json(marless("status", "--bill", run, "--json"))["bill"]["total"])
     assert total == pytest.approx(shown["dollars"])
     if status == "finished":
         assert total == pytest.approx(json.loads((Path("runs") / run / "summary.json").read_text())["dollars"]["total"])
-    assert marless("runs", "archive", run, "-o", "again.tar.gz").code == 0
+    assert marless("runs", "archive", run, "--out", "again.tar.gz").code == 0
     assert [row["run"] for row in map(json.loads, marless("runs", "--json").out)] == [run]
 
 
@@ -63,8 +63,8 @@ def test_the_policies_of_an_earlier_run_are_played_and_exported(marless, unpack,
     unpack(run)
     played = marless("evaluate", run, "--episodes", "4", "--trust", "--workers", "1", "--json")
     assert (as_json(played)["round"], as_json(played)["episodes"]) == (RUNS[run][0], 4)
-    assert marless("export", run, "--to", "safetensors", "-o", "tensors").code == 0
-    assert marless("export", run, "--to", "npz", "--episodes", "2", "-o", "episodes", "--trust").code == 0
+    assert marless("export", run, "--to", "safetensors", "--out", "tensors").code == 0
+    assert marless("export", run, "--to", "npz", "--episodes", "2", "--out", "episodes", "--trust").code == 0
 
 
 @pytest.mark.parametrize("run", ["interrupted", "killed"])
@@ -94,7 +94,7 @@ def test_an_earlier_study_is_compared_with_an_earlier_run(marless, unpack):
         archive.extractall("studies", filter="data")
     comparison = as_json(marless("compare", "studied", "--json"))["comparison"]
     assert [row["seeds"] for row in comparison["equal"]] == [2]
-    assert marless("report", "studies/studied", "-o", "page.html").code == 0
+    assert marless("report", "studies/studied", "--out", "page.html").code == 0
     # All of its runs have finished.
     assert marless("study", "studied", "--workers", "1").code == 0
 

@@ -35,7 +35,7 @@ def test_what_was_evaluated_is_said_and_evaluate_plays_it_unless_it_is_told_othe
     folder = RunFolder(Path("runs/part"))
     assert curve_title(folder.config()).endswith("; evaluated with horizon=9")
     assert "4 episodes, greedy, horizon=9" in str(card(folder))
-    marless("report", "part", "-o", "part.html")
+    marless("report", "part", "--out", "part.html")
     page = Path("part.html").read_text()
     assert "evaluation (greedy, horizon=9)" in page and "evaluation (greedy)" not in page
 

@@ -40,7 +40,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     again = marless("export", "a", "--to", "safetensors")
     assert again.code == 2
     assert again.err == ["marless: exports/a-safetensors exists already; delete it, or name another folder with -o"]
-    best = marless("export", "a", "--to", "safetensors", "--best", "-o", "best")
+    best = marless("export", "a", "--to", "safetensors", "--best", "--out", "best")
     assert "policies of 2 agents, of the best evaluation; try: python best/play.py" in best.out
     assert (best.code, json.loads((tmp_path / "best/policies.json").read_text())["round"]) == (0, "best")
 
@@ -48,7 +48,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
 def test_greedy_episodes_are_those_of_the_policy_and_repeat(marless):
     marless.train("a", "task.options.masked=true")
     assert marless("export", "a", "--to", "npz", "--episodes", "70", "--greedy").code == 0
-    assert marless("export", "a", "--to", "npz", "--episodes", "70", "--greedy", "-o", "exports/again").code == 0
+    assert marless("export", "a", "--to", "npz", "--episodes", "70", "--greedy", "--out", "exports/again").code == 0
     data, again = arrays("a-npz"), arrays("again")
     assert all((data[name] == again[name]).all() for name in data)
     starts, team = data["episode_starts"], load_policy("runs/a")
@@ -110,7 +110,7 @@ def test_stored_rounds_are_written_where_a_replay_buffer_keeps_them(marless):
     over = data["agent_0/terminations"] | data["agent_0/truncations"]
     assert np.flatnonzero(over).tolist() == ends.tolist()
     # Rounds 1 and 2 have left the buffer, so the run is played again: from what it stored nothing differs.
-    again = marless("export", "a", "--to", "npz", "--rounds", "1-4", "--workers", "1", "-o", "exports/again")
+    again = marless("export", "a", "--to", "npz", "--rounds", "1-4", "--workers", "1", "--out", "exports/again")
     assert again.code == 0 and again.out[-2].endswith("played again")
     assert again.err[0].startswith(
         "rounds 1 to 4 of a are not stored: playing its first 4 rounds again, which took it "
@@ -198,8 +198,8 @@ WRONG = {
     "policies by episodes": (["--to", "safetensors", "--episodes", "3"], "leave --episodes"),
     "rounds backwards": (["--to", "npz", "--rounds", "4-2"], "'4-2' is not rounds such as 390-400"),
     "rounds to come": (["--to", "npz", "--rounds", "2-5"], "a has finished 4 rounds; --rounds 2-5 is not among them"),
-    "a folder that is a file": (["--to", "safetensors", "-o", "file"], "file exists already"),
-    "a folder below a file": (["--to", "safetensors", "-o", "file/x"], "file/x cannot be written"),
+    "a folder that is a file": (["--to", "safetensors", "--out", "file"], "file exists already"),
+    "a folder below a file": (["--to", "safetensors", "--out", "file/x"], "file/x cannot be written"),
 }
 
 

@@ -19,7 +19,7 @@ SETTINGS = ("actors.num_envs=2", "algorithm.hidden=[8]", "evaluation.episodes=2"
 PLAYS = (
     ["evaluate", "RUN", "--episodes", "2", "--workers", "1"],
     ["crossplay", "RUN", "random", "--episodes", "2"],
-    ["export", "RUN", "--to", "npz", "--episodes", "2", "-o", "episodes"],
+    ["export", "RUN", "--to", "npz", "--episodes", "2", "--out", "episodes"],
     ["replay", "RUN", "--episodes", "1"],
     ["resume", "RUN", "stop.rounds=2", "--workers", "1"],
 )
@@ -29,8 +29,8 @@ READS = (
     ["runs", "verify", "RUN"],
     ["report", "--timeline", "RUN"],
     ["log", "RUN"],
-    ["report", "RUN", "-o", "page.html"],
-    ["export", "RUN", "--to", "safetensors", "-o", "policies"],
+    ["report", "RUN", "--out", "page.html"],
+    ["export", "RUN", "--to", "safetensors", "--out", "policies"],
     ["estimate", "--simulate", "RUN", "--rollouts", "1", "--rounds", "3"],
     ["train", "RUN/config.toml", "--help"],
 )

@@ -41,7 +41,7 @@ def test_the_run_plays_on_with_its_key(keyed):
         ["evaluate", "k", "--episodes", "4", "--workers", "1", "--json"],
         ["export", "k", "--to", "npz", "--episodes", "4"],
         ["export", "k", "--to", "safetensors"],
-        ["report", "k", "-o", "page.html"],
+        ["report", "k", "--out", "page.html"],
         ["status", "k"],
         ["report", "--timeline", "k"],
         ["runs"],
@@ -61,7 +61,7 @@ def test_the_run_plays_on_with_its_key(keyed):
 
 
 def test_a_dataset_without_the_key_is_one_of_the_task(keyed):
-    assert keyed("export", "k", "--to", "npz", "--episodes", "8", "-o", "data").code == 0
+    assert keyed("export", "k", "--to", "npz", "--episodes", "8", "--out", "data").code == 0
     said = keyed("train", *KEYED, "offline.dataset=data", "algorithm.name=bc", "--backend", "inline", "--run", "bc")
     assert said.code == 0, said.err
 

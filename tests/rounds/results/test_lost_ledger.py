@@ -120,7 +120,7 @@ def test_nor_does_the_coordinator_in_the_cloud():
 
 
 def test_a_study_leaves_a_run_without_its_ledger_as_it_is(marless):
-    study(Path("s.toml"), setting("a", ["algorithm.lr=0.01"]), head="seeds = [1]\npool.slots = 1\n")
+    study(Path("s.toml"), setting("a", ["algorithm.lr=0.01"]), head="seeds = [1]\npool.workers = 1\n")
     assert marless("study", "s.toml").code == 0
     (run,) = Path("studies/s/runs").iterdir()
     (run / "ledger.sqlite").write_bytes(b"")

@@ -70,15 +70,15 @@ def test_the_latest_run_becomes_a_page_that_gives_its_figures_and_its_command(ma
 
 def test_a_page_of_the_same_run_has_the_same_bytes(marless, tmp_path):
     marless.train("a")
-    marless("report", "a", "-o", "one.html")
-    marless("report", "runs/a", "-o", "two.html")
+    marless("report", "a", "--out", "one.html")
+    marless("report", "runs/a", "--out", "two.html")
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
 def test_runs_that_do_not_fit_into_a_page_are_counted(marless, tmp_path, monkeypatch):
     monkeypatch.setattr(document, "BUDGET", 250_000)
     a_study(tmp_path / "studies/s/runs", 21, 2)  # each with a replay of 67,000 characters
-    marless("report", "s", "-o", "s.html")
+    marless("report", "s", "--out", "s.html")
     page = (tmp_path / "s.html").read_text()
     sections = page.count('<details class="run">')
     assert 0 < sections < 4
@@ -87,7 +87,7 @@ def test_runs_that_do_not_fit_into_a_page_are_counted(marless, tmp_path, monkeyp
 
 def test_a_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 21, 2)
-    said = marless("report", "s", "-o", "s.html")
+    said = marless("report", "s", "--out", "s.html")
     assert (said.code, said.out) == (0, ["s.html"])
     page = (tmp_path / "s.html").read_text()
     assert Balance(page).open == []
@@ -105,7 +105,7 @@ def test_a_study_is_compared_and_its_runs_have_sections(marless, tmp_path):
 def test_a_run_that_has_not_ended_is_named_beside_the_others(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 21, 2)
     a_folder(tmp_path / "studies/s/runs/late", [a_line(1)], summary={"status": "running"})
-    marless("report", "s", "-o", "s.html")
+    marless("report", "s", "--out", "s.html")
     page = (tmp_path / "s.html").read_text()
     assert "studies/s/runs/late: running" in page
     assert page.count('<details class="run">') == 4
@@ -114,7 +114,7 @@ def test_a_run_that_has_not_ended_is_named_beside_the_others(marless, tmp_path):
 @pytest.mark.slow
 def test_a_page_of_32_long_runs_is_smaller_than_5_megabytes(marless, tmp_path):
     a_study(tmp_path / "studies/s/runs", 130, 8, ("0.001", "0.002", "0.003", "0.004"), 8)
-    assert marless("report", "s", "-o", "s.html").code == 0
+    assert marless("report", "s", "--out", "s.html").code == 0
     page = (tmp_path / "s.html").read_text()
     sections = page.count('<details class="run">')
     assert len(page.encode()) < 5_000_000
@@ -126,9 +126,9 @@ def test_a_page_of_32_long_runs_is_smaller_than_5_megabytes(marless, tmp_path):
     [
         (["nobody"], "there is no run, study or ablation nobody"),
         (["a", "nobody"], "there is no run, study or ablation nobody"),
-        (["a", "-o", "nowhere/report.html"], "-o nowhere/report.html: there is no folder nowhere"),
-        (["a", "-o", "runs"], "-o runs: it is a folder"),
-        (["a", "-o", "/proc/report.html"], "-o /proc/report.html cannot be written"),
+        (["a", "--out", "nowhere/report.html"], "--out nowhere/report.html: there is no folder nowhere"),
+        (["a", "--out", "runs"], "--out runs: it is a folder"),
+        (["a", "--out", "/proc/report.html"], "--out /proc/report.html cannot be written"),
         (["new"], "new has no finished round; see marless status new"),
         ([], "there is no latest run in runs of this folder; the newest run is new: name it"),
     ],

@@ -148,11 +148,11 @@ def test_an_archive_brings_a_run_back_and_equal_runs_are_equal_files(marless):
     before = {path.name: path.read_bytes() for path in Path("runs/first").iterdir() if path.is_file()}
     assert marless("runs", "archive", "first").out == ["first.tar.gz"]
     os.utime("runs/first/summary.json", (1, 1))
-    assert marless("runs", "archive", "first", "-o", "again.tar.gz").code == 0
+    assert marless("runs", "archive", "first", "--out", "again.tar.gz").code == 0
     assert Path("first.tar.gz").read_bytes() == Path("again.tar.gz").read_bytes()
     assert "exists; give another file" in marless("runs", "archive", "first").err[0]
-    assert marless("runs", "archive", "first", "-o", "no/first.tar.gz").err == [
-        "marless: -o no/first.tar.gz: there is no folder no"
+    assert marless("runs", "archive", "first", "--out", "no/first.tar.gz").err == [
+        "marless: --out no/first.tar.gz: there is no folder no"
     ]
     assert "already" in marless("runs", "restore", "first.tar.gz").err[0]
     shutil.rmtree("runs/first")

@@ -53,7 +53,7 @@ def test_a_study_that_is_killed_goes_on_to_the_same_weights(tmp_path, alone):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("harm", HARM)
 def test_a_bad_neighbour_changes_no_other_run(marless, tmp_path, alone, harm):
-    head = 'seeds = "1-2"\npool.slots = 2\npool.memory_mb = 1500\n'
+    head = 'seeds = "1-2"\npool.workers = 2\npool.memory_mb = 1500\n'
     study(tmp_path / "beside.toml", bad_neighbour(harm), *settings_of(("ippo-signal", "iql-signal")), head=head)
     said = marless("study", "beside.toml")
     found = hashes(tmp_path / "studies/beside")
@@ -81,7 +81,7 @@ class Misplaced(Logger):
         return progress_csv.LOGGER.open(dataclasses.replace(run, folder=folder))
 
 
-LOGGED = 'seeds = "1-8"\npool.slots = 2\nbase.log.to = ["csv"]\n'
+LOGGED = 'seeds = "1-8"\npool.workers = 2\nbase.log.to = ["csv"]\n'
 UNLOGGED = [f"a-s{seed}" for seed in range(2, 9)]
 # Taken by the registry, which gets the name of this module.
 LOGGER = Misplaced(UNLOGGED)
@@ -152,7 +152,7 @@ def test_json_tells_of_a_logger_too(marless, tmp_path, monkeypatch):
 def test_successive_halving_stops_all_but_the_best_and_records_why(marless, tmp_path):
     rates = [setting(f"lr{rate}", [f"algorithm.lr={rate}"]) for rate in ("0.0001", "0.01", "0.003")]
     path = tmp_path / "lr.toml"
-    study(path, *rates, head='seeds = "1-2"\nhalving.rungs = [3]\npool.slots = 2\n')
+    study(path, *rates, head='seeds = "1-2"\nhalving.rungs = [3]\npool.workers = 2\n')
     assert marless("study", "lr.toml").code == 0
     folder = tmp_path / "studies/lr"
     decided = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
@@ -176,7 +176,7 @@ def test_an_owner_s_cap_holds_for_all_of_the_owner_s_runs(marless, tmp_path):
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("studies/caps/runs/*/summary.json")]
     cost = sum(found["dollars"]["total"] for found in summaries if found["run"].startswith("a"))
     cap = 0.6 * cost
-    head = f'seeds = "1-2"\nowners.anna.dollars = {cap:.9f}\npool.slots = 1\n'
+    head = f'seeds = "1-2"\nowners.anna.dollars = {cap:.9f}\npool.workers = 1\n'
     study(tmp_path / "capped.toml", *settings, head=head)
     marless("study", "capped.toml")
     by_run = {
@@ -215,7 +215,7 @@ WRONG = {
     'search.rule = "luck"\n': "there is no search 'luck'",
     'search.rule = "random"\n': "say how many settings to try",
     'config = "missing.toml"\n': "there is no file",
-    "pool.slots = 0\n": "pool.slots: it is not a whole number of at least 1",
+    "pool.workers = 0\n": "pool.workers: it is not a whole number of at least 1",
 }
 
 

@@ -6,6 +6,7 @@ from importlib.metadata import version
 import msgspec
 import pytest
 
+from marless.ablation import rules_file
 from marless.cli.app import main, parser_of
 from marless.coordinator.config.config_keys import key_types, valid_keys
 from marless.coordinator.config.foreign_names import COUNTERPARTS, PEERS
@@ -125,7 +126,6 @@ OPTIONS = {
     "train --algorithm qmix": "did you mean algorithm.name?",
     "train --env mpe/simple_spread": "did you mean task.name?",
     "train --rounds 10": "did you mean stop.rounds?",
-    "train --address head:6379": "--address is that of a cluster, and back-end local has none",
     "train --config my.toml": "a file is named alone: my.toml",
     "train --name first": "there is no option --name; type --run first",
     "train --name qmix": "there is no option --name; type algorithm.name=qmix",
@@ -154,7 +154,10 @@ OLD_NAMES = {
     "deploy": "`marless cloud deploy`", "watch": "`marless status --follow`", "policy": "`marless cloud policy`",
     "simulate": "`marless estimate --simulate`", "remove": "`marless runs remove`", "verify": "`marless runs verify`",
     "timeline": "`marless report --timeline`", "unarchive": "`marless runs restore`", "study x --slots=1": "--workers",
-    "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "ablate --jobs=2": "--workers"
+    "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "export -o x": "--out",
+    "ablate": "`marless study FILE`, where the file names `rules`", "ablate --jobs=2": "--workers",
+    "worker --slots=0 x": "--workers", "train --listen=x": "--machines",
+    "train --address=x": "`head` in a file that --machines names",
 }  # fmt: skip
 # A line that is no mistake, and a line that it prints.
 ACCEPTED = {
@@ -224,7 +227,7 @@ def test_the_file_of_a_study_and_that_of_a_run_are_told_apart(tmp_path, shell, c
 
 def test_a_table_of_a_study_is_none_of_a_run():
     """But `base`, which is the base of a run's networks there, as its keys tell."""
-    assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__}
+    assert {*STUDY_TABLES} <= {*StudyFile.__struct_fields__, *rules_file.KEYS}
     assert {*STUDY_TABLES} & {*RunConfig.__struct_fields__} == {"base"}
     assert not {*Pretrained.__struct_fields__} & {*RunConfig.__struct_fields__}
 

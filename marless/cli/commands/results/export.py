@@ -16,7 +16,7 @@ from marless.views.progress_lines import progress_lines
 
 EXAMPLES = """examples:
   marless export latest --to onnx                       a graph for each agent, and a play.py that runs them
-  marless export latest --to torch --best -o policies   programs for plain torch, of the best evaluation
+  marless export latest --to torch --best --out policies   for plain torch, of the best evaluation
   marless export latest --to safetensors                weights, a list of layers, and a player in numpy
   marless export relay --role adder --to peft           the adapter of a role that speaks, for peft, vLLM and LoRAX
   marless export latest --to npz --episodes 1000        sampled episodes, for offline learning
@@ -37,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
         f" adapters of agents that speak: {PEFT}",
     )
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
+        "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
     )
     parser.add_argument("--role", metavar="ROLE", help="only this role, for peft (default: all roles, one folder each)")
     parser.add_argument("--best", action="store_true", help="take the policies of the best evaluation, not the newest")

@@ -13,7 +13,7 @@ from marless.runs.run_store import LATEST
 
 EXAMPLES = """examples:
   marless report                                 the latest run
-  marless report my_run -o my_run.html
+  marless report my_run --out my_run.html
   marless report my_study --by algorithm.name    all runs of a study, compared
   marless report --timeline before after         three rounds of two runs, with seconds of the same length
   marless report my_run --trace trace.json       for chrome://tracing and ui.perfetto.dev
@@ -31,7 +31,6 @@ def arguments(parser: ArgumentParser) -> None:
         help=f"runs, or folders that hold runs: studies, ablations (default: {LATEST})",
     )
     parser.add_argument(
-        "-o",
         "--out",
         type=Path,
         metavar="FILE",

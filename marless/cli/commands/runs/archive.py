@@ -12,7 +12,7 @@ from marless.runs.upkeep.archives import SUFFIX, pack
 
 EXAMPLES = """examples:
   marless runs archive first                 first.tar.gz in this folder
-  marless runs archive first -o ../first.tar.gz && marless runs remove first
+  marless runs archive first --out ../first.tar.gz && marless runs remove first
   marless runs restore ../first.tar.gz       runs/first again
 
 The file is read back and compared before it gets its name; equal runs are equal files."""
@@ -21,7 +21,7 @@ The file is read back and compared before it gets its name; equal runs are equal
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.run(parser)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help=f"a new file (default: RUN{SUFFIX})")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"a new file (default: RUN{SUFFIX})")
 
 
 def run(options: Namespace) -> int:

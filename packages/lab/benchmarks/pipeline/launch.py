@@ -80,7 +80,7 @@ def trained(way: Way, rounds: int) -> Measured:
 def _lines(way: Way, rounds: int) -> list[str]:
     settings = {**way.settings, "stop.rounds": rounds}
     lines = [f"base.{key} = {json.dumps(value)}" for key, value in settings.items()]
-    return ["seeds = [1]", f"pool.slots = {way.slots}", f"pool.cores = {way.cores}", *lines]
+    return ["seeds = [1]", f"pool.workers = {way.slots}", f"pool.cores = {way.cores}", *lines]
 
 
 def _measured(run: Path, slots: int) -> Measured:

@@ -22,7 +22,7 @@ from marless.studies.halving import decide
 
 RATES, ROUNDS, EVERY, RUNGS, KEEP = ("0.0001", "0.001", "0.01"), 60, 3, (7, 19), 2 / 3
 _FILE = f"""
-pool.slots = 2
+pool.workers = 2
 base.stop.rounds = {ROUNDS}
 base.placement.rule = "packed"
 base.evaluation.every = {EVERY}

@@ -97,7 +97,7 @@ def run(how: str) -> Outcome:
 def _study(how: str) -> str:
     lines = [
         "seeds = [1]",
-        "pool.slots = 2",
+        "pool.workers = 2",
         *(["pool.memory_mb = 3000"] if how == "memory" else []),
         "base.stop.rounds = 8",
         "base.actors.num_envs = 4",

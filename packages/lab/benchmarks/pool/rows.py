@@ -96,7 +96,7 @@ def weighted() -> list[Row]:
     """What owners with weights 1, 2 and 4 were served while all had waiting tasks: until the first run ended."""
     work = waiting()
     settings = list(work.settings.items())[:3]
-    lines = ["seeds = [1, 2, 3, 4, 5, 6, 7, 8]", "pool.slots = 7", 'base.placement.rule = "packed"']
+    lines = ["seeds = [1, 2, 3, 4, 5, 6, 7, 8]", "pool.workers = 7", 'base.placement.rule = "packed"']
     lines += [f"owners.o{weight}.weight = {weight}" for weight in WEIGHTS]
     for (name, values), weight in zip(settings, WEIGHTS, strict=True):
         lines += ["[[setting]]", f'name = "{name}"', f'owner = "o{weight}"']

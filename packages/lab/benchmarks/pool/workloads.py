@@ -34,7 +34,7 @@ class Workload:
 
     def file(self, placement: str, runs_at_once: int = 64, slots: int | None = None, part: slice = slice(None)) -> str:
         """A study's file with the settings of `part`."""
-        lines = [f"seeds = {list(self.seeds)}", f"pool.slots = {slots or self.slots}", f"pool.runs = {runs_at_once}"]
+        lines = [f"seeds = {list(self.seeds)}", f"pool.workers = {slots or self.slots}", f"pool.runs = {runs_at_once}"]
         if placement:
             lines.append(f'base.placement.rule = "{placement}"')
         for name, values in list(self.settings.items())[part]:

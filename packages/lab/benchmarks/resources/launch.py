@@ -68,7 +68,7 @@ def trained(way: Way, rounds: int) -> Measured:
 def _lines(way: Way, rounds: int, options: dict[str, str]) -> list[str]:
     settings = {**way.settings(), **{f"task.options.{key}": value for key, value in options.items()}}
     lines = [f"base.{key} = {json.dumps(value)}" for key, value in {**settings, "stop.rounds": rounds}.items()]
-    lines += [f"pool.slots = {way.trajectories * len(way.asked)}", f"pool.cores = {way.cores}"]
+    lines += [f"pool.workers = {way.trajectories * len(way.asked)}", f"pool.cores = {way.cores}"]
     for number, name in enumerate(way.asked):
         lines += ["[[setting]]", f'name = "run{number}"']
         lines += [f"values.task.options.salt = {number}", f'values.task.options.resource = "{name}"']

@@ -41,7 +41,7 @@ class Workload:
         """The study's file; with `models` each tenant has one of its own."""
         study = load(EXAMPLE)
         own = {"stop.rounds": self.rounds, "actors.num_envs": self.episodes, **FEW_EVALUATIONS, **self.settings}
-        lines = [f'seeds = "{self.seeds}"', f"pool.slots = {self.slots}", f"pool.runs = {runs_at_once}"]
+        lines = [f'seeds = "{self.seeds}"', f"pool.workers = {self.slots}", f"pool.runs = {runs_at_once}"]
         lines += [f"base.{key} = {json.dumps(value)}" for key, value in {**flatten(study.base), **own}.items()]
         for number, setting in enumerate(study.setting):
             values = flatten(setting.values)

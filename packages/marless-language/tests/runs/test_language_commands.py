@@ -41,7 +41,7 @@ def test_a_run_is_evaluated_printed_exported_and_goes_on(marless):
     Path("relay.safetensors").write_bytes(b"another model" * 100)  # in place; the run has its own
     assert marless("resume", "talk", "stop.rounds=4", "--workers", "1").code == 0
     assert marless("runs", "verify", "talk").code == 0
-    assert marless("report", "talk", "-o", "talk.html").code == 0
+    assert marless("report", "talk", "--out", "talk.html").code == 0
 
 
 def test_a_task_of_a_package_is_learned_by_its_name(marless):

@@ -40,7 +40,7 @@ def test_tenants_share_processes_and_the_file_of_the_model_and_have_the_bytes_of
     for name, value in SMALL.items():
         file = "\n".join(line for line in file.splitlines() if not line.startswith(name))
         file = file.replace("[base]", f"[base]\n{name} = {json.dumps(value)}", 1)
-    Path("few.toml").write_text(f"pool.slots = 2\n{file}")
+    Path("few.toml").write_text(f"pool.workers = 2\n{file}")
     assert marless("study", "few.toml").code == 0
     folders = sorted(Path("studies/few/runs").iterdir())
     for folder in folders:
