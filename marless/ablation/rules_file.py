@@ -52,22 +52,22 @@ class RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def registration(self) -> str:
         """Return the hash of the whole file, with each task's settings in full."""
         tasks = [
-            {"name": one.name, "random": one.random, "arms": one.rules, "settings": document(self, one)}
-            for one in self.tasks
+            {"name": task.name, "random": task.random, "arms": task.rules, "settings": document(self, task)}
+            for task in self.tasks
         ]
         rest = {name: getattr(self, name) for name in ("headlines", "target", "hold_outs")}
         return registration_of({**rest, "arms": self.rules, "tasks": tasks, "seeds": seeds_of(self.seeds)})
 
-    def covers(self, other: "RulesFile", overrides: Sequence[str]) -> bool:
-        """Return True if this file asks for the runs of the `other` one, so that they have its registration."""
-        rules, other_rules = (
-            {*file.rules, *(name for task in file.tasks for name in task.rules)} for file in (self, other)
+    def covers(self, part: "RulesFile", overrides: Sequence[str]) -> bool:
+        """Return True if this file asks for the runs of a `part` of it, so that they have its registration."""
+        rules, part_rules = (
+            {*file.rules, *(name for task in file.tasks for name in task.rules)} for file in (self, part)
         )
         return (
             not overrides
-            and other.headlines == self.headlines
-            and other_rules <= rules
-            and {*seeds_of(other.seeds)} <= {*seeds_of(self.seeds)}
+            and part.headlines == self.headlines
+            and part_rules <= rules
+            and {*seeds_of(part.seeds)} <= {*seeds_of(self.seeds)}
         )
 
 
