@@ -97,21 +97,20 @@ def plans(
     the registration of `registered_file`, by default `file`, if it asks for them. Raises `ConfigError` and
     `UserError`.
     """
-    seeds = seeds_of(file.seeds)
+    seeds, tasks = seeds_of(file.seeds), file.tasks or [None]
+    configs = [rules_file.configuration(file, task, overrides, where) for task in tasks]
+    refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, where)
     if not file.tasks:
-        base = with_absolute_policies(rules_file.configuration(file, None, overrides, where))
         details = (root, file.random, file.headlines, overrides, file.reference)
-        return [plan(base, arms_by_name(file.rules), seeds, *details)]
+        return [plan(with_absolute_policies(configs[0]), arms_by_name(file.rules), seeds, *details)]
     if file.random is not None or file.reference is not None:
         raise ConfigError(f"{where}: random and reference are for one task; each of `tasks` has its own random")
-    configs = [rules_file.configuration(file, task, overrides) for task in file.tasks]
-    refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, where)
     registered_file = registered_file or file
     registration = registered_file.registration if registered_file.covers(file, overrides) else ""
     ablations = []
     for task, config in zip(file.tasks, configs, strict=True):
-        details = ((root or ROOT) / task.name, task.random, file.headlines, overrides)
-        arms = arms_by_name([*file.rules, *task.rules])
+        folder, arms = (root or ROOT) / task.name, arms_by_name([*file.rules, *task.rules])
+        details = (folder, task.random, file.headlines, overrides)
         ablations.append(plan(config, arms, seeds, *details, registration=registration))
     return ablations
 
