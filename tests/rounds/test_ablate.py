@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL
 from drawing_commands import with_pictures
+from studies import study
 
 from marless.ablation.arms import ARMS
 
@@ -101,6 +102,7 @@ def test_a_cell_is_the_run_that_train_gives(everything, marless):
     assert alone == cell
 
 
+HEADLINE = "packed/marless-minus:dollars"
 FEW = ("--arms", "marless-minus,packed", "--seeds", "1", "--out", "few")
 
 
@@ -124,33 +126,19 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     assert Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns == before
 
 
-RULES = """
-rules = ["marless-minus", "packed"]
-seeds = [1]
-config = "small.toml"
-base = { stop.rounds = 2 }
-random = 0.0
-headlines = ["packed/marless-minus:dollars"]
-"""
-
-
 def test_a_study_that_names_rules_compares_them(marless):
-    Path("rules.toml").write_text(RULES)
-    small = [text.split("=") for text in SMALL]
-    Path("small.toml").write_text("\n".join(f"{k} = {v if v[0] in '[0123456789' else json.dumps(v)}" for k, v in small))
+    keys = "seeds = [1]", "random = 0.0", f'headlines = ["{HEADLINE}"]', 'rules = ["marless-minus", "packed"]'
+    study(Path("rules.toml"), head="\n".join(keys))
     said = marless("study", "rules.toml", "--json")
     assert (said.code, said.err) == (0, [])
     table = json.loads(said.out[-1])["table"]
     assert [row["arm"] for row in table["comparisons"]] == ["marless-minus", "packed"]
-    assert table["random"] == 0 and table["headlines"][0]["contrast"]["measure"] == "dollars"
-    assert "## Headlines" in Path("studies/rules/table.md").read_text()
-    # The same settings as options of the old name continue the same folder.
-    options = ("--arms", "marless-minus,packed", "--seeds", "1", "--random", "0", "--out", "studies/rules")
-    more = ("--headline", "packed/marless-minus:dollars", "--json")
-    again = ablated(marless, "small.toml", "stop.rounds=2", *options, *more)
-    assert again.out == said.out[-1:]
-    both = marless("train", "rules.toml")
-    assert both.code == 2 and "rules.toml is a study, as it has `rules`: marless study rules.toml" in both.err[0]
+    assert table["random"] == 0 and "## Headlines" in Path("studies/rules/table.md").read_text()
+    # The options of the old name continue the same folder.
+    options = ("--random", "0", "--headline", HEADLINE, "--out", "studies/rules", "--json")
+    assert ablated(marless, *SMALL, *FEW, *options).out == said.out[-1:]
+    refusal = marless("train", "rules.toml").err[0]
+    assert refusal.endswith("rules.toml is a study, as it has `rules`: marless study rules.toml")
 
 
 @pytest.mark.conformance
@@ -220,20 +208,15 @@ def test_a_task_in_the_current_folder_is_found(marless):
     assert (said.code, said.err) == (0, [])
 
 
-def begun(folder, pattern, *settings):
-    """An ablation as a process of its own, once there is a file that fits the pattern."""
+def test_a_second_signal_ends_an_ablation_at_once(marless):
+    Path("mine.py").write_text(MINE)
+    settings = (*TINY, "task.name=pettingzoo:mine:slow", *FEW, "--workers", "2")
     command = [sys.executable, "-m", "marless.cli.app", "ablate", *settings]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
-    while process.poll() is None and not list(Path(folder).glob(pattern)):
+    while process.poll() is None and not Path("stepping").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
-    return process
-
-
-def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
-    Path("mine.py").write_text(MINE)
-    process = begun(tmp_path, "stepping", *TINY, "task.name=pettingzoo:mine:slow", *FEW, "--workers", "2")
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == f"{OLD_NAME}\n"
     assert process.stderr.readline() == "stopping the runs after their tasks in flight; press again to stop at once\n"
@@ -241,17 +224,6 @@ def test_a_second_signal_ends_an_ablation_at_once(marless, tmp_path):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130 and time.monotonic() - began < 30
-
-
-@pytest.mark.conformance
-def test_an_ablation_that_is_killed_goes_on_to_the_same_weights(marless, tmp_path):
-    settings = (*TINY, "stop.rounds=40", *FEW, "--workers", "2")
-    process = begun(tmp_path, "few/runs/*/metrics.jsonl", *settings)
-    process.kill()
-    process.communicate()
-    assert ablated(marless, *settings).code == 0
-    summaries = [json.loads(path.read_text()) for path in Path("few/runs").glob("*/summary.json")]
-    assert len(summaries) == 2 and len({found["weights_sha256"] for found in summaries}) == 1
 
 
 def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless):

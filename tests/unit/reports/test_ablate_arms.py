@@ -3,16 +3,7 @@
 import msgspec
 import pytest
 
-from marless.ablation.arms import (
-    ARMS,
-    SHARING,
-    arms_by_name,
-    combination,
-    combined_names,
-    configuration,
-    controls,
-    refuse_clashes,
-)
+from marless.ablation.arms import ARMS, SHARING, arms_by_name, combined_names, configuration, controls, refuse_clashes
 from marless.ablation.declaration import FILE, Declaration, merge, read, write
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError, Stop
@@ -171,7 +162,8 @@ def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
 
 
 def test_a_combination_of_a_cross_can_be_named_among_the_arms():
-    assert arms_by_name(["packed", "ours+gns@whole"]) == [ARMS["packed"], combination("ours", "gns", "whole")]
+    _, arm = arms_by_name(["packed", "ours+gns@whole"])
+    assert arm.settings == {"sharing.rule": "dynamic", "scaling.rule": "gns", "placement.rule": "whole"}
     with pytest.raises(ConfigError, match="scaling"):
         arms_by_name(["ours+gsn@whole"])
 
