@@ -176,6 +176,7 @@ def test_what_a_worker_cannot_import_ends_the_run_in_one_line(place):
     ("argv", "line"),
     [
         (("--machines", "nowhere"), "is not HOST:PORT"),
+        (("--listen", "nowhere", "--any-processor"), "is not HOST:PORT"),
         (("--machines", "no-such-host.invalid:1"), "cannot listen on no-such-host.invalid:1"),
         (("--token-file", "token"), "token_file needs `listen`, the HOST:PORT where workers dial in"),
         (("--machines", "127.0.0.1:0", "--tls-cert", "cert.pem"), "tls_cert and tls_key go together"),
@@ -191,16 +192,6 @@ def test_a_driver_that_cannot_listen_says_why_in_one_line(place, marless, argv, 
     assert said.code == USER_ERROR
     assert line in said.err[-1]
     assert not (place[0] / "runs/never").exists()
-
-
-def test_an_old_option_sets_its_key_and_names_the_profile(marless, shell):
-    shell.export(MARLESS_TOKEN="a token that both sides hold")
-    said = marless("train", *SMALL, "--run", "never", "--listen", "nowhere", "--any-processor")
-    assert said.err == [
-        "marless: --listen of `marless train` is now --machines",
-        "marless: --any-processor of `marless train` is now `any_processor` in a file that --machines names",
-        "marless: 'nowhere' is not HOST:PORT",
-    ]
 
 
 @pytest.mark.parametrize(

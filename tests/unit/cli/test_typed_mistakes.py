@@ -158,6 +158,7 @@ OLD_NAMES = {
     "ablate": "`marless study FILE`, where the file names `rules`", "ablate --jobs=2": "--workers",
     "worker --slots=0 x": "--workers", "train --listen=x": "--machines",
     "train --address=x": "`head` in a file that --machines names",
+    "resume --any-processor": "`any_processor` in a file that --machines names",
 }  # fmt: skip
 # A line that is no mistake, and a line that it prints.
 ACCEPTED = {
