@@ -49,7 +49,10 @@ class _Help(RawDescriptionHelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         blocks = text.strip().split("\n\n")
-        return "\n\n".join(_wrap_examples(block, width) if "\n  " in block else fill(block, width) for block in blocks)
+        return "\n\n".join(
+            _wrap_examples(block, width) if "\n  " in block else fill(block, width, break_on_hyphens=False)
+            for block in blocks
+        )
 
 
 def _wrap_examples(block: str, width: int) -> str:

@@ -16,7 +16,7 @@ EXAMPLES = """examples:
   marless compare base-s1 base-s2 base-s3 fast-s1 fast-s2 fast-s3
   marless compare my_study --by algorithm.name --at dollars
   marless compare my_study --by task.options.bonus --metric win
-  marless compare ablations/simple_spread-3-mappo --by sharing.rule,placement.rule
+  marless compare my_rules --by sharing.rule,placement.rule
   marless compare spread-marl-eval.json foraging-marl-eval.json
 
 The arm of the first run is the one that others are compared with. docs/how-to/compare.md explains the results."""
@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN_OR_STUDY",
-        help="runs, folders of runs (studies, ablations), or files of marl-eval (.json)",
+        help="runs, studies and other folders of runs, or files of marl-eval (.json)",
     )
     common.compared(parser)
     parser.add_argument(

@@ -32,7 +32,9 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings task.* that differ from training")
-    parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
+    parser.add_argument(
+        "--episodes", type=common.count, metavar="N", help="episodes to play (default: evaluation.final_episodes)"
+    )
     agents = common.within(1, MOST_AGENTS)
     parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
     parser.add_argument(

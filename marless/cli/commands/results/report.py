@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
         "runs",
         nargs="*",
         metavar="RUN_OR_STUDY",
-        help=f"runs, or folders that hold runs: studies, ablations (default: {LATEST})",
+        help=f"runs, studies and other folders of runs (default: {LATEST})",
     )
     parser.add_argument(
         "--out",
