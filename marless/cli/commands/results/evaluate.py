@@ -33,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
     common.run(parser)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings task.* that differ from training")
     parser.add_argument(
-        "--episodes", type=common.count, metavar="N", help="episodes to play (default: evaluation.final_episodes)"
+        "--episodes", type=common.count, metavar="N", help="episodes (default: evaluation.final_episodes)"
     )
     agents = common.within(1, MOST_AGENTS)
     parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
