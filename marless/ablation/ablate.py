@@ -1,4 +1,4 @@
-"""Ablations: rules compared over seeds, on one task or on several; the same ablation continues in its folder."""
+"""Compare rules over seeds, on one task or on several tasks. The same call continues in the same folder."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,12 +97,12 @@ def plans(
     the registration of `registered_file`, by default `file`, if it asks for them. Raises `ConfigError` and
     `UserError`.
     """
-    seeds, tasks = seeds_of(file.seeds), file.tasks or [None]
+    seeds, tasks = seeds_of(file.seeds), [*file.tasks, *([] if file.tasks else [None])]
     configs = [rules_file.configuration(file, task, overrides, where) for task in tasks]
     refuse_hold_outs(file.hold_outs, [config.task.name for config in configs], seeds, where)
     if not file.tasks:
-        details = (root, file.random, file.headlines, overrides, file.reference)
-        return [plan(with_absolute_policies(configs[0]), arms_by_name(file.rules), seeds, *details)]
+        base, arms = with_absolute_policies(configs[0]), arms_by_name(file.rules)
+        return [plan(base, arms, seeds, root, file.random, file.headlines, overrides, file.reference)]
     if file.random is not None or file.reference is not None:
         raise ConfigError(f"{where}: random and reference are for one task; each of `tasks` has its own random")
     registered_file = registered_file or file
@@ -156,7 +156,7 @@ def reference_policy(text: str, base: RunConfig) -> TeamPolicy:
 
 
 def demand(ablations: Sequence[Ablation], workers: int) -> WorkerDemand:
-    """What ablations ask a cluster for: a worker for each of the runs at once."""
+    """Return the demand of ablations on a cluster: a worker for each parallel run."""
     runs = [configuration(arm, ablation.base) for ablation in ablations for arm in ablation.arms]
     return WorkerDemand(runs, workers)
 
@@ -164,8 +164,8 @@ def demand(ablations: Sequence[Ablation], workers: int) -> WorkerDemand:
 def ablate(
     ablations: Sequence[Ablation], workers: int, stopping: Stopping, view: AblationView, listen: Listen
 ) -> list[AblationResult]:
-    """Run what is missing of each ablation, `workers` runs at once, and write the comparison into its folder. Return
-    the results, without those after an ablation that was stopped. `listen` lets workers dial in.
+    """Train the missing runs of each ablation, `workers` runs at once, and write the comparison into its folder. A stop
+    leaves out the ablations after it. `listen` lets workers dial in.
 
     Raises `UserError` for a folder that holds something else and for learners on GPUs elsewhere, and `StorageFault`.
     """
@@ -196,8 +196,8 @@ def _ablate(
 def write_suite(
     ablations: Sequence[Ablation], results: Sequence[AblationResult], share: float = suite_costs.SHARE
 ) -> str:
-    """Write the table over all tasks and its picture beside the folders of the tasks; return the table. The target of
-    a task is a `share` of the way from random play to the best static arm."""
+    """Write the table over all tasks and its picture next to the folders of the tasks. Return the table. The target of
+    a task lies this `share` of the way from random play to the best static arm."""
     root, costs = ablations[0].folder.parent, list[TaskCosts]()
     for ablation, result in zip(ablations, results, strict=True):
         assert ablation.random is not None

@@ -105,8 +105,8 @@ ARMS = {
 
 
 def arms_by_name(names: Sequence[str]) -> list[Arm]:
-    """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names, and
-    for a name twice."""
+    """Return the arms of these names, or combinations such as ``none+gns@split``. Raises `ConfigError` for an unknown
+    name and for a name that is given twice."""
     arms = [_combination(name) or ARMS[_require_known(name, ARMS, "arm")] for name in names]
     if repeated_name := next((name for name in names if names.count(name) > 1), ""):
         raise ConfigError(f"the arm {repeated_name} is given twice")
@@ -119,7 +119,7 @@ def arms_by_name(names: Sequence[str]) -> list[Arm]:
 
 
 def combined_names(axes: Mapping[str, Any]) -> list[str]:
-    """The name of every combination of the rules in `axes` (`sharing`, `scaling`, `placement`); none without rules."""
+    """Return the name of every combination of the rules in `axes` (`sharing`, `scaling`, `placement`)."""
     if not any(axes[axis] for axis in _USUAL):
         return []
     products = itertools.product(*(axes[axis] or [usual] for axis, usual in _USUAL.items()))
@@ -127,7 +127,7 @@ def combined_names(axes: Mapping[str, Any]) -> list[str]:
 
 
 def combination(sharing: str, scaling: str, placement: str) -> Arm:
-    """The arm ``sharing+scaling@placement`` of these rules; raises `ConfigError` for an unknown rule."""
+    """Return the arm ``sharing+scaling@placement``. Raises `ConfigError` for an unknown rule."""
     if sharing not in SHARING_MODES:
         _require_known(sharing, SHARING, "sharing")
     if not _FIXED.fullmatch(scaling):

@@ -1,4 +1,4 @@
-"""The file of a study that names rules: one task, or several tasks on which the same rules are compared."""
+"""The file of a study that names rules. It compares them on one task, or on several tasks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,9 +32,9 @@ class RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """A study of `rules`, the names of arms with the baseline first. `config` names a run's file, and `base` overrides
     its keys. `headlines` are the contrasts that are declared before the runs.
 
-    With `tasks`, each task is an ablation in a folder of its own. Then `target` is the share of the way from random
-    play to the best static arm, and no setting may be chosen on the tasks of `hold_outs`. Without `tasks`, `random` is
-    the return of random play, and `reference` a run whose policies are the opponents of each side.
+    A file with `tasks` gives each task its own folder. The `target` lies this share of the way from random play to the
+    best static arm. The study refuses to choose settings on `hold_outs`. A file of one task has the return of `random`
+    play, and may name a `reference`: a run whose policies are the opponents of each side.
     """
 
     rules: Annotated[list[str], Meta(min_length=1)]
@@ -72,12 +72,12 @@ class RulesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def load(path: Path) -> RulesFile:
-    """The study in a TOML file; raises `ConfigError`."""
+    """Read the study in a TOML file. Raises `ConfigError`."""
     return parse(read_toml(path), path)
 
 
 def parse(document: Mapping[str, Any], path: Path) -> RulesFile:
-    """The study of a document from the file at `path`, with the run's file that it names read into `base`; raises
+    """Convert the tables of the file at `path`, and read the run's file that it names into `base`. Raises
     `ConfigError`."""
     table = _with_rules(document)
     if isinstance(table.get("tasks"), list):
@@ -94,13 +94,12 @@ def parse(document: Mapping[str, Any], path: Path) -> RulesFile:
 
 
 def _with_rules(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with the key `rules`, which registered files call `arms`."""
+    """Return the table with the key `rules`. Registered files call it `arms`."""
     return {"rules" if key == "arms" else key: value for key, value in table.items()}
 
 
 def configuration(file: RulesFile, task: RulesTask | None, overrides: Sequence[str], where: str = "") -> RunConfig:
-    """The configuration of a task's runs before an arm's settings. Raises `ConfigError` naming the task, or `where` the
-    settings are from."""
+    """Return the configuration of a task's runs before an arm's settings. A `ConfigError` names the task, or `where`."""
     settings = document(file, task)
     for text in overrides:
         override(settings, text)

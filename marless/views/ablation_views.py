@@ -39,6 +39,7 @@ class AblationLines(AblationView):
         say(f"arms: {arms}, seeds: {seeds}, runs: {total}, of them finished: {finished}")
 
     def show_run(self, campaign: Campaign, run: StudyRun) -> None:
+        """Shows the end of a run, with its place among all runs."""
         assert isinstance(campaign, AblationCampaign)
         result, failure = campaign.results[run.setting].get(run.seed), campaign.failures.get(campaign.cell(run), "")
         done = sum(map(campaign.is_over, campaign.cells))

@@ -2,7 +2,9 @@
 
 import math
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,7 +26,7 @@ docs/how-to/ablate.md explains the file that replaces these options."""
 
 _LISTED = common.listed("list such as none,ours")
 # Options for keys of the file, with the types and names of their values.
-_OPTIONS = {
+_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     **dict.fromkeys(("arms", "sharing", "scaling", "placement"), (_LISTED, "A,B")),
     "seeds": (str, "1-10"),
     "random": (common.number("a finite number", math.isfinite), "RETURN"),

@@ -156,7 +156,7 @@ OLD_NAMES = {
     "timeline": "`marless report --timeline`", "unarchive": "`marless runs restore`", "study x --slots=1": "--workers",
     "completion": "`marless doctor --completion`", "estimate --slots=1": "--concurrency", "export -o x": "--out",
     "ablate": "`marless study FILE`, where the file names `rules`", "ablate --jobs=2": "--workers",
-    "worker --slots=0 x": "--workers", "train --listen=x": "--machines",
+    "worker --slots=1 x": "--workers", "train --listen=x": "--machines",
     "train --address=x": "`head` in a file that --machines names",
     "resume --any-processor": "`any_processor` in a file that --machines names",
 }  # fmt: skip
