@@ -99,7 +99,7 @@ def _with_rules(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configuration(file: RulesFile, task: RulesTask | None, overrides: Sequence[str], where: str = "") -> RunConfig:
-    """Return the configuration of a task's runs before an arm's settings. A `ConfigError` names the task, or `where`."""
+    """Return the configuration of a task's runs before an arm's settings. A `ConfigError` names the task or `where`."""
     settings = document(file, task)
     for text in overrides:
         override(settings, text)

@@ -138,7 +138,7 @@ def test_a_study_that_names_rules_compares_them(marless):
     options = ("--random", "0", "--headline", HEADLINE, "--out", "studies/rules", "--json")
     assert ablated(marless, *SMALL, *FEW, *options).out == said.out[-1:]
     refusal = marless("train", "rules.toml").err[0]
-    assert refusal.endswith("rules.toml is a study, as it has `rules`: marless study rules.toml")
+    assert refusal.endswith("rules.toml is a study, as it has `base`: marless study rules.toml")
 
 
 @pytest.mark.conformance

@@ -47,7 +47,10 @@ def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("run", metavar="RUN", nargs="?", help="print only lines of this run (default: latest)")
     parser.add_argument(
-        "--function", choices=_FUNCTIONS, help="print only lines of this function, of all runs if RUN is missing"
+        "--function",
+        choices=_FUNCTIONS,
+        metavar="NAME",
+        help=f"print only lines of {', '.join(_FUNCTIONS)}, of all runs if RUN is missing",
     )
     parser.add_argument("--follow", action="store_true", help="wait for new lines and print them")
     parser.add_argument(
