@@ -161,13 +161,6 @@ def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
         read(tmp_path)
 
 
-def test_a_combination_of_a_cross_can_be_named_among_the_arms():
-    _, arm = arms_by_name(["packed", "ours+gns@whole"])
-    assert arm.settings == {"sharing.rule": "dynamic", "scaling.rule": "gns", "placement.rule": "whole"}
-    with pytest.raises(ConfigError, match="scaling"):
-        arms_by_name(["ours+gsn@whole"])
-
-
 def test_the_controls_of_a_signal_are_controls_of_its_arm_and_packed_of_none():
     assert controls(ARMS) == [
         ("shuffled", "marless"),
