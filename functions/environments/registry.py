@@ -12,7 +12,7 @@ from marless.functions.environments.base import EnvSpec, EnvTask, VectorEnvironm
 from marless.functions.environments.entities.ordered import INDEX, Ordered
 from marless.functions.environments.judged import Judged
 from marless.functions.environments.last_action import LastAction
-from marless.functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, prefix_of
+from marless.functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, is_compiled, prefix_of
 from marless.functions.errors import BadRequest
 from marless.functions.isolation.process_guard import restore_arithmetic_after
 from marless.functions.resources.factories import resources_for
@@ -34,7 +34,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
         factory: Callable[..., VectorEnvironment] = _maker(task.name)
         with restore_arithmetic_after(f"{task.name}, make"):
             environment = factory(task, num_envs, **resources_for(factory))
-        if task.name not in BUILT_IN:
+        if not (task.name in BUILT_IN or is_compiled(task.name)):
             _settle_calls(task.name, environment)
         if task.judge:
             environment = _judged(environment, task)

@@ -21,6 +21,9 @@ from marless.functions.plug_in_registry import Registry, load_error
 # The option of `mpe/` tasks by which their physics has the same bytes on every machine, to the last bits that of mpe2.
 EXACT_PHYSICS = "exact_physics"
 
+# Where the modules of compiled games are.
+_GAMES = "marless.functions.environments.games."
+
 Make = Callable[[EnvTask, int], VectorEnvironment]
 
 BUILT_IN: dict[str, Make | str] = {
@@ -71,7 +74,7 @@ _FAMILIES: dict[str, TaskFamily | str] = {
         "marless.functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft", vectors=True
     ),
     "smax/": TaskFamily(
-        "marless.functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft", vectors=True
+        "marless.functions.environments.games.battles", "smax/8m", "SMAC's battles without StarCraft", vectors=True
     ),
     "pettingzoo:": TaskFamily(
         "marless.functions.environments.pettingzoo.adapter",
@@ -142,6 +145,12 @@ def prefix_of(name: str) -> str:
 def is_known(name: str) -> bool:
     """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
     return name in ENVIRONMENTS or bool(prefix_of(name))
+
+
+def is_compiled(name: str) -> bool:
+    """Return whether the rules of this env task are compiled, with the same bytes on every machine."""
+    prefix = prefix_of(name)
+    return bool(prefix) and FAMILIES[prefix].module.startswith(_GAMES)
 
 
 def is_adapted(name: str) -> bool:

@@ -5,6 +5,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from marless.functions.native.games import fields as games
 from marless.functions.setting_limits import MOST_KERNEL_LAYERS
 
 BLOCK = 16
@@ -108,6 +109,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         None,
         (c_void_p, POINTER(AdamFields), POINTER(PassesFields), POINTER(PolicyRowsFields), POINTER(ValueRowsFields)),
     ),
+    **games.KERNELS,
 }
 
 
@@ -129,7 +131,7 @@ def layouts(library: CDLL) -> dict[str, tuple[int, int]]:
 
 def declared_layouts() -> dict[str, tuple[int, int]]:
     """Return the same as declared here."""
-    table = {"BLOCK": (0, BLOCK), "MOST_LAYERS": (0, MOST_KERNEL_LAYERS)}
+    table = {"BLOCK": (0, BLOCK), "MOST_LAYERS": (0, MOST_KERNEL_LAYERS)} | games.layouts()
     for structure in STRUCTURES:
         name = structure.__name__.removesuffix("Fields")
         table[name] = 0, sizeof(structure)

@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "adam.h"
+#include "games/battle.h"
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
@@ -119,6 +120,7 @@ const Layout *layouts(void) {
         ML_FIELD(World, velocity), ML_FIELD(World, force), ML_FIELD(World, relative), ML_FIELD(World, squares),
         ML_FIELD(World, distance), ML_FIELD(World, most_speed), ML_FIELD(World, reach), ML_FIELD(World, first),
         ML_FIELD(World, second), ML_FIELD(World, strength),
+        ML_SIZE(Battle), ML_BATTLE(ML_ROW, Battle)
         {0, 0, 0},
     };
     return table;
@@ -248,3 +250,5 @@ void world_advance(const World *world) {
     for (int64_t mover = 0; mover < world->moving; mover++) integrate(world, mover);
     update_distances(world);
 }
+
+void random_words(const uint64_t *key, const uint32_t *counter, uint32_t *words) { random_block(*key, counter, words); }

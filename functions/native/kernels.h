@@ -132,4 +132,7 @@ ML_EXPORT void choices_draw(const float *logits, const float *uniforms, int64_t 
 
 ML_EXPORT void world_advance(const World *world);
 
+/* Four random words of a key and a counter [4], see games/game.h. */
+ML_EXPORT void random_words(const uint64_t *key, const uint32_t *counter, uint32_t *words);
+
 #endif

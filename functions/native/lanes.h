@@ -58,11 +58,13 @@ ML_INLINE vf fused(vf a, vf b, vf c) { return (vf)_mm512_fmadd_ps((__m512)a, (__
 ML_INLINE vf square_root(vf a) { return (vf)_mm512_sqrt_ps((__m512)a); }
 ML_INLINE vf lanes_min(vf a, vf b) { return (vf)_mm512_min_ps((__m512)a, (__m512)b); } /* b for NaN */
 ML_INLINE vf lanes_max(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
+ML_INLINE uint32_t lane_bits(vi mask) { return _mm512_cmplt_epi32_mask((__m512i)mask, _mm512_setzero_si512()); }
 #elif defined(__FMA__)
 ML_INLINE vf fused(vf a, vf b, vf c) { return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 ML_INLINE vf square_root(vf a) { return (vf)_mm256_sqrt_ps((__m256)a); }
 ML_INLINE vf lanes_min(vf a, vf b) { return (vf)_mm256_min_ps((__m256)a, (__m256)b); }
 ML_INLINE vf lanes_max(vf a, vf b) { return (vf)_mm256_max_ps((__m256)a, (__m256)b); }
+ML_INLINE uint32_t lane_bits(vi mask) { return (uint32_t)_mm256_movemask_ps((__m256)mask); }
 #else
 #ifdef __ARM_FEATURE_FMA
 typedef union {
@@ -89,6 +91,11 @@ ML_INLINE vf square_root(vf a) {
 }
 ML_INLINE vf lanes_min(vf a, vf b) { return select_lanes(a < b, a, b); }
 ML_INLINE vf lanes_max(vf a, vf b) { return select_lanes(a > b, a, b); }
+ML_INLINE uint32_t lane_bits(vi mask) {
+    uint32_t bits = 0;
+    for (int lane = 0; lane < ML_LANES; lane++) bits |= (uint32_t)(mask[lane] & 1) << lane;
+    return bits;
+}
 #endif
 
 /* The sum of ML_BLOCK partial sums, in halves. */

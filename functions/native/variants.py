@@ -40,6 +40,6 @@ def record_text(content: bytes, compiler: str) -> str:
 def sources_digest(folder: Path) -> int:
     """A hash of the sources in the folder, 64 bits; 0 where there are none, as in functions' packages."""
     digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.[ch]")):
+    for file in sorted(folder.rglob("*.[ch]")):
         digest.update(file.name.encode() + file.read_bytes())
     return int.from_bytes(digest.digest()[:8]) if (folder / SOURCE.name).exists() else 0

@@ -9,6 +9,7 @@ from marless.coordinator.core.sides import sides_of
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games.battles import MAPS
 from marless.functions.environments.starcraft.smac_scenarios import PACKAGES
 from marless.functions.environments.task_names import BUILT_IN, FAMILIES, GUESTS
 from scripts.reference import installing, markdown
@@ -51,7 +52,7 @@ def page() -> str:
         "tasks": _tasks(text["tasks"]),
         "pettingzoo": _pettingzoo(text["pettingzoo"]),
         "smac": "\n".join(PACKAGES.values()),
-        "smax maps": ", ".join(markdown.code(name) for name in text["smax"]["maps"]),
+        "smax maps": ", ".join(map(markdown.code, MAPS)),
         **{f"options {name}": _options(rows) for name, rows in text["options"].items()},
     }
     for name, table in tables.items():

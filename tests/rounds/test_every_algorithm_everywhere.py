@@ -190,14 +190,9 @@ FAMILIES = {
     "hanabi": Family(("task.name=hanabi/very_small",), horizon=28, groups=1, package="pyspiel", large=True),
     "smac": Family(("task.name=smac/3m",), horizon=12, groups=1),
     "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=1),
+    # One step more than the limit is played.
+    "smax": Family(("task.name=smax/3m", "task.options.max_steps=5"), horizon=6, groups=1),
 }
-# JaxMARL plays one step beyond its limit and compiles for a number of environments, here the same for all functions.
-SMAX = Family(
-    ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={NUM_ENVS}"),
-    horizon=6,
-    groups=1,
-    package="jaxmarl",
-)
 PAIRS = [(family, algorithm) for family in FAMILIES for algorithm in EACH]
 SUPPORTED, REFUSED = (
     [pair for pair in PAIRS if (pair[1] in FAMILIES[pair[0]].refused) is refused] for refused in (False, True)
@@ -287,10 +282,3 @@ def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, fami
     run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
     assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})
     assert run.state.reason == f"initialise: {FAMILIES[family].refused[algorithm]}"
-
-
-@pytest.mark.packages
-def test_every_algorithm_trains_smax(tmp_path):
-    # One test, so that the engine is compiled once.
-    for algorithm in EACH:
-        has_learned(*trained(tmp_path / algorithm, SMAX, algorithm), SMAX)

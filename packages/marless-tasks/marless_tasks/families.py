@@ -72,6 +72,14 @@ WAREHOUSES = TaskFamily(
     "robots in a warehouse",
     defaults={**_STEPPED, **_SHARED, "functions.actor.timeout_s": 300.0},
 )
+# The settings of `smax/`.
+BATTLES = TaskFamily(
+    "marless_tasks.smax.adapter",
+    "jaxmarl:smax/8m",
+    "JaxMARL's own SMAX",
+    vectors=True,
+    defaults={**_STEPPED, **_SHARED, "algorithm.reward": "team", "algorithm.n_step": 20},
+)
 # Bodies of one kind share networks, and their team is paid over episodes of 100 steps. A step of 64 environments takes
 # 10 to 30 ms: an evaluation of as many episodes as elsewhere would take longer than the training between two.
 PLANES = TaskFamily(

@@ -3,7 +3,6 @@
 import inspect
 import re
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -61,11 +60,11 @@ EXAMPLES = sorted({*TEXT["pettingzoo"], *(name for family in TEXT["families"].va
 
 
 def installed_by(name):
-    """The marks of a task's tests by its package's extra: SMAX is slow to start."""
+    """The marks of a task's tests by its package's extra."""
     parts = ("sisl", "pistonball", "chess", "hanabi", "holdem", "leduc", "texas")
     large = name.startswith("pettingzoo:") and any(re.search(rf"[._]{part}", name) for part in parts)
     large = large or name.startswith(("overcooked/", "mamujoco/", "magent2/"))
-    return [pytest.mark.conformance] * name.startswith("smax/") + [pytest.mark.packages] * large
+    return [pytest.mark.packages] * large
 
 
 def each(tasks):
@@ -246,23 +245,6 @@ def test_what_a_name_of_foraging_says_is_documented_so(option):
     assert one[option] != other[option]
 
 
-@pytest.mark.conformance
-@pytest.mark.skipif(find_spec("jaxmarl") is None, reason="JaxMARL is not installed")
-def test_options_and_maps_of_smax_are_jaxmarls():
-    registry.spec(EnvTask(name="smax/3m"))  # configures jax
-    from jaxmarl.environments import smax
-
-    own = defaults(smax.SMAX.__init__) | defaults(smax.HeuristicEnemySMAX.__init__)
-    # Parameters that are lists, that the map sets, and that the task sets.
-    left = {option for option in own if option.startswith(("unit_type_", "smacv2_", "num_"))} | {
-        "scenario",
-        "action_type",
-    }
-    documented = {option: default for option, _, default, task in OPTIONS if task == ONE["smax/…"]}
-    check_options_of_a_package(documented, own, left)
-    assert {*TEXT["smax"]["maps"]} == {*smax.smax_env.MAP_NAME_TO_SCENARIO}
-
-
 def test_targets_of_make_install_the_extras_that_the_page_names():
     makefile = ROOT.joinpath("Makefile").read_text()
     for target, stamp in environments.TARGETS.items():
@@ -270,7 +252,7 @@ def test_targets_of_make_install_the_extras_that_the_page_names():
     targets = {extra: environments.installed_by(extra) for extra in environments.requirements()}
     assert targets["tasks"] == ["make train", "make test", "make conformance"]
     assert targets["lbf"] == ["make test", "make conformance"]
-    assert (targets["smax"], targets["smac"]) == (["make conformance"], [])
+    assert targets["smac"] == []
 
 
 @pytest.mark.parametrize("name", each(TEXT["pettingzoo"]))

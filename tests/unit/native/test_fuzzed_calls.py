@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from built_kernels import needs_kernels
+from built_kernels import copy_sources, needs_kernels
 from described_entities import described
 from fuzzed_arrays import arrays, fuzzed, is_called, networks, numbers
 from hypothesis import given
@@ -153,8 +153,7 @@ def test_rows_that_no_memory_holds_are_refused_and_leave_room_for_others():
     sys.platform != "linux" or not shutil.which("gcc"), reason="GCC's sanitizers are loaded before Python"
 )
 def test_no_sanitizer_finds_a_fault_in_any_call(tmp_path):
-    for file in SOURCE.parent.glob("*.[ch]"):
-        shutil.copy(file, tmp_path)
+    copy_sources(tmp_path)
     _, fault = kernel_build.build(tmp_path, command=["gcc", "-g", "-fsanitize=address,undefined"])
     assert fault == ""
     program = f"""

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from built_kernels import needs_kernels
+from built_kernels import copy_sources, needs_kernels
 from c_programs import compiled, needs_compiler
 
 from marless.functions.errors import MissingExtra
@@ -144,7 +144,7 @@ def test_kernels_of_functions_are_small_and_the_same_in_every_build(tmp_path, ma
 @pytest.mark.slow
 @needs_compiler
 def test_what_is_built_is_loaded(tmp_path):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     files, fault = kernel_build.build(tmp_path)
     libraries = [tmp_path / library_name(variant) for variant in VARIANTS[platform.machine()]]
     assert fault == "" and files == [file for library in libraries for file in (library, record_of(library))]
@@ -153,7 +153,7 @@ def test_what_is_built_is_loaded(tmp_path):
 
 @pytest.mark.skipif(bool(find_spec("ziglang")), reason="ziglang is a compiler")
 def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     shell.export(PATH=str(tmp_path), CC="")
     libraries, fault = kernel_build.build(tmp_path)
     assert not libraries and fault == "there is no C compiler (cc, or pip install ziglang)"
@@ -177,7 +177,7 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path, shell):
     ],
 )
 def test_a_compiler_that_cannot_compile_is_named_in_one_line(tmp_path, shell, cc, said):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     shell.export(CC=cc)
     files, fault = kernel_build.build(tmp_path)
     assert not files and fault.startswith(said) and fault.isprintable()
@@ -209,7 +209,7 @@ def test_an_instruction_set_that_the_compiler_lacks_leaves_the_others(tmp_path):
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_a_folder_that_cannot_be_written_to_has_no_kernels(tmp_path):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     tmp_path.chmod(0o555)
     files, fault = kernel_build.build(tmp_path)
     assert not files and fault == f"{tmp_path} cannot be written to: Permission denied"
@@ -223,7 +223,7 @@ def test_a_folder_that_is_gone_has_no_kernels(tmp_path):
 
 @needs_kernels
 def test_a_library_of_other_sources_is_not_loaded(tmp_path):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     for file in (*SOURCE.parent.glob("*.so"), *SOURCE.parent.glob("*.sha256")):
         shutil.copy(file, tmp_path)
     assert kernels(tmp_path).sources() == kernels().sources() > 0
@@ -247,18 +247,13 @@ def test_a_file_that_is_no_library_is_named(tmp_path):
 
 @needs_compiler
 def test_a_source_that_cannot_be_compiled_leaves_the_library_that_is_there(tmp_path):
-    _copy_source(tmp_path)
+    copy_sources(tmp_path)
     name = library_name(VARIANTS[platform.machine()][0])
     (tmp_path / name).write_bytes(b"earlier")
     source = tmp_path / SOURCE.name
     source.write_text("no C")
     libraries, fault = kernel_build.build(tmp_path, source=source)
     assert not libraries and "failed" in fault and (tmp_path / name).read_bytes() == b"earlier"
-
-
-def _copy_source(folder):
-    for file in SOURCE.parent.glob("*.[ch]"):
-        shutil.copy(file, folder)
 
 
 def _has_avx512():

@@ -1,16 +1,11 @@
-"""The tasks ``smax/<map>``: JaxMARL's SMAX (Rutherford et al., 2024), StarCraft battles without StarCraft.
+"""The tasks ``jaxmarl:smax/<map>``: JaxMARL's own SMAX, to compare the tasks ``smax/<map>`` with.
 
-The enemy is JaxMARL's script (`HeuristicEnemySMAX`). `task.options` are that class's keyword arguments; among them
-`max_steps`, after which JaxMARL allows one step more. All environments are stepped together in one compiled function.
+The enemy is JaxMARL's script (`HeuristicEnemySMAX`). `task.options` are that class's keyword arguments. After
+`max_steps` JaxMARL allows one step more. All environments are stepped together in one compiled function.
 
-Rewards: JaxMARL gives every ally, dead ones included, the team's reward: the share of the enemy's health that was lost,
-and 1 for the victory, so 2 at most for an episode. Here the team's reward is divided equally among the agents that were
-alive before the step. The sum over agents, and so the return we report, is the team's, which is what JaxMARL reports as
-its return. A unit that dies terminates. An episode terminates when one side is dead, and is truncated at the time
-limit. The env metric `win` is 1 if all enemies and not all allies are dead. Positions in the global state are divided
-by the size of the map, about 32, because mixing networks and critics fail with large inputs.
+Rewards, ends and metrics are described in `marless.functions.environments.games.battles`.
 
-The generator of `reset` gives every environment one key, from which all its random numbers derive. Equal bytes need
+The generator of `reset` gives every environment one key. All its random numbers derive from this key. Equal bytes need
 equal versions of jax and JaxMARL, equal processors, and an equal number of environments.
 """
 
@@ -30,21 +25,19 @@ from marless.functions.environments.base import (
     Step,
     VectorEnvironment,
 )
-from marless.functions.environments.scene import Box, Colour, Disc, Scene, Shape, fade
-from marless.functions.environments.starcraft.smax_engine import Engine, Look, Units, engine
+from marless_tasks.smax.engine import Engine, Look, engine
 
-PREFIX = "smax/"
+PREFIX = "jaxmarl:smax/"
 # The only legal action of a dead agent: JaxMARL's 'stop'.
 _STOP = 4
 _OURS = ("scenario", "action_type")
-_ALLY, _ENEMY, _HEALTH, _LOST = (0.3, 0.4, 0.9), (0.9, 0.35, 0.35), (0.2, 0.7, 0.2), (0.85, 0.85, 0.85)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` battles of the scenario in `task.name`.
 
-    Raises `MissingExtra` without JaxMARL, and `ValueError` for a scenario it does not know, options it does not take or
-    another number of agents than `task.agents`.
+    Raises `MissingExtra` without JaxMARL, and `ValueError` for an unknown scenario, wrong options or another number of
+    agents than `task.agents`.
     """
     if fixed_options := [key for key in _OURS if key in task.options]:
         raise ValueError(f"{task.name}: task.options.{fixed_options[0]} cannot be chosen")
@@ -72,7 +65,7 @@ class SmaxEnvironment:
         self.before_reset: Callable[[], None] | None = None
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment; one call of `rng` draws two words for each."""
+        """The first observation of every environment. One call of `rng` draws two words for each."""
         seeds = rng.integers(2**32, size=(self.num_envs, 2), dtype=np.uint32)
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         self._keys, self._battles, self._look = self._engine.renew(*self._engine.blank(seeds), everywhere)
@@ -105,8 +98,7 @@ class SmaxEnvironment:
         return Step(_observation(self._look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """See `marless.functions.environments.resumable`; battles draw from keys of their own, which are saved with
-        them."""
+        """See `marless.functions.environments.resumable`. The keys of battles are saved, too."""
         leaves = self._engine.leaves(self._keys, self._battles, self._look)
         return {"alive": self._alive.copy()} | {f"leaf/{place:03d}": leaf for place, leaf in enumerate(leaves)}
 
@@ -117,31 +109,8 @@ class SmaxEnvironment:
         self._alive = saved["alive"].copy()
         return _observation(self._look, self._alive)
 
-    def render(self, index: int) -> Scene:
-        """A battle: allies blue, enemies red, with bars of their health; dead units are faded."""
-        units = self._engine.units(self._battles, index)
-        allies = len(self.spec.agents)
-        colours = [_ALLY if unit < allies else _ENEMY for unit in range(len(units.alive))]
-        return Scene(units.width, units.height, tuple(_shapes(units, colours)))
-
     def close(self) -> None:
         """Holds nothing to free but memory."""
-
-
-def _shapes(units: Units, colours: list[Colour]) -> list[Shape]:
-    """Dead units below all others."""
-    shapes: list[Shape] = []
-    for unit in sorted(range(len(colours)), key=lambda unit: bool(units.alive[unit])):
-        (x, up), radius, share = units.position[unit], float(units.radius[unit]), float(units.health[unit])
-        x, y = float(x), units.height - float(up)
-        if not units.alive[unit]:
-            shapes.append(Disc(x, y, radius, fade(colours[unit]), outline=_LOST))
-            continue
-        x_left, top = x - radius, y - radius - 0.4
-        shapes.append(Disc(x, y, radius, colours[unit]))
-        shapes.append(Box(x_left, top, 2 * radius, 0.25, _LOST))
-        shapes.append(Box(x_left, top, 2 * radius * share, 0.25, _HEALTH))
-    return shapes
 
 
 def _observation(look: Look, alive: BoolArray) -> Observation:

@@ -1,9 +1,9 @@
-"""JaxMARL's SMAX as compiled functions over many environments; the only module that imports jax, when first used.
+"""JaxMARL's SMAX as compiled functions over many environments. Only this module imports jax, when first used.
 
 Jax reads its settings from environment variables once, when it starts. `engine` sets them during the start, unless the
-process has started jax or set them already: the CPU, never an accelerator, and one thread (XLA takes the size of its
-pool from ``NPROC``), so that concurrent functions do not compete for cores. Jax is not safe to fork once it has
-started; everything here may run in a spawned process.
+process has set them or started jax. It chooses the CPU and one thread, because concurrent functions share cores. XLA
+takes the size of its pool from ``NPROC``. Jax is not safe to fork once it has
+started. Everything here may run in a spawned process.
 """
 
 import difflib
@@ -39,8 +39,10 @@ class Look(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The result of a step per environment: the team's `reward`, `alive` agents ``[E, n]``, whether the battle is
-    `over`, was a `victory`, and whether it was `cut` by the time limit."""
+    """The result of a step per environment: the team's `reward`, `alive` agents ``[E, n]``, and flags.
+
+    A battle is `over`, was a `victory`, or was `cut` by the time limit.
+    """
 
     reward: Any
     alive: Any
@@ -49,25 +51,12 @@ class Moved(NamedTuple):
     cut: Any
 
 
-class Units(NamedTuple):
-    """The units of one battle, allies first, on a map of `width` by `height`: `position` ``[units, 2]`` from the lower
-    left, `health` as a share of the full one, `radius` and whether they are `alive` ``[units]``."""
-
-    width: float
-    height: float
-    position: Any
-    health: Any
-    radius: Any
-    alive: Any
-
-
 @dataclass(frozen=True)
 class Engine:
-    """A task's sizes and its compiled functions; `num_envs` is the leading axis of all arguments. ``blank(seeds [E, 2]
+    """A task's sizes and its compiled functions. `num_envs` is the leading axis of all arguments. ``blank(seeds [E, 2]
     uint32)`` returns keys, and battles and a `Look` of zeros. ``renew(keys, battles, look, ended [E])`` returns all
     three with new battles where `ended`, and ``step(keys, battles, actions [E, n])`` returns them after a step, with
     `Moved`. ``leaves(keys, battles, look)`` are the three as numpy's arrays, and ``of_leaves`` takes a list of these.
-    ``units(battles, index)`` are those of one battle.
     """
 
     agents: tuple[str, ...]
@@ -81,14 +70,13 @@ class Engine:
     step: Callable[[Any, Any, Any], tuple[Any, Any, Look, Moved]]
     leaves: Callable[[Any, Any, Look], list[NDArray[Any]]]
     of_leaves: Callable[[list[NDArray[Any]]], tuple[Any, Any, Look]]
-    units: Callable[[Any, int], Units]
 
 
 @lru_cache(maxsize=16)
 def engine(name: str, scenario: str, options: Options) -> Engine:
     """The engine of JaxMARL's `scenario`, kept because compiling takes many times longer than a battle.
 
-    Raises `MissingExtra` without JaxMARL, `ValueError` for a scenario it does not know or options it does not take.
+    Raises `MissingExtra` without JaxMARL, `ValueError` for an unknown scenario or wrong options.
     """
     jax, smax = _modules(name)
     environment = _environment(name, scenario, dict(options), smax)
@@ -105,7 +93,6 @@ def engine(name: str, scenario: str, options: Options) -> Engine:
         step=jax.jit(step),
         leaves=partial(_leaves, jax),
         of_leaves=partial(_of_leaves, jax, blank),
-        units=partial(_units, environment),
     )
 
 
@@ -133,7 +120,7 @@ def _missing(name: str, error: ModuleNotFoundError) -> MissingExtra:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Sets our settings that the process lacks; on exit removes them and the variables that jax set."""
+    """Sets our settings that the process lacks. On exit removes them and the variables that jax set."""
     before = {*os.environ}
     os.environ.update({key: value for key, value in _SETTINGS.items() if key not in before})
     try:
@@ -145,7 +132,7 @@ def _settings() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Suppresses output; JaxMARL's import prints, and replaces the process's streams, which defeats a redirection."""
+    """Suppresses output. JaxMARL's import prints, and replaces the process's streams, so a redirection fails."""
     streams = {name: vars(sys)[name] for name in ("stdout", "stderr", "__stdout__")}
     nowhere = io.StringIO()
     vars(sys).update(stdout=nowhere, __stdout__=nowhere)
@@ -162,7 +149,7 @@ def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -
     except KeyError:
         maps = smax.smax_env.MAP_NAME_TO_SCENARIO
         nearest = ", ".join(difflib.get_close_matches(scenario, maps, cutoff=0.5) or sorted(maps))
-        raise ValueError(f"{name}: JaxMARL has no SMAX scenario '{scenario}'; there are: {nearest}") from None
+        raise ValueError(f"{name}: JaxMARL has no SMAX scenario '{scenario}'. Choose one of {nearest}") from None
     try:
         return smax.HeuristicEnemySMAX(scenario=units, **options)
     except (TypeError, ValueError) as error:
@@ -203,7 +190,7 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         return key, _fix_types(jax, battle), look(observations, battle)
 
     def move(key: Any, battle: Any, choices: Any) -> tuple[Any, Any, Look, Moved]:
-        """One step of one battle: the next key and battle, what agents see of it, and how it went."""
+        """One step of one battle: the next key and battle, the agents' look, and the outcome."""
         key, draw = jax.random.split(key)
         actions = {agent: choices[i] for i, agent in enumerate(agents)}
         observations, battle, rewards, dones, _ = environment.step_env(draw, battle, actions)
@@ -237,22 +224,8 @@ def _of_leaves(jax: Any, blank: Callable[..., Any], leaves: list[NDArray[Any]]) 
     return keys, battles, looks
 
 
-def _units(environment: Any, battles: Any, index: int) -> Units:
-    state = battles.state
-    kinds = np.asarray(state.unit_types[index])
-    return Units(
-        width=float(environment.map_width),
-        height=float(environment.map_height),
-        position=np.asarray(state.unit_positions[index]),
-        health=np.asarray(state.unit_health[index]) / np.asarray(environment.unit_type_health)[kinds],
-        radius=np.asarray(environment.unit_type_radiuses)[kinds],
-        alive=np.asarray(state.unit_alive[index]),
-    )
-
-
 def _state_sizes(environment: Any) -> list[float]:
-    """The divisor of each number of the global state: the size of the map for positions, as in observations; 1 for all
-    others, which are small."""
+    """The divisor of each number of the global state: the size of the map for positions, and 1 for all others."""
     divisors = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
     unit_sizes = [divisors.get(feature, 1.0) for feature in environment.own_features]
     units = len(environment.agents) + int(environment.num_enemies)

@@ -1,0 +1,1 @@
+"""Environments with compiled rules, see `marless.functions.native.games`."""

@@ -1,0 +1,1 @@
+"""Games in C, and the fields of their structures."""

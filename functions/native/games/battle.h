@@ -1,0 +1,529 @@
+/* Battles of two armies in the plane: JaxMARL's SMAX 0.2.0 (Rutherford et al., 2024), with another order of operations.
+ *
+ * Units are allies, then enemies. Units without health fill the last block. A set of units has one bit for each unit. Sums
+ * go through units in their order, and no operation is fused.
+ */
+#ifndef ML_BATTLE_H
+#define ML_BATTLE_H
+
+#include "game.h"
+
+/* Sizes: units of both sides, without and with the padding, steps of the world in one step of the agents, and the time
+ * limit. Then options, 0 or 1. Tables: traits [TRAITS, ML_KINDS], `numbers` [NUMBERS], kinds of units [units] unless they
+ * are drawn, and directions [ML_SECTIONS, 2] between the sections of conic observations. State [E, padded]: enemies go to
+ * `goal_x`, `goal_y` if they see no ally. `orders` are latest actions, `targets` the enemies' latest targets or -1. */
+#define ML_BATTLE(X, S)                                                                                                  \
+    ML_GAME(X, S) X(S, int64_t, units) X(S, int64_t, padded) X(S, int64_t, world_steps) X(S, int64_t, limit)             \
+    X(S, int64_t, shoots) X(S, int64_t, aims_at_random) X(S, int64_t, sees_actions) X(S, int64_t, is_conic)              \
+    X(S, int64_t, walls_kill) X(S, int64_t, pays_victory) X(S, int64_t, is_earlier) X(S, int64_t, is_drawn)              \
+    X(S, const float *, traits) X(S, const float *, numbers) X(S, const int8_t *, army) X(S, const float *, borders)     \
+    X(S, float *, x) X(S, float *, y) X(S, float *, health) X(S, float *, cooldown) X(S, float *, goal_x)                \
+    X(S, float *, goal_y) X(S, int32_t *, orders) X(S, int8_t *, kinds) X(S, int8_t *, targets)
+typedef struct {
+    ML_BATTLE(ML_MEMBER, Battle)
+} Battle;
+
+/* Traits of a kind of units. `WAY` is the way in a step of the world. The least squares of distances out of range and out
+ * of sight are `SQUARED_RANGE` and `SQUARED_SIGHT`. `RELOADING` is the time between shots in seconds. */
+enum { WAY, DAMAGE, SQUARED_RANGE, SQUARED_SIGHT, SIGHT, RADIUS, WHOLE_HEALTH, RELOADING, TRAITS };
+enum { TIME, WIDTH, HEIGHT, BONUS, NUMBERS };
+/* Purposes of random words. */
+enum { START, GROUP, KIND, TARGET, FOLLOWED, DEVIATION };
+/* Actions: up, right, down, left, stop, and then one for each unit of the other side. */
+enum { UP, RIGHT, DOWN, LEFT, STOP, ML_MOVES };
+
+#define ML_KINDS 6
+#define ML_UNITS 64
+#define ML_SHOWN 13
+#define ML_OWN 10
+#define ML_SECTIONS 32
+#define ML_UNITS_OF_SECTION 2
+/* Positions are drawn so far from a centre. */
+#define ML_SCATTER 2.0f
+#define ML_LEAST_DISTANCE 1e-6f
+
+typedef uint64_t Units;
+
+/* An environment of a game. */
+typedef struct {
+    const Battle *game;
+    int64_t env;
+    float *x, *y, *health, *cooldown, *goal_x, *goal_y;
+    int32_t *orders;
+    int8_t *kinds, *targets;
+} Field;
+
+/* The orders in a step of the agents: ways and targets of units. */
+typedef struct {
+    float along[ML_UNITS], up[ML_UNITS], radius[ML_UNITS];
+    int64_t aims[ML_UNITS];
+    Units shooters;
+} Plan;
+
+static Field field_of(const Battle *game, int64_t env) {
+    int64_t at = env * game->padded;
+    return (Field){game, env, game->x + at, game->y + at, game->health + at, game->cooldown + at, game->goal_x + at,
+                   game->goal_y + at, game->orders + at, game->kinds + at, game->targets + at};
+}
+
+ML_INLINE float trait(const Field *field, int64_t index, int64_t unit) {
+    return field->game->traits[index * ML_KINDS + field->kinds[unit]];
+}
+ML_INLINE Units unit_bit(int64_t unit) { return (Units)1 << unit; }
+ML_INLINE int64_t first_of(Units set) { return __builtin_ctzll(set); }
+ML_INLINE int64_t count_of(Units set) { return __builtin_popcountll(set); }
+ML_INLINE Units allies_of(const Battle *game) { return unit_bit(game->agents) - 1; }
+
+/* The units with a number below the limit. */
+ML_INLINE Units below(const float *numbers, int64_t padded, float limit) {
+    Units set = 0;
+    for (int64_t place = 0; place < padded; place += ML_LANES)
+        set |= (Units)lane_bits(load(numbers + place) < broadcast(limit)) << place;
+    return set;
+}
+
+ML_INLINE Units living_units(const Field *field) {
+    Units set = 0;
+    for (int64_t place = 0; place < field->game->padded; place += ML_LANES)
+        set |= (Units)lane_bits(load(field->health + place) > broadcast(0)) << place;
+    return set;
+}
+
+/* Squares of the distances of all units from one. */
+ML_INLINE void measure(const Field *field, int64_t unit, float *squares) {
+    vf x = broadcast(field->x[unit]), y = broadcast(field->y[unit]);
+    for (int64_t place = 0; place < field->game->padded; place += ML_LANES) {
+        vf along = load(field->x + place) - x, up = load(field->y + place) - y;
+        store(squares + place, along * along + up * up);
+    }
+}
+
+static uint32_t battle_word(const Field *field, int64_t purpose, int64_t index) {
+    return ML_WORD(field->game, field->env, purpose, index);
+}
+
+static int64_t drawn_from(const Field *field, Units set, int64_t purpose, int64_t index) {
+    for (int64_t left = draw_below(battle_word(field, purpose, index), count_of(set)); left; left--) set &= set - 1;
+    return first_of(set);
+}
+
+/* The action that leads most in this direction, the first of equal ones. */
+static int32_t direction(float along, float up) {
+    float lead[4] = {up, along, -up, -along};
+    int32_t best = 0;
+    for (int32_t action = 1; action < 4; action++)
+        if (lead[action] > lead[best]) best = action;
+    return best;
+}
+
+/* The target of an enemy, or -1: its last target while that is shootable, otherwise the nearest target or a random one. */
+static int64_t chosen_target(const Field *field, int64_t unit, Units shootable, const float *squares) {
+    int64_t nearest = field->targets[unit];
+    if (nearest >= 0 && shootable >> nearest & 1) return nearest;
+    if (!shootable) return -1;
+    if (field->game->aims_at_random) return drawn_from(field, shootable, TARGET, unit);
+    nearest = 63 - __builtin_clzll(shootable);
+    for (Units left = shootable ^ unit_bit(nearest); left;) { /* enemies count units from the last */
+        int64_t other = 63 - __builtin_clzll(left);
+        left ^= unit_bit(other);
+        if (squares[other] < squares[nearest]) nearest = other;
+    }
+    return nearest;
+}
+
+/* The action of an enemy: JaxMARL's script. */
+static int32_t scripted_action(const Field *field, int64_t unit, Units living) {
+    const Battle *game = field->game;
+    float squares[ML_UNITS];
+    measure(field, unit, squares);
+    int is_living = living >> unit & 1;
+    Units visible = is_living ? below(squares, game->padded, trait(field, SQUARED_SIGHT, unit)) & living & allies_of(game) : 0;
+    Units shootable = visible & below(squares, game->padded, trait(field, SQUARED_RANGE, unit));
+    int64_t target = chosen_target(field, unit, shootable, squares);
+    field->targets[unit] = (int8_t)target;
+    if (target >= 0 && game->shoots) return (int32_t)(ML_MOVES + game->agents - 1 - target);
+    /* The dead see nothing and believe that they are in the corner. They move only by the earlier rules. */
+    float x = is_living ? field->x[unit] : 0, y = is_living ? field->y[unit] : 0;
+    if (!visible) return direction(field->goal_x[unit] - x, field->goal_y[unit] - y);
+    int64_t followed = drawn_from(field, visible, FOLLOWED, unit);
+    return direction(field->x[followed] - x, field->y[followed] - y);
+}
+
+static void make_plan(const Field *field, Plan *plan) {
+    const Battle *game = field->game;
+    memset(plan, 0, sizeof *plan);
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        int32_t order = field->orders[unit], rank = order - ML_MOVES;
+        float way = trait(field, WAY, unit);
+        plan->along[unit] = order == RIGHT ? way : order == LEFT ? -way : 0;
+        plan->up[unit] = order == UP ? way : order == DOWN ? -way : 0;
+        plan->radius[unit] = trait(field, RADIUS, unit);
+        if (rank < 0) continue;
+        plan->shooters |= unit_bit(unit);
+        plan->aims[unit] = unit < game->agents ? game->agents + rank : game->agents - 1 - rank;
+    }
+}
+
+/* Adds the damage of all shots. Returns the units that fired. */
+static Units fire(const Field *field, const Plan *plan, Units living, float *damage) {
+    Units fired = 0;
+    for (Units left = plan->shooters & living; left; left &= left - 1) {
+        int64_t unit = first_of(left), aim = plan->aims[unit];
+        if (!(living >> aim & 1) || field->cooldown[unit] > 0) continue;
+        float along = field->x[unit] - field->x[aim], up = field->y[unit] - field->y[aim];
+        if (!(along * along + up * up < trait(field, SQUARED_RANGE, unit))) continue;
+        damage[aim] += trait(field, DAMAGE, unit);
+        fired |= unit_bit(unit);
+    }
+    return fired;
+}
+
+ML_INLINE void move_along(float *positions, const float *ways, float size, vi movable) {
+    vf before = load(positions);
+    vf after = lanes_max(lanes_min(before + load(ways), broadcast(size)), broadcast(0));
+    store(positions, select_lanes(movable, after, before));
+}
+
+/* Units move and lose health, and weapons are reloaded. A unit that touches a wall dies. */
+static void advance_units(const Field *field, const Plan *plan, const float *damage) {
+    const Battle *game = field->game;
+    float width = game->numbers[WIDTH], height = game->numbers[HEIGHT];
+    vi everybody = (vi){0} - (int32_t)game->is_earlier, walls_kill = (vi){0} - (int32_t)game->walls_kill;
+    for (int64_t place = 0; place < game->padded; place += ML_LANES) {
+        vf health = load(field->health + place);
+        vi movable = (health > broadcast(0)) | everybody;
+        move_along(field->x + place, plan->along + place, width, movable);
+        move_along(field->y + place, plan->up + place, height, movable);
+        vf x = load(field->x + place), y = load(field->y + place);
+        vi outside = (x <= broadcast(0)) | (y <= broadcast(0)) | (x >= broadcast(width)) | (y >= broadcast(height));
+        health = lanes_max(health - load(damage + place), broadcast(0));
+        store(field->health + place, select_lanes(outside & walls_kill, broadcast(0), health));
+        store(field->cooldown + place, load(field->cooldown + place) - broadcast(game->numbers[TIME]));
+    }
+}
+
+/* The units that overlap with one. */
+ML_INLINE Units touching(const Field *field, const Plan *plan, int64_t unit) {
+    Units set = 0;
+    vf x = broadcast(field->x[unit]), y = broadcast(field->y[unit]), radius = broadcast(plan->radius[unit]);
+    for (int64_t place = 0; place < field->game->padded; place += ML_LANES) {
+        vf along = load(field->x + place) - x, up = load(field->y + place) - y, reach = load(plan->radius + place) + radius;
+        set |= (Units)lane_bits(along * along + up * up < reach * reach) << place;
+    }
+    return set;
+}
+
+/* Units that overlap push each other away, all from where they were. */
+static void push_units(const Field *field, const Plan *plan, Units pushed) {
+    float along[ML_UNITS] = {0}, up[ML_UNITS] = {0};
+    for (Units left = pushed; left;) {
+        int64_t unit = first_of(left);
+        left &= left - 1;
+        for (Units others = touching(field, plan, unit) & left; others; others &= others - 1) {
+            int64_t other = first_of(others);
+            float x = field->x[unit] - field->x[other], y = field->y[unit] - field->y[other];
+            float distance = __builtin_sqrtf(x * x + y * y) + ML_LEAST_DISTANCE;
+            float overlap = (plan->radius[unit] + plan->radius[other]) / distance - 1;
+            if (!(overlap > 0)) continue;
+            along[unit] += x * overlap;
+            up[unit] += y * overlap;
+            along[other] -= x * overlap;
+            up[other] -= y * overlap;
+        }
+    }
+    for (int64_t unit = 0; unit < field->game->units; unit++) {
+        field->x[unit] += along[unit] / 2;
+        field->y[unit] += up[unit] / 2;
+    }
+}
+
+static Units pushed_units(const Field *field) {
+    return field->game->is_earlier ? unit_bit(field->game->units) - 1 : living_units(field);
+}
+
+static void advance_world(const Field *field, const Plan *plan, int64_t world_step) {
+    const Battle *game = field->game;
+    float damage[ML_UNITS] = {0}, time = game->numbers[TIME];
+    Units fired = fire(field, plan, living_units(field), damage);
+    advance_units(field, plan, damage);
+    for (; fired; fired &= fired - 1) {
+        int64_t unit = first_of(fired);
+        float share = draw_unit(battle_word(field, DEVIATION, world_step * game->units + unit));
+        field->cooldown[unit] = trait(field, RELOADING, unit) + (share * (3 * time) - time);
+    }
+    push_units(field, plan, pushed_units(field));
+}
+
+/* The team's reward from the enemies' health before the step. */
+static float team_reward(const Field *field, const float *before, Units living) {
+    const Battle *game = field->game;
+    Units allies = living & allies_of(game), enemies = living & ~allies_of(game);
+    float lost = 0;
+    for (int64_t unit = game->agents; unit < game->units; unit++)
+        lost += (before[unit] - field->health[unit]) / trait(field, WHOLE_HEALTH, unit);
+    float reward = game->pays_victory ? 0 : lost / (float)(game->units - game->agents);
+    if (allies && !enemies) reward += game->numbers[BONUS];
+    if (!allies && enemies && game->pays_victory) reward -= game->numbers[BONUS];
+    return reward;
+}
+
+/* Writes the results of a step of an environment. Returns whether its episode ended. */
+static int settle(const Field *field, const float *before, Units earlier) {
+    const Battle *game = field->game;
+    int64_t env = field->env;
+    Units living = living_units(field), allies = living & allies_of(game), enemies = living & ~allies_of(game);
+    int is_over = !allies || !enemies, is_cut = !is_over && game->clock[env] >= game->limit;
+    earlier &= allies_of(game);
+    double share = (double)team_reward(field, before, living) / (double)count_of(earlier);
+    for (int64_t agent = 0; agent < game->agents; agent++) {
+        int was_alive = earlier >> agent & 1;
+        game->rewards[env * game->agents + agent] = was_alive ? share : 0;
+        game->terminated[env * game->agents + agent] = was_alive && (is_over || !(allies >> agent & 1));
+    }
+    game->truncated[env] = (uint8_t)is_cut;
+    game->ended[env] = (uint8_t)(is_over || is_cut);
+    game->metrics[env] = allies && !enemies;
+    game->clock[env]++;
+    return is_over || is_cut;
+}
+
+ML_EXPORT int64_t battle_step(const Battle *game) {
+    if (!actions_exist(game->actions, game->envs * game->agents, game->choices)) return -1;
+    int64_t ended = 0;
+    for (int64_t env = 0; env < game->envs; env++) {
+        Field field = field_of(game, env);
+        Units living = living_units(&field);
+        float before[ML_UNITS];
+        Plan plan;
+        copy(before, field.health, game->padded);
+        for (int64_t agent = 0; agent < game->agents; agent++)
+            field.orders[agent] = (int32_t)game->actions[env * game->agents + agent];
+        for (int64_t unit = game->agents; unit < game->units; unit++)
+            field.orders[unit] = scripted_action(&field, unit, living);
+        make_plan(&field, &plan);
+        for (int64_t world_step = 0; world_step < game->world_steps; world_step++)
+            advance_world(&field, &plan, world_step);
+        ended += settle(&field, before, living);
+    }
+    return ended;
+}
+
+/* A number so far from the centre as the `index`-th draw says. */
+static float scattered(const Field *field, float centre, int64_t index) {
+    return centre + (draw_unit(battle_word(field, START, index)) * (2 * ML_SCATTER) - ML_SCATTER);
+}
+
+/* Both sides in separate squares. */
+static void place_opposite(const Field *field) {
+    const Battle *game = field->game;
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        float quarter = game->numbers[WIDTH] / 4;
+        field->x[unit] = scattered(field, unit < game->agents ? quarter : quarter * 3, 2 * unit);
+        field->y[unit] = scattered(field, game->numbers[HEIGHT] / 2, 2 * unit + 1);
+    }
+}
+
+/* Allies anywhere in the left half, and the enemies, who are as many, as their mirror images. */
+static void place_mirrored(const Field *field) {
+    const Battle *game = field->game;
+    float width = game->numbers[WIDTH], height = game->numbers[HEIGHT];
+    for (int64_t unit = 0; unit < game->agents; unit++) {
+        int64_t image = game->agents + unit;
+        field->x[unit] = draw_unit(battle_word(field, START, 2 * unit)) * (width / 2);
+        field->y[unit] = draw_unit(battle_word(field, START, 2 * unit + 1)) * height;
+        field->x[image] = width - field->x[unit];
+        field->y[image] = field->y[unit];
+    }
+}
+
+/* One side is in the centre. Each unit of the other side is in one of four groups between the corners and the centre. Units
+ * of a group may be off the map, where the first step kills them. */
+static void place_around(const Field *field, int allies_are_inside) {
+    const Battle *game = field->game;
+    float x = game->numbers[WIDTH] / 2, y = game->numbers[HEIGHT] / 2;
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        int64_t group = draw_below(battle_word(field, GROUP, 8 + unit), 4);
+        float share = draw_unit(battle_word(field, GROUP, 4 + group));
+        int is_inside = (unit < game->agents) == allies_are_inside;
+        float edge_x = group & 2 ? game->numbers[WIDTH] : 0, edge_y = group & 1 ? game->numbers[HEIGHT] : 0;
+        field->x[unit] = scattered(field, is_inside ? x : share * x + (1 - share) * edge_x, 2 * unit);
+        field->y[unit] = scattered(field, is_inside ? y : share * y + (1 - share) * edge_y, 2 * unit + 1);
+    }
+}
+
+static void begin_battle(const Field *field) {
+    const Battle *game = field->game;
+    ML_BEGIN_EPISODE(game, field->env);
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        int64_t ally = unit < game->agents ? unit : unit - game->agents; /* drawn armies are equal */
+        field->kinds[unit] =
+            game->is_drawn ? (int8_t)draw_below(battle_word(field, KIND, ally), ML_KINDS) : game->army[unit];
+        field->health[unit] = trait(field, WHOLE_HEALTH, unit);
+        field->cooldown[unit] = 0;
+        field->orders[unit] = STOP;
+        field->targets[unit] = -1;
+    }
+    uint32_t is_mirrored = battle_word(field, GROUP, 0), is_inside = battle_word(field, GROUP, 1);
+    if (!game->is_drawn)
+        place_opposite(field);
+    else if (draw_below(is_mirrored, 2))
+        place_mirrored(field);
+    else
+        place_around(field, (int)draw_below(is_inside, 2));
+    Plan plan;
+    make_plan(field, &plan);
+    push_units(field, &plan, unit_bit(game->units) - 1);
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        float x = game->numbers[WIDTH] / 2, y = game->numbers[HEIGHT] / 2;
+        field->goal_x[unit] = x - (field->x[unit] - x);
+        field->goal_y[unit] = y - (field->y[unit] - y);
+    }
+}
+
+ML_EXPORT void battle_reset(const Battle *game, const uint8_t *which) {
+    for (int64_t env = 0; env < game->envs; env++) {
+        Field field = field_of(game, env);
+        if (!which || which[env]) begin_battle(&field);
+    }
+}
+
+/* As observations show it. */
+static float shown_cooldown(const Field *field, int64_t unit) {
+    float share = field->cooldown[unit];
+    if (field->game->is_earlier) return share;
+    share /= trait(field, RELOADING, unit);
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+/* Writes the features of a unit, without its position, into a block. Zeros fill the block. */
+static void describe(const Field *field, int64_t unit, float *block) {
+    const Battle *game = field->game;
+    int32_t order = field->orders[unit];
+    int is_ally = unit < game->agents;
+    float actions = (float)(ML_MOVES - 1 + (is_ally ? game->units - game->agents : game->agents));
+    memset(block, 0, ML_BLOCK * sizeof *block);
+    block[0] = field->health[unit] / trait(field, WHOLE_HEALTH, unit);
+    if (is_ally || game->sees_actions) {
+        block[3] = (float)((order == RIGHT) - (order == LEFT));
+        block[4] = (float)((order == UP) - (order == DOWN));
+        block[5] = order < ML_MOVES ? 0 : game->is_earlier ? (float)order : (float)order / actions;
+    }
+    block[6] = shown_cooldown(field, unit);
+    block[7 + field->kinds[unit]] = 1;
+}
+
+/* Writes the own features of a unit. In the global state the cooldown is in seconds. */
+static void describe_self(const Field *field, int64_t unit, float cooldown, float *own) {
+    memset(own, 0, ML_OWN * sizeof *own);
+    own[0] = field->health[unit] / trait(field, WHOLE_HEALTH, unit);
+    own[1] = field->x[unit] / field->game->numbers[WIDTH];
+    own[2] = field->y[unit] / field->game->numbers[HEIGHT];
+    own[3] = cooldown;
+    own[4 + field->kinds[unit]] = 1;
+}
+
+/* Copies a block, or zeros if the unit is invisible. The next unit overwrites the rest of the block. */
+ML_INLINE void show(float *values, const float *block, int is_visible, float along, float up) {
+    vi mask = (vi){0} - is_visible;
+    for (int64_t place = 0; place < ML_BLOCK; place += ML_LANES)
+        store(values + place, select_lanes(mask, load(block + place), broadcast(0)));
+    values[1] = is_visible ? along : 0;
+    values[2] = is_visible ? up : 0;
+}
+
+/* The section of a direction, or -1 on a border. */
+static int64_t section_of(const Battle *game, float along, float up) {
+    const float *borders = game->borders;
+    for (int64_t section = 0; section < ML_SECTIONS; section++) {
+        const float *from = borders + 2 * section, *to = borders + 2 * ((section + 1) % ML_SECTIONS);
+        if (from[0] * up - from[1] * along > 0 && to[0] * up - to[1] * along < 0) return section;
+    }
+    return -1;
+}
+
+/* The first two units in sight in each section, dead ones too. The first ally is never among them: JaxMARL's test of
+ * places is false for place 0. */
+static void show_cones(const Battle *game, const float *blocks, Units visible, const float *along, const float *up,
+                       float *values) {
+    int64_t counts[ML_SECTIONS] = {0}, count = ML_SECTIONS * ML_UNITS_OF_SECTION * ML_SHOWN;
+    memset(values, 0, bytes(count));
+    for (Units left = visible & ~(Units)1; left; left &= left - 1) {
+        int64_t unit = first_of(left), section = section_of(game, along[unit], up[unit]);
+        if (section < 0 || counts[section] == ML_UNITS_OF_SECTION) continue;
+        float *place = values + (section * ML_UNITS_OF_SECTION + counts[section]++) * ML_SHOWN;
+        copy(place, blocks + unit * ML_BLOCK, ML_SHOWN);
+        place[1] = along[unit];
+        place[2] = up[unit];
+    }
+}
+
+static void show_units(const Battle *game, int64_t agent, const float *blocks, Units visible, const float *along,
+                       const float *up, float *values) {
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        if (unit == agent) continue;
+        show(values, blocks + unit * ML_BLOCK, (int)(visible >> unit & 1), along[unit], up[unit]);
+        values += ML_SHOWN;
+    }
+}
+
+/* Writes the observation of a living agent, and its legal actions. */
+static void observe_battle(const Field *field, int64_t agent, Units living, const float *blocks, float *values,
+                           uint8_t *mask) {
+    const Battle *game = field->game;
+    float squares[ML_UNITS], along[ML_UNITS], up[ML_UNITS];
+    vf x = broadcast(field->x[agent]), y = broadcast(field->y[agent]), sight = broadcast(trait(field, SIGHT, agent));
+    measure(field, agent, squares);
+    for (int64_t place = 0; place < game->padded; place += ML_LANES) {
+        store(along + place, (load(field->x + place) - x) / sight);
+        store(up + place, (load(field->y + place) - y) / sight);
+    }
+    Units visible = below(squares, game->padded, trait(field, SQUARED_SIGHT, agent)) & ~unit_bit(agent);
+    if (game->is_conic)
+        show_cones(game, blocks, visible & (unit_bit(game->units) - 1), along, up, values);
+    else
+        show_units(game, agent, blocks, visible & living, along, up, values);
+    describe_self(field, agent, shown_cooldown(field, agent), values + game->features - ML_OWN);
+    Units shootable = below(squares, game->padded, trait(field, SQUARED_RANGE, agent)) & living;
+    memset(mask, 1, ML_MOVES);
+    for (int64_t unit = game->agents; unit < game->units; unit++)
+        mask[ML_MOVES + unit - game->agents] = shootable >> unit & 1;
+}
+
+static void observe_world(const Field *field, Units living) {
+    const Battle *game = field->game;
+    float *state = game->state + field->env * game->state_size, *teams = state + game->units * ML_OWN;
+    for (int64_t unit = 0; unit < game->units; unit++) {
+        if (living >> unit & 1)
+            describe_self(field, unit, field->cooldown[unit], state + unit * ML_OWN);
+        else
+            memset(state + unit * ML_OWN, 0, bytes(ML_OWN));
+        teams[unit] = unit >= game->agents;
+        teams[game->units + unit] = field->kinds[unit];
+    }
+}
+
+ML_EXPORT void battle_observe(const Battle *game, const uint8_t *which) {
+    float blocks[ML_UNITS * ML_BLOCK];
+    for (int64_t env = 0; env < game->envs; env++) {
+        if (which && !which[env]) continue;
+        Field field = field_of(game, env);
+        Units living = living_units(&field), allies = living & allies_of(game);
+        if (allies == living) allies = 0; /* the battle is over */
+        for (int64_t unit = 0; unit < game->units; unit++) describe(&field, unit, blocks + unit * ML_BLOCK);
+        for (int64_t agent = 0; agent < game->agents; agent++) {
+            int64_t row = agent * game->envs + env, is_alive = (int64_t)(allies >> agent & 1);
+            float *values = game->values + row * game->features;
+            uint8_t *mask = game->masks + row * game->choices;
+            game->alive[env * game->agents + agent] = (uint8_t)is_alive;
+            memset(mask, 0, (size_t)game->choices);
+            mask[STOP] = 1;
+            if (is_alive)
+                observe_battle(&field, agent, living, blocks, values, mask);
+            else
+                memset(values, 0, bytes(game->features));
+        }
+        observe_world(&field, living);
+    }
+}
+
+#endif

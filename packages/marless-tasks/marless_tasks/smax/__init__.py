@@ -1,0 +1,1 @@
+"""JaxMARL's battles."""

@@ -1,0 +1,47 @@
+"""Tasks of compiled games, for the tests that hold for all games."""
+
+import numpy as np
+
+from marless.functions.environments import registry
+from marless.functions.environments.base import EnvTask
+
+# Episodes are short, so that a few steps have several ends.
+TASKS = {
+    "battle": EnvTask(name="smax/3m", options={"max_steps": 12}),
+    "battle, drawn": EnvTask(
+        name="smax/smacv2_5_units", options={"max_steps": 9, "observation_type": "conic", "attack_mode": "random"}
+    ),
+    "battle, earlier": EnvTask(
+        name="smax/5m_vs_6m", options={"max_steps": 30, "earlier_rules": True, "map_width": 12, "map_height": 5}
+    ),
+}
+
+
+def made(task, num_envs):
+    return registry.make(task, num_envs)
+
+
+def random_actions(environment, seen, rng):
+    """A random legal action of each agent."""
+    (kind,) = environment.spec.classes
+    shares = rng.random((environment.num_envs, len(kind.agents), kind.actions))
+    return ((shares * (1 if seen.masks is None else seen.masks[0])).argmax(axis=2),)
+
+
+def played(environment, seen, rng, steps):
+    """Random play: pairs of actions and the step."""
+    pairs = []
+    for _ in range(steps):
+        actions = random_actions(environment, seen, rng)
+        step = environment.step(actions)
+        pairs.append((actions, step))
+        seen = step.observation
+    return pairs
+
+
+def rows(step, which):
+    """All arrays of some environments after a step, as bytes."""
+    seen = step.observation
+    arrays = [*seen.values, seen.alive, *(seen.masks or ()), step.rewards, step.terminated, step.truncated, step.ended]
+    arrays += [] if seen.state is None else [seen.state]
+    return [np.ascontiguousarray(array[which]).tobytes() for array in arrays]
