@@ -32,7 +32,7 @@ EXTRAS = {
     "classic": ("PettingZoo's board and card games", ("pettingzoo", "chess", "rlcard", "pygame", "pyspiel", "shimmy")),
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
-    "lbf": ("level-based foraging", ("marless_tasks", "lbforaging")),
+    "lbf": ("lbforaging, to compare with lbf/", ("marless_tasks", "lbforaging")),
     "rware": ("robots in a warehouse", ("marless_tasks", "rware")),
     "overcooked": ("cooks in a kitchen", ("marless_tasks", "overcooked_ai_py", "gym")),
     "mamujoco": ("Multi-Agent MuJoCo", ("marless_tasks", "gymnasium_robotics", "mujoco")),

@@ -76,6 +76,9 @@ _FAMILIES: dict[str, TaskFamily | str] = {
     "smax/": TaskFamily(
         "marless.functions.environments.games.battles", "smax/8m", "SMAC's battles without StarCraft", vectors=True
     ),
+    "lbf/": TaskFamily(
+        "marless.functions.environments.games.foraging", "lbf/8x8-2p-3f", "level-based foraging", vectors=True
+    ),
     "pettingzoo:": TaskFamily(
         "marless.functions.environments.pettingzoo.adapter",
         "pettingzoo:package.module:factory",
@@ -92,8 +95,9 @@ FAMILIES = Registry(
 
 # Families of other packages, by prefix, and the extra that installs each.
 GUESTS: Mapping[str, str] = {
-    f"{extra}/": extra
-    for extra in ("hanabi", "lbf", "magent2", "mamujoco", "meltingpot", "overcooked", "rware", "vmas")
+    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "overcooked", "rware", "vmas")},
+    # Packages whose games we also play in C.
+    "package:lbf/": "lbf",
 }
 
 

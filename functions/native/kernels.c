@@ -3,6 +3,7 @@
 
 #include "adam.h"
 #include "games/battle.h"
+#include "games/foraging.h"
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
@@ -121,6 +122,7 @@ const Layout *layouts(void) {
         ML_FIELD(World, distance), ML_FIELD(World, most_speed), ML_FIELD(World, reach), ML_FIELD(World, first),
         ML_FIELD(World, second), ML_FIELD(World, strength),
         ML_SIZE(Battle), ML_BATTLE(ML_ROW, Battle)
+        ML_SIZE(Foraging), ML_FORAGING(ML_ROW, Foraging)
         {0, 0, 0},
     };
     return table;

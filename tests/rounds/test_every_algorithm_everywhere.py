@@ -140,9 +140,7 @@ FAMILIES = {
         package="pymunk",
         large=True,
     ),
-    "level-based foraging": Family(
-        ("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=1, package="lbforaging"
-    ),
+    "level-based foraging": Family(("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=1),
     "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=1, package="rware"),
     "rware, robots that talk": Family(
         ("task.name=rware/tiny-2ag", "task.options.horizon=5", "task.options.msg_bits=1"),

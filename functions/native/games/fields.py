@@ -15,6 +15,11 @@ GAMES = {
         "walls_kill", "pays_victory", "is_earlier", "is_drawn", "traits", "numbers", "army", "borders",
         "x", "y", "health", "cooldown", "goal_x", "goal_y", "orders", "kinds", "targets",
     ),
+    "foraging": (
+        *_SHARED, "rows", "columns", "foods", "horizon", "sight", "min_player_level", "max_player_level",
+        "min_food_level", "max_food_level", "force_coop", "normalize_reward", "observe_agent_levels",
+        "grid_observation", "penalty", "players", "food", "spawned",
+    ),
 }  # fmt: skip
 # The result and the arguments of each kernel, see `marless.functions.native.interface`.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {

@@ -20,26 +20,12 @@ _SLOW: Settings = {
 
 # All players are paid the same, and have the same moves.
 HANABI = TaskFamily("marless_tasks.hanabi", "hanabi/small", "the card game Hanabi", defaults={**_STEPPED, **_SHARED})
-# Random agents collect food together once in thousands of steps, so value methods explore for longer and replay it more
-# often. With a longer horizon their values stayed above the possible return. Rounds of 64 episodes have twice the steps
-# of the Multi-Particle tasks' and as many updates per step. Rewards are rare: Papoudakis et al. (2021).
-# QMIX's default values were tuned on rewards at every step. With them it collected no food. Which of the three changes
-# it needs was not tested.
+# To compare with `lbf/`, which plays the same game in C.
 FORAGING = TaskFamily(
     "marless_tasks.lbf",
-    "lbf/8x8-2p-3f",
-    "level-based foraging",
-    defaults={
-        **_STEPPED,
-        **_SHARED,
-        "algorithm.gamma": 0.95,
-        "algorithm.updates_per_round": 128,
-        "algorithm.epsilon_steps": 200_000,
-        "algorithm.priority": 0.6,
-    },
-    defaults_with={
-        "qmix": {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
-    },
+    "package:lbf/8x8-2p-3f",
+    "level-based foraging of the package lbforaging",
+    defaults={**_STEPPED, **_SHARED},
 )
 # A side has dozens of equal agents, which share a network in all published settings.
 CROWDS = TaskFamily(

@@ -1,9 +1,7 @@
-"""Level-based foraging, of the package `lbforaging`: a task ``lbf/8x8-2p-3f`` is its ``Foraging-8x8-2p-3f-v3``.
+"""Level-based foraging, of the package `lbforaging`, to compare with our own `lbf/`.
 
-Players of levels gather food whose level they must reach together. In ``lbf/2s-8x8-2p-3f-coop`` they see at most two
-squares away, and no food can be gathered alone. `task.options` are arguments of `ForagingEnv`; `horizon` is its
-`max_episode_steps`. An episode is terminated when all food is gathered, and truncated at the horizon. Every player is
-rewarded for the food that it gathered.
+A task ``package:lbf/8x8-2p-3f`` is the package's ``Foraging-8x8-2p-3f-v3``. `task.options` are arguments of
+`ForagingEnv`. `horizon` is its `max_episode_steps`.
 
 Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
 """
@@ -22,12 +20,15 @@ from marless.functions.environments.pettingzoo.tuple_environment import (
 from marless.functions.environments.scene import Box, Disc, Scene, grid
 
 _PLAYER, _FOOD = (0.45, 0.6, 0.95), (0.95, 0.5, 0.45)
-_FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
+_FORM = "package:lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as package:lbf/8x8-2p-3f"
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for unknown names and options, `MissingExtra` if the package is not
-    installed, and the errors of `pettingzoo.assemble`."""
+    """Return `num_envs` environments.
+
+    Raises `ValueError` for unknown names and options, `MissingExtra` if the package is not installed, and the errors of
+    `pettingzoo.assemble`.
+    """
     creator, defaults = registered_environment(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
     def wrap(environment: Any, horizon: int) -> TupleEnvironment:

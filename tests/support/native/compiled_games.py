@@ -14,6 +14,8 @@ TASKS = {
     "battle, earlier": EnvTask(
         name="smax/5m_vs_6m", options={"max_steps": 30, "earlier_rules": True, "map_width": 12, "map_height": 5}
     ),
+    "foraging": EnvTask(name="lbf/8x8-3p-3f", options={"horizon": 12}),
+    "foraging, grids": EnvTask(name="lbf/grid-2s-5x6-4p-2f-coop", options={"horizon": 9, "penalty": 0.1}),
 }
 
 

@@ -37,7 +37,7 @@ TASKS = [
     relay(masked=True),
     relay("Speaking"),
     EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9}),
-    EnvTask(name="lbf/8x8-2p-3f"),
+    EnvTask(name="package:lbf/8x8-2p-3f"),
     EnvTask(name="rware/tiny-2ag", options={"observation_type": "dict", "msg_bits": 1, "horizon": 12}),
 ]
 

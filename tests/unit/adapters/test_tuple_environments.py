@@ -186,7 +186,7 @@ def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_p
         registered_environment("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
 
 
-@pytest.mark.parametrize(("name", "package"), [("lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
+@pytest.mark.parametrize(("name", "package"), [("package:lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
 def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, package):
     shell.uninstall(package)
     with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
@@ -197,6 +197,7 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, pack
     ("name", "listed"),
     [
         ("lbf/8x8-2p-3f", True),
+        ("package:lbf/8x8-2p-3f", True),
         ("rware/tiny-2ag", True),
         ("overcooked/xyz", True),
         ("mamujoco/xyz", True),
@@ -219,9 +220,9 @@ def test_a_name_that_nobody_knows_is_answered_with_the_families():
 @pytest.mark.parametrize(
     "task",
     [
-        EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 12}),
-        EnvTask(name="lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
-        EnvTask(name="lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
+        EnvTask(name="package:lbf/8x8-2p-3f", options={"horizon": 12}),
+        EnvTask(name="package:lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
+        EnvTask(name="package:lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
     ],
     ids=str,
 )
@@ -249,7 +250,7 @@ def test_a_warehouse_keeps_every_promise(options):
 
 def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
     pytest.importorskip("lbforaging")
-    environment = registry.make(EnvTask(name="lbf/5x5-2p-1f", agents=2), 1)
+    environment = registry.make(EnvTask(name="package:lbf/5x5-2p-1f", agents=2), 1)
     assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
     environment.reset(np.random.default_rng(0))
     game = environment._copies[0]._guard.environment._environment
@@ -265,7 +266,7 @@ def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
 
 def test_foraging_that_takes_too_long_is_truncated():
     pytest.importorskip("lbforaging")
-    environment = registry.make(EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 3}), 2)
+    environment = registry.make(EnvTask(name="package:lbf/8x8-2p-3f", options={"horizon": 3}), 2)
     environment.reset(np.random.default_rng(0))
     for _ in range(3):
         step = environment.step((np.zeros((2, 2), dtype=np.int64),))
@@ -303,10 +304,10 @@ def test_a_warehouse_is_truncated_at_its_horizon():
 @pytest.mark.parametrize(
     ("package", "name", "options", "message"),
     [
-        ("lbforaging", "lbf/8x8-2p-99f", {}, "lbforaging has no environment .*; nearest: lbf/8x8-2p-"),
-        ("lbforaging", "lbf/xyz", {}, "write it as lbf/.* such as lbf/8x8-2p-3f$"),
-        ("lbforaging", "lbf/8x8-2p-3f", {"players": "x"}, "refuses task.options"),
-        ("lbforaging", "lbf/8x8-2p-3f", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
+        ("lbforaging", "package:lbf/8x8-2p-99f", {}, "lbforaging has no environment .*; nearest: package:lbf/8x8-2p-"),
+        ("lbforaging", "package:lbf/xyz", {}, "write it as package:lbf/.* such as package:lbf/8x8-2p-3f$"),
+        ("lbforaging", "package:lbf/8x8-2p-3f", {"players": "x"}, "refuses task.options"),
+        ("lbforaging", "package:lbf/8x8-2p-3f", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
         ("rware", "rware/tiny-2agg", {}, "rware has no environment .*; nearest: rware/tiny-2ag"),
         ("rware", "rware/xyz", {}, "write it as rware/.* such as rware/tiny-2ag$"),
         ("rware", "rware/tiny-2ag", {"reward_type": "all"}, "is 'all'; there are global, individual, two_stage"),

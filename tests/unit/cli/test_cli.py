@@ -214,7 +214,7 @@ def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_e
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert command in out.partition("to add smac: ")[2].splitlines()[0].split(" or ")
-    assert re.search(r"^lbf +level-based foraging +missing$", out, re.MULTILINE)
+    assert re.search(r"^lbf +lbforaging, to compare with lbf/ +missing$", out, re.MULTILINE)
 
 
 def test_doctor_prints_what_is_here(capsys):

@@ -36,8 +36,6 @@ def test_a_value_names_the_highest_layer_that_sets_it(tmp_path):
         **of_both,
         "sharing.rule": family,
         "placement.rule": "algorithm qmix",
-        "evaluation.episodes_per_invocation": family,
-        "functions.evaluator.timeout_s": family,
     }
 
 

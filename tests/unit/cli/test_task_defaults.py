@@ -65,7 +65,7 @@ def test_an_algorithm_is_given_only_settings_that_it_has():
 
 
 def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
-    known = {**STEPPED, "algorithm.gamma": 0.95, "algorithm.updates_per_round": 128}
+    known = {"algorithm.gamma": 0.95, "algorithm.updates_per_round": 128}
     searching = {**known, "algorithm.epsilon_steps": 200_000, "algorithm.priority": 0.6}
     changes = {name: changed("task.name=lbf/8x8-2p-2f", f"algorithm.name={name}") for name in ("iql", "qmix", "maddpg")}
     mixing = {"algorithm.huber_delta": 1000, "algorithm.max_grad_norm": 10, "algorithm.tau": 0.01}
@@ -73,7 +73,7 @@ def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
 
 
 def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
-    for task in ("pettingzoo:some.module:env", "lbf/8x8-2p-2f"):
+    for task in ("pettingzoo:some.module:env", "package:lbf/8x8-2p-2f"):
         assert changed(f"task.name={task}").items() >= STEPPED.items()
 
 

@@ -12,6 +12,7 @@ import smac_stand_in
 
 from marless.functions.environments import corridor, dial, matrix, registry, toy
 from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games import foraging
 from marless.functions.environments.pettingzoo import factory
 from marless.functions.environments.pettingzoo.tuple_environment import registered_environment
 from marless.functions.environments.roles import apprentices, blind_spread
@@ -44,7 +45,14 @@ OPTIONS = [
     if pattern != "mpe/…" or name.startswith("mpe/")
 ]
 SWITCHES = ("joint_actions", "rebuild")
-OURS = [row for row in OPTIONS if row[3] in (*BUILT_IN, ONE["overcooked/…"]) or row[0] == "repeatable"]
+GAMES = {ONE["lbf/…"]: foraging.ForagingOptions}
+OURS = [
+    row
+    for row in OPTIONS
+    if row[3] in (*BUILT_IN, ONE["overcooked/…"])
+    or row[0] == "repeatable"
+    or (row[3] in GAMES and row[2] not in ("by name", "none"))
+]
 CHECKED = [*OURS, *(row for row in OPTIONS if row[0] in SWITCHES)]
 # A value of a wrong type for each documented type.
 WRONG = {
@@ -128,6 +136,13 @@ def known_options(name):
         "matrix/penalty": matrix.PenaltyOptions,
     }
     return {field.name for field in msgspec.structs.fields(own.get(name, matrix.NoOptions))}
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_every_option_of_a_game_is_documented(name):
+    known = {field.name for field in msgspec.structs.fields(GAMES[name])}
+    # The package's names of the horizon are taken too.
+    assert {option for option, _, _, task in OPTIONS if task == name} == known - {"max_episode_steps", "max_steps"}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -219,7 +234,7 @@ def defaults(function):
             "lbforaging",
             "Foraging-{}-v3",
             "max_episode_steps",
-            {"field_size", "grid_observation", "render_mode"},
+            {"field_size", "render_mode"},
         ),
         (ONE["rware/…"], "rware", "rware-{}-v2", "max_steps", {"image_observation_layers", "render_mode"}),
     ],

@@ -20,7 +20,6 @@ Criterion = Literal["each", "best"]
 REFERENCE, REFERENCE_SEED = "reference", 100
 # Optional packages of tasks by the prefix of their names, with the extra that installs them.
 _PACKAGES = {
-    "lbf/": ("lbforaging", "lbf"),
     "smac/": ("smac", "smac"),
     "smacv2/": ("smacv2", "smac"),
 }

@@ -83,19 +83,16 @@ def test_entities_that_a_message_names_are_no_equal_entities(name):
 
 @pytest.mark.parametrize(("name", "sight"), [("lbf/8x8-3p-3f", 8), ("lbf/2s-8x8-3p-3f", 2)])
 def test_foragers_see_food_and_players_at_their_distances(name, sight):
-    pytest.importorskip("lbforaging")
     environment = registry.make(EnvTask(name=name), 1)
     (kind,) = environment.spec.classes
     food, players = kind.entities.blocks
     for seed in range(20):
         rows = environment.reset(np.random.default_rng(seed)).values[0][0]
-        game = environment._guards[0].environment._environment
-        levels = {place: game.field[place] for place in zip(*game.field.nonzero(), strict=True)}
-        for player, row in zip(game.players, rows, strict=True):
-            apart = [(*np.subtract(place, player.position), level) for place, level in levels.items()]
-            assert entities(row, food, kind.entities.origin) == near(apart, sight)
-            others = [one for one in game.players if one is not player]
-            apart = [(*np.subtract(one.position, player.position), one.level) for one in others]
+        meals, foragers = (environment.arrays[name][0] for name in ("food", "players"))
+        for number, (forager, row) in enumerate(zip(foragers, rows, strict=True)):
+            place = [*forager[:2], 0]
+            assert entities(row, food, kind.entities.origin) == near(meals[meals[:, 2] > 0] - place, sight)
+            apart = np.delete(foragers, number, axis=0) - place
             # Players see further from the border of the field.
             shown = entities(row, players, kind.entities.origin)
             assert {*near(apart, sight)} <= {*shown} <= {*near(apart, 2 * sight)} and len({*shown}) == len(shown)
