@@ -33,7 +33,7 @@ EXTRAS = {
     "sisl": ("PettingZoo's SISL", ("pettingzoo", "Box2D", "pygame", "pymunk")),
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
     "lbf": ("lbforaging, to compare with lbf/", ("marless_tasks", "lbforaging")),
-    "rware": ("robots in a warehouse", ("marless_tasks", "rware")),
+    "rware": ("rware, to compare with rware/", ("marless_tasks", "rware")),
     "overcooked": ("cooks in a kitchen", ("marless_tasks", "overcooked_ai_py", "gym")),
     "mamujoco": ("Multi-Agent MuJoCo", ("marless_tasks", "gymnasium_robotics", "mujoco")),
     "magent2": ("many agents on a grid", ("marless_tasks", "magent2")),

@@ -71,6 +71,8 @@ FAMILIES: Mapping[str, Settings] = {
     "matrix/": {},
     "mpe/": {},
     "toy/": {},
+    # Rewards are rare.
+    "rware/": {"sharing.rule": "all", "algorithm.gamma": 0.99},
     "smac/": _STARCRAFT,
     "smacv2/": _STARCRAFT,
     "smax/": _BATTLES,

@@ -79,6 +79,9 @@ _FAMILIES: dict[str, TaskFamily | str] = {
     "lbf/": TaskFamily(
         "marless.functions.environments.games.foraging", "lbf/8x8-2p-3f", "level-based foraging", vectors=True
     ),
+    "rware/": TaskFamily(
+        "marless.functions.environments.games.warehouse", "rware/tiny-2ag", "robots in a warehouse", vectors=True
+    ),
     "pettingzoo:": TaskFamily(
         "marless.functions.environments.pettingzoo.adapter",
         "pettingzoo:package.module:factory",
@@ -95,9 +98,10 @@ FAMILIES = Registry(
 
 # Families of other packages, by prefix, and the extra that installs each.
 GUESTS: Mapping[str, str] = {
-    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "overcooked", "rware", "vmas")},
+    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "overcooked", "vmas")},
     # Packages whose games we also play in C.
     "package:lbf/": "lbf",
+    "package:rware/": "rware",
 }
 
 

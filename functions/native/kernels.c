@@ -4,6 +4,7 @@
 #include "adam.h"
 #include "games/battle.h"
 #include "games/foraging.h"
+#include "games/warehouse.h"
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
@@ -123,6 +124,7 @@ const Layout *layouts(void) {
         ML_FIELD(World, second), ML_FIELD(World, strength),
         ML_SIZE(Battle), ML_BATTLE(ML_ROW, Battle)
         ML_SIZE(Foraging), ML_FORAGING(ML_ROW, Foraging)
+        ML_SIZE(Warehouse), ML_WAREHOUSE(ML_ROW, Warehouse)
         {0, 0, 0},
     };
     return table;

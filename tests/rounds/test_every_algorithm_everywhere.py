@@ -141,13 +141,12 @@ FAMILIES = {
         large=True,
     ),
     "level-based foraging": Family(("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=1),
-    "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=1, package="rware"),
+    "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=1),
     "rware, robots that talk": Family(
         ("task.name=rware/tiny-2ag", "task.options.horizon=5", "task.options.msg_bits=1"),
         horizon=5,
         groups=1,
         refused=several("agent_0"),
-        package="rware",
     ),
     "rware, robots that talk, as one choice": Family(
         (
@@ -158,7 +157,6 @@ FAMILIES = {
         ),
         horizon=5,
         groups=1,
-        package="rware",
     ),
     "overcooked": Family(
         ("task.name=overcooked/cramped_room", "task.options.horizon=5"),

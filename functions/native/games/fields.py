@@ -20,6 +20,11 @@ GAMES = {
         "min_food_level", "max_food_level", "force_coop", "normalize_reward", "observe_agent_levels",
         "grid_observation", "penalty", "players", "food", "spawned",
     ),
+    "warehouse": (
+        *_SHARED, "rows", "columns", "shelves", "requests", "goal_count", "horizon", "max_inactivity_steps",
+        "sensor_range", "msg_bits", "reward_type", "is_image", "has_features", "is_directional", "floor", "homes",
+        "goals", "across", "down", "robots", "shelf_at", "robot_at", "requested", "idle",
+    ),
 }  # fmt: skip
 # The result and the arguments of each kernel, see `marless.functions.native.interface`.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {

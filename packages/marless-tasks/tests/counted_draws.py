@@ -35,7 +35,7 @@ class CountedDraws:
 
 
 class ForagingGenerator:
-    """Draws in the order in which the package for foraging asks: players, then food, each after a permutation."""
+    """Draws for the package for foraging. It asks for players, then for food, each after a permutation."""
 
     def __init__(self, key, episode):
         self._key, self._episode, self._purpose = int(key), int(episode), -1
@@ -50,7 +50,7 @@ class ForagingGenerator:
 
 
 class WarehouseGenerator:
-    """Draws in the order in which the package for warehouses asks: at the start of an episode, or in a step."""
+    """Draws for the package for warehouses, at the start of an episode or in a step."""
 
     def __init__(self, key, episode, clock=0):
         self._draws = CountedDraws(int(key), int(episode), clock, purpose=int(clock > 0))

@@ -16,6 +16,17 @@ TASKS = {
     ),
     "foraging": EnvTask(name="lbf/8x8-3p-3f", options={"horizon": 12}),
     "foraging, grids": EnvTask(name="lbf/grid-2s-5x6-4p-2f-coop", options={"horizon": 9, "penalty": 0.1}),
+    "warehouse": EnvTask(name="rware/tiny-4ag", options={"horizon": 12, "reward_type": "two_stage"}),
+    "warehouse, images": EnvTask(
+        name="rware/tiny-6ag-easy",
+        options={
+            "horizon": 9,
+            "observation_type": "image_dict",
+            "sensor_range": 2,
+            "msg_bits": 1,
+            "joint_actions": True,
+        },
+    ),
 }
 
 

@@ -38,7 +38,7 @@ TASKS = [
     relay("Speaking"),
     EnvTask(name="pettingzoo:pettingzoo.classic.tictactoe_v3:env", options={"horizon": 9}),
     EnvTask(name="package:lbf/8x8-2p-3f"),
-    EnvTask(name="rware/tiny-2ag", options={"observation_type": "dict", "msg_bits": 1, "horizon": 12}),
+    EnvTask(name="package:rware/tiny-2ag", options={"observation_type": "dict", "msg_bits": 1, "horizon": 12}),
 ]
 
 

@@ -186,7 +186,9 @@ def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_p
         registered_environment("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
 
 
-@pytest.mark.parametrize(("name", "package"), [("package:lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("package:lbf/8x8-2p-3f", "lbforaging"), ("package:rware/tiny-2ag", "rware")]
+)
 def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, package):
     shell.uninstall(package)
     with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
@@ -199,6 +201,7 @@ def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, pack
         ("lbf/8x8-2p-3f", True),
         ("package:lbf/8x8-2p-3f", True),
         ("rware/tiny-2ag", True),
+        ("package:rware/tiny-2ag", True),
         ("overcooked/xyz", True),
         ("mamujoco/xyz", True),
         ("magent2/xyz", True),
@@ -245,60 +248,11 @@ def test_level_based_foraging_keeps_every_promise(task):
 )
 def test_a_warehouse_keeps_every_promise(options):
     pytest.importorskip("rware")
-    check(lambda num_envs: registry.make(EnvTask(name="rware/tiny-2ag", options=options | {"horizon": 8}), num_envs))
-
-
-def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
-    pytest.importorskip("lbforaging")
-    environment = registry.make(EnvTask(name="package:lbf/5x5-2p-1f", agents=2), 1)
-    assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
-    environment.reset(np.random.default_rng(0))
-    game = environment._copies[0]._guard.environment._environment
-    game.field[:] = 0
-    game.field[2, 2], game._food_spawned = 1, 1
-    game.players[0].position, game.players[0].level = (1, 2), 1
-    game.players[1].position = (4, 4)
-    game._gen_valid_moves()
-    step = environment.step((np.array([[5, 0]]),))
-    assert step.rewards.tolist() == [[1.0, 0.0]]
-    assert step.terminated.tolist() == [[True, True]] and step.truncated.tolist() == [False]
-
-
-def test_foraging_that_takes_too_long_is_truncated():
-    pytest.importorskip("lbforaging")
-    environment = registry.make(EnvTask(name="package:lbf/8x8-2p-3f", options={"horizon": 3}), 2)
-    environment.reset(np.random.default_rng(0))
-    for _ in range(3):
-        step = environment.step((np.zeros((2, 2), dtype=np.int64),))
-    assert step.truncated.tolist() == [True, True] and not step.terminated.any()
-    assert environment.spec.horizon == 3
-
-
-def test_a_warehouse_pays_the_agents_of_its_reward_type():
-    pytest.importorskip("rware")
-    paid = {}
-    for kind in ("individual", "global"):
-        environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
-        environment.reset(np.random.default_rng(0))
-        house = environment._copies[0]._guard.environment._environment
-        (x, y), shelf = house.goals[0], house.request_queue[0]
-        robot, other = house.agents
-        robot.x, robot.y, robot.carrying_shelf = x, y, shelf
-        shelf.x, shelf.y = x, y
-        other.x, other.y = 0, 0
-        house._recalc_grid()
-        step = environment.step((np.zeros((1, 2), dtype=np.int64),))
-        paid[kind] = step.rewards.tolist()
-    assert paid == {"individual": [[1.0, 0.0]], "global": [[1.0, 1.0]]}
-
-
-def test_a_warehouse_is_truncated_at_its_horizon():
-    pytest.importorskip("rware")
-    environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"horizon": 2}), 1)
-    environment.reset(np.random.default_rng(0))
-    steps = [environment.step((np.zeros((1, 2), dtype=np.int64),)) for _ in range(2)]
-    assert [step.truncated.tolist() for step in steps] == [[False], [True]]
-    assert not steps[-1].terminated.any()
+    check(
+        lambda num_envs: registry.make(
+            EnvTask(name="package:rware/tiny-2ag", options=options | {"horizon": 8}), num_envs
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,10 +262,15 @@ def test_a_warehouse_is_truncated_at_its_horizon():
         ("lbforaging", "package:lbf/xyz", {}, "write it as package:lbf/.* such as package:lbf/8x8-2p-3f$"),
         ("lbforaging", "package:lbf/8x8-2p-3f", {"players": "x"}, "refuses task.options"),
         ("lbforaging", "package:lbf/8x8-2p-3f", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
-        ("rware", "rware/tiny-2agg", {}, "rware has no environment .*; nearest: rware/tiny-2ag"),
-        ("rware", "rware/xyz", {}, "write it as rware/.* such as rware/tiny-2ag$"),
-        ("rware", "rware/tiny-2ag", {"reward_type": "all"}, "is 'all'; there are global, individual, two_stage"),
-        ("rware", "rware/tiny-2ag", {"shelves": 3}, "refuses task.options {'shelves': 3}"),
+        ("rware", "package:rware/tiny-2agg", {}, "rware has no environment .*; nearest: package:rware/tiny-2ag"),
+        ("rware", "package:rware/xyz", {}, "write it as package:rware/.* such as package:rware/tiny-2ag$"),
+        (
+            "rware",
+            "package:rware/tiny-2ag",
+            {"reward_type": "all"},
+            "is 'all'. There are global, individual, two_stage",
+        ),
+        ("rware", "package:rware/tiny-2ag", {"shelves": 3}, "refuses task.options {'shelves': 3}"),
     ],
 )
 def test_what_a_user_gets_wrong_is_answered_in_one_line(package, name, options, message):

@@ -117,8 +117,10 @@ def test_robots_are_evaluated_as_many_as_are_simulated_at_once_and_pictures_eigh
 
 
 def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
-    time = {task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("rware/x", "lbf/x")}
-    assert time == {"rware/x": 300, "lbf/x": 60}
+    time = {
+        task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("package:rware/x", "rware/x")
+    }
+    assert time == {"package:rware/x": 300, "rware/x": 60}
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])

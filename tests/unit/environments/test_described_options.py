@@ -12,7 +12,7 @@ import smac_stand_in
 
 from marless.functions.environments import corridor, dial, matrix, registry, toy
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.games import foraging
+from marless.functions.environments.games import foraging, warehouse
 from marless.functions.environments.pettingzoo import factory
 from marless.functions.environments.pettingzoo.tuple_environment import registered_environment
 from marless.functions.environments.roles import apprentices, blind_spread
@@ -45,7 +45,7 @@ OPTIONS = [
     if pattern != "mpe/…" or name.startswith("mpe/")
 ]
 SWITCHES = ("joint_actions", "rebuild")
-GAMES = {ONE["lbf/…"]: foraging.ForagingOptions}
+GAMES = {ONE["lbf/…"]: foraging.ForagingOptions, ONE["rware/…"]: warehouse.WarehouseOptions}
 OURS = [
     row
     for row in OPTIONS
@@ -197,7 +197,7 @@ def test_a_documented_default_changes_nothing_where_it_is_set(starcraft, option,
 def test_the_adapters_switches_are_off_as_documented():
     pytest.importorskip("rware")
     assert {default for option, _, default, _ in OPTIONS if option in SWITCHES} == {"false"}
-    environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"msg_bits": 2}), 1)
+    environment = registry.make(EnvTask(name="package:rware/tiny-2ag", options={"msg_bits": 2}), 1)
     assert environment.spec.classes[0].branches and environment._rebuild is None
 
 

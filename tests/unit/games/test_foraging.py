@@ -12,7 +12,7 @@ from marless.testing.environments import check
 
 pytestmark = needs_kernels
 STAY, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
-# An entry without food, or without a visible player.
+# An entry for no food or no player.
 NONE = [-1, -1, 0]
 
 
@@ -162,7 +162,7 @@ def test_foraging_keeps_every_promise(name, options):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lbf/xyz", {}, "lbf/xyz is no task of level-based foraging; Write it as .*, such as lbf/8x8-2p-3f$"),
+        ("lbf/xyz", {}, "lbf/xyz is no task of level-based foraging. Write it as .*, such as lbf/8x8-2p-3f$"),
         ("lbf/2x8-2p-1f", {}, "the field is 2x8; write at least 3x3"),
         ("lbf/3x3-10p-1f", {}, "10 players do not fit into a field of 9 squares"),
         ("lbf/8x8-2p-3f", {"players": "x"}, "task.options.players"),

@@ -125,22 +125,20 @@ def test_food_and_players_are_in_their_cells():
 def test_a_warehouse_shows_goals_requested_shelves_and_robots():
     environment = registry.make(EnvTask(name="rware/tiny-2ag"), 1)
     environment.reset(np.random.default_rng(0))
-    warehouse = environment._guards[0].environment._environment
-    rows, columns = warehouse.grid_size
+    shelf_at, requested, robots = (environment.arrays[name][0] for name in ("shelf_at", "requested", "robots"))
+    rows, columns = shelf_at.shape
     scale, drawn = SIZE / max(rows, columns), picture(rendering(environment))
     assert drawn.shape == (SIZE, round(columns * scale), 3)
 
     def corner(x, y):
         return drawn[int((y + 0.2) * scale), int((x + 0.2) * scale)].tolist()
 
-    assert all(corner(x, y) == GOAL for x, y in warehouse.goals)
-    for shelf in warehouse.shelfs:
-        assert corner(shelf.x, shelf.y) == (REQUESTED if shelf in warehouse.request_queue else SHELF)
-    for robot in warehouse.agents:
-        robot.carrying_shelf = None
+    assert corner(4, 10) == corner(5, 10) == GOAL
+    for y, x in np.argwhere(shelf_at):
+        assert corner(x, y) == (REQUESTED if requested[shelf_at[y, x]] else SHELF)
     before = picture(rendering(environment))
-    warehouse.agents[0].carrying_shelf = warehouse.shelfs[0]
-    x, y = warehouse.agents[0].x, warehouse.agents[0].y
+    robots[0, 2] = 1  # it carries the first shelf
+    y, x = divmod(int(robots[0, 0]), columns)
     places = [picture(rendering(environment)), before]
     # Off the line that points ahead, within the disc.
     found = [part[int((y + 0.36) * scale), int((x + 0.36) * scale)].tolist() for part in places]

@@ -22,14 +22,14 @@ PLAYED_AGAIN = [
     EnvTask(
         name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 9, "continuous_actions": True}
     ),
-    EnvTask(name="rware/tiny-2ag", options={"max_steps": 11, "msg_bits": 1}),
+    EnvTask(name="package:rware/tiny-2ag", options={"max_steps": 11, "msg_bits": 1}),
     EnvTask(name="package:lbf/8x8-2p-3f", options={"max_episode_steps": 11}),
 ]
 FIRST, LATER = 8, 9
 
 
 def environment_of(task, num_envs=3):
-    if task.name.startswith("rware"):
+    if task.name.startswith("package:rware"):
         pytest.importorskip("rware")
     if task.name.startswith("package:lbf"):
         pytest.importorskip("lbforaging")

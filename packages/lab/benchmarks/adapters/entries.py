@@ -147,7 +147,7 @@ ENTRIES: dict[str, Entry] = {
     "connect four": pettingzoo("pettingzoo.classic.connect_four_v3:env", _CLASSIC, horizon=42),
     "tic-tac-toe": pettingzoo("pettingzoo.classic.tictactoe_v3:env", _CLASSIC, horizon=9),
     "lbf": registered("package:lbf/8x8-2p-3f", "Foraging-8x8-2p-3f-v3", "lbforaging"),
-    "rware": registered("rware/tiny-2ag", "rware-tiny-2ag-v2", "rware"),
+    "rware": registered("package:rware/tiny-2ag", "rware-tiny-2ag-v2", "rware"),
     "pursuit": pettingzoo("pettingzoo.sisl.pursuit_v5:parallel_env", _SISL, max_cycles=50),
     "multiwalker": pettingzoo("pettingzoo.sisl.multiwalker_v9:parallel_env", _SISL, max_cycles=50),
     "cooperative pong": pettingzoo(

@@ -167,7 +167,6 @@ def test_a_task_that_no_script_can_play_is_named(text, options, message):
 
 
 def test_a_script_for_a_task_with_several_choices_is_refused_wherever_it_would_play():
-    pytest.importorskip("rware")
     task = EnvTask(name="rware/tiny-2ag", options={"msg_bits": 1})
     with pytest.raises(UserError, match=r"--against=scripted_players:first: .* several at once"):
         find_policies("scripted_players:first", task, "--against")
