@@ -78,8 +78,7 @@ def serving(options: Namespace, demand: WorkerDemand) -> AbstractContextManager[
     _refuse_unless_listening(options.machines)
     if options.machines.listen and not is_here:
         raise UserError(
-            f"--machines {options.machines.listen} is for workers that somebody starts, and --backend {options.backend}"
-            " starts them; give one"
+            f"--machines is for workers that somebody starts, and --backend {options.backend} starts them; give one"
         )
     return registry.listening(options.backend, options.machines.head, demand)
 

@@ -155,7 +155,7 @@ def test_each_command_says_in_one_line_that_ray_is_not_installed_or_too_old_or_h
     [
         (("--address", ADDRESS), "an address (`head` of --machines) is for a cluster, and back-end local has none"),
         (("--backend", "ray", "--token-file", "token"), "token_file needs `listen`"),
-        (("--backend", "ray", "--machines", "127.0.0.1:0"), "--machines 127.0.0.1:0 is for "),
+        (("--backend", "ray", "--machines", "127.0.0.1:0"), "--machines is for "),
     ],
 )
 def test_options_of_workers_that_exclude_each_other_are_one_line(argv, options, line, ray, marless, shell):
