@@ -11,14 +11,16 @@ from marless.functions.errors import MissingExtra
 from marless.functions.native.games.fields import GAMES, OUTPUTS
 from marless.functions.native.kernels import are_built, kernels, start_of
 
-# The results of several steps are allocated together: of at most so many, and at most so many bytes.
+# The results of several steps are one block of memory: of at most so many steps, and at most so many bytes. A block of
+# this size is used again after it is freed. Small ones go back to the system, and cost page faults.
 _MOST_SLOTS, _PAGE_BYTES = 32, 2**20
 
 _OBSERVED, _RESULTS = {"values", "masks", "state", "alive"}, ("rewards", "terminated", "truncated", "ended")
 _STATE = {"keys": np.uint64, "episode": np.int64, "clock": np.int64}
 
+Shape = tuple[int, ...]
 # The type and the shape of each array by name.
-Shapes = Mapping[str, tuple[DTypeLike, tuple[int, ...]]]
+Shapes = Mapping[str, tuple[DTypeLike, Shape]]
 
 
 class CompiledEnvironment:
@@ -58,12 +60,11 @@ class CompiledEnvironment:
         self._metrics, self._everyone = tuple(metrics), np.ones(by_agent, np.bool_)
         self._inputs = {"actions": np.zeros(by_agent, np.int64)}
         self._inputs |= {table: np.ascontiguousarray(array) for table, array in tables.items()}
-        self._outputs = _outputs(spec, num_envs, len(metrics), is_mortal)
+        self._outputs = np.dtype(_outputs(spec, num_envs, len(metrics), is_mortal), align=True)
+        self._slots = self._slot = max(1, min(_MOST_SLOTS, _PAGE_BYTES // self._outputs.itemsize))
         fields, values = GAMES[self.game], self._values(sizes)
         self._row = np.array([0 if field in OUTPUTS else values[field] for field in fields], np.int64)
-        self._places = {field: fields.index(field) for field in self._outputs}
-        slot_bytes = sum(np.empty(shape, kind).nbytes for kind, shape in self._outputs.values())
-        self._slots = self._slot = max(1, min(_MOST_SLOTS, _PAGE_BYTES // slot_bytes))
+        self._offsets = {fields.index(field): place for field, (_, place, *_) in (self._outputs.fields or {}).items()}
         self._advance, self._renew, self._look = (
             getattr(kernels(), f"{self.game}_{call}") for call in ("step", "reset", "observe")
         )
@@ -141,12 +142,11 @@ class CompiledEnvironment:
     def _next_slot(self) -> "_Slot":
         """Return room for the results of a step. Nothing writes to earlier results again."""
         if self._slot == self._slots:
-            shapes = self._outputs.items()
-            self._page = {field: np.empty((self._slots, *shape), kind) for field, (kind, shape) in shapes}
-            self._rows = np.tile(self._row, (self._slots, 1))
-            for field, array in self._page.items():
-                self._rows[:, self._places[field]] = start_of(array) + array.strides[0] * np.arange(self._slots)
-            self._start, self._slot = start_of(self._rows), 0
+            results, self._slot = np.empty(self._slots, self._outputs), 0
+            self._page = {field: results[field] for field in self._outputs.names or ()}
+            self._rows, places = np.tile(self._row, (self._slots, 1)), results.itemsize * np.arange(self._slots)
+            self._rows[:, [*self._offsets]] = start_of(results) + places[:, None] + [*self._offsets.values()]
+            self._start = start_of(self._rows)
         index, self._slot = self._slot, self._slot + 1
         return _Slot(self._page, index, self._start + index * self._rows.strides[0], self._rows)
 
@@ -171,19 +171,19 @@ class _Slot(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def _outputs(spec: EnvSpec, num_envs: int, metrics: int, is_mortal: bool) -> Shapes:
-    """Return the type and the shape of each array that a step writes."""
+def _outputs(spec: EnvSpec, num_envs: int, metrics: int, is_mortal: bool) -> list[tuple[str, DTypeLike, Shape]]:
+    """Return the name, the type and the shape of each array that a step writes."""
     (players,), agents, flag = spec.classes, len(spec.agents), np.bool_
-    shapes: dict[str, tuple[DTypeLike, tuple[int, ...]]] = {
-        "values": (np.float32, (agents, num_envs, players.observation_size)),
-        "masks": (flag, (agents, num_envs, players.actions)),
-        "state": (np.float32, (num_envs, spec.state_size)),
-        "alive": (flag, (num_envs, agents)),
-        "rewards": (np.float64, (num_envs, agents)),
-        "terminated": (flag, (num_envs, agents)),
-        "truncated": (flag, (num_envs,)),
-        "ended": (flag, (num_envs,)),
-        "metrics": (np.float64, (metrics, num_envs)),
-    }
+    outputs: list[tuple[str, DTypeLike, Shape]] = [
+        ("values", np.float32, (agents, num_envs, players.observation_size)),
+        ("masks", flag, (agents, num_envs, players.actions)),
+        ("state", np.float32, (num_envs, spec.state_size)),
+        ("alive", flag, (num_envs, agents)),
+        ("rewards", np.float64, (num_envs, agents)),
+        ("terminated", flag, (num_envs, agents)),
+        ("truncated", flag, (num_envs,)),
+        ("ended", flag, (num_envs,)),
+        ("metrics", np.float64, (metrics, num_envs)),
+    ]
     missing = {"masks": not spec.masked, "state": not spec.state_size, "alive": not is_mortal, "metrics": not metrics}
-    return {field: shape for field, shape in shapes.items() if not missing.get(field)}
+    return [output for output in outputs if not missing.get(output[0])]

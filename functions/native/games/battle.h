@@ -89,6 +89,10 @@ ML_INLINE Units living_units(const Field *field) {
     return set;
 }
 
+ML_INLINE void clear(float *numbers, int64_t padded) {
+    for (int64_t place = 0; place < padded; place += ML_LANES) store(numbers + place, broadcast(0));
+}
+
 /* Squares of the distances of all units from one. */
 ML_INLINE void measure(const Field *field, int64_t unit, float *squares) {
     vf x = broadcast(field->x[unit]), y = broadcast(field->y[unit]);
@@ -151,7 +155,10 @@ static int32_t scripted_action(const Field *field, int64_t unit, Units living) {
 
 static void make_plan(const Field *field, Plan *plan) {
     const Battle *game = field->game;
-    memset(plan, 0, sizeof *plan);
+    plan->shooters = 0;
+    clear(plan->along, game->padded);
+    clear(plan->up, game->padded);
+    clear(plan->radius, game->padded);
     for (int64_t unit = 0; unit < game->units; unit++) {
         int32_t order = field->orders[unit], rank = order - ML_MOVES;
         float way = trait(field, WAY, unit);
@@ -215,7 +222,10 @@ ML_INLINE Units touching(const Field *field, const Plan *plan, int64_t unit) {
 
 /* Units that overlap push each other away, all from where they were. */
 static void push_units(const Field *field, const Plan *plan, Units pushed) {
-    float along[ML_UNITS] = {0}, up[ML_UNITS] = {0};
+    int64_t padded = field->game->padded;
+    float along[ML_UNITS], up[ML_UNITS];
+    clear(along, padded);
+    clear(up, padded);
     for (Units left = pushed; left;) {
         int64_t unit = first_of(left);
         left &= left - 1;
@@ -231,9 +241,9 @@ static void push_units(const Field *field, const Plan *plan, Units pushed) {
             up[other] -= y * overlap;
         }
     }
-    for (int64_t unit = 0; unit < field->game->units; unit++) {
-        field->x[unit] += along[unit] / 2;
-        field->y[unit] += up[unit] / 2;
+    for (int64_t place = 0; place < padded; place += ML_LANES) {
+        store(field->x + place, load(field->x + place) + load(along + place) * 0.5f);
+        store(field->y + place, load(field->y + place) + load(up + place) * 0.5f);
     }
 }
 
@@ -243,7 +253,8 @@ static Units pushed_units(const Field *field) {
 
 static void advance_world(const Field *field, const Plan *plan, int64_t world_step) {
     const Battle *game = field->game;
-    float damage[ML_UNITS] = {0}, time = game->numbers[TIME];
+    float damage[ML_UNITS], time = game->numbers[TIME];
+    clear(damage, game->padded);
     Units fired = fire(field, plan, living_units(field), damage);
     advance_units(field, plan, damage);
     for (; fired; fired &= fired - 1) {

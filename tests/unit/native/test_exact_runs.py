@@ -18,6 +18,7 @@ from marless.coordinator.config.loading import load
 from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games.battles import BattleOptions
 from marless.functions.environments.registry import make
 from marless.functions.environments.task_names import BUILT_IN
 from marless.functions.native.kernels import are_built
@@ -132,13 +133,19 @@ def test_every_setting_of_exact_runs_has_another_value_in_a_run_with_a_published
 def test_every_option_of_multi_particle_tasks_is_in_a_run_with_a_published_hash():
     runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
     tasks = {name for name in BUILT_IN if name.startswith("mpe/")}
-    assert {run.task.name for run in runs} == tasks
+    assert {run.task.name for run in runs} >= tasks
     options = set[str]()
     for task in tasks:
         with pytest.raises(ValueError, match=r"no option '\?'") as refusal:
             make(EnvTask(name=task, options={"?": 1}), 1)
         options |= {*str(refusal.value).partition("there are: ")[2].rstrip(")").split(", ")}
     assert options - {option for run in runs for option in run.task.options} == {"continuous_actions"}
+
+
+def test_every_option_of_battles_is_in_a_run_with_a_published_hash():
+    runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]
+    options = {option for run in runs if run.task.name.startswith("smax/") for option in run.task.options}
+    assert options == {*BattleOptions.__struct_fields__}
 
 
 def test_a_task_of_another_package_is_not_exact_by_its_name():

@@ -34,7 +34,7 @@ from marless.infra.packaging import kernel_build
 
 pytestmark = needs_kernels
 
-FUZZED = [str(Path(__file__).with_name(f"test_fuzzed_{name}.py")) for name in ("calls", "actors")]
+FUZZED = [str(Path(__file__).with_name(f"test_fuzzed_{name}.py")) for name in ("calls", "actors", "games")]
 STEPS = st.integers(0, 2**40) | st.integers(-(2**66), 2**66)
 
 

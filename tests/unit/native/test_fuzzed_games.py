@@ -1,0 +1,46 @@
+"""Games in C with any options and actions: every step is played or refused."""
+
+import numpy as np
+from built_kernels import needs_kernels
+from compiled_games import TASKS, made
+from fuzzed_arrays import fuzzed, is_called
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games.battles import MAPS
+
+pytestmark = needs_kernels
+BATTLES = st.fixed_dictionaries(
+    {},
+    optional={
+        "attack_mode": st.sampled_from(["closest", "random"]),
+        "observation_type": st.sampled_from(["unit_list", "conic"]),
+        **dict.fromkeys(("map_width", "map_height", "max_steps"), st.integers(1, 40)),
+        "time_per_step": st.sampled_from([0.01, 0.0625, 3.0]),
+        **dict.fromkeys(("walls_cause_death", "earlier_rules"), st.booleans()),
+    },
+)
+
+
+def play(environment, draw):
+    """Steps by any actions, also by missing ones."""
+    choices, shape = environment.spec.classes[0].actions, (environment.num_envs, len(environment.spec.agents))
+    rng, fault = np.random.default_rng(draw(st.integers(0, 2**32))), draw(st.integers(0, 9)) == 0
+    environment.reset(rng)
+    for _ in range(draw(st.integers(1, 20))):
+        step = is_called(environment.step, (rng.integers(-fault, choices + fault, size=shape),))
+        assert step is None or np.isfinite(step.observation.values[0]).all()
+        assert fault or step is not None
+
+
+@fuzzed
+@given(st.data(), st.sampled_from(sorted(TASKS)), st.integers(1, 5))
+def test_any_game_is_played_or_refused(data, task, num_envs):
+    play(made(TASKS[task], num_envs), data.draw)
+
+
+@fuzzed
+@given(st.data(), st.sampled_from(MAPS), BATTLES, st.integers(1, 5))
+def test_battles_are_played_with_any_options(data, name, options, num_envs):
+    play(made(EnvTask(name=f"smax/{name}", options=options), num_envs), data.draw)
