@@ -21,12 +21,13 @@ class Ending:
     """How a command that drove a run ended.
 
     `code` is the exit code and `line` goes to standard error, '' when all went well. `keeps_folder` is False when the
-    run never got far enough to leave a folder worth keeping.
+    run never got far enough to leave a folder worth keeping. A command prints `result` on standard output.
     """
 
     code: int
     line: str
     keeps_folder: bool = True
+    result: str = ""
 
 
 def one_line(error: BaseException) -> str:

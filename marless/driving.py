@@ -16,6 +16,7 @@ from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
 from marless.infra.local.available_cores import cores
+from marless.output import show_remarks
 from marless.reports.text import counted
 from marless.reports.user_code.named_objects import require_importable, with_names
 from marless.run import Run
@@ -180,7 +181,11 @@ def resume(
 
 @contextmanager
 def ends_at_once(how_to_go_on: Callable[[], str]) -> Iterator[None]:
-    """Makes of the second signal, at which nothing is ended in order, what Python's own Ctrl-C raises."""
+    """Show remarks while a run is driven, and raise `TrainingInterrupted` at the second signal, which ends it at once.
+
+    A program that handles the log `marless` itself gets the remarks there.
+    """
+    show_remarks(unless_handled=True)
     try:
         yield
     except Interrupted:

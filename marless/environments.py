@@ -9,6 +9,7 @@ Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
 """
 
+import logging
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ from marless.functions.environments.resumable import Resumable
 from marless.functions.environments.roles.partition import roles_of
 from marless.functions.environments.task_names import TaskFamily
 from marless.functions.errors import MissingExtra
-from marless.output import note
 
 if TYPE_CHECKING:
     from pettingzoo import ParallelEnv
@@ -61,8 +61,8 @@ __all__ = [
 def check(make_environment: Any, **options: Any) -> None:
     """Tries all that an environment promises with random play; raises `AssertionError` that names what is broken.
 
-    `make_environment` takes the number of environments. Where an adapter had to look for the length of an episode, a
-    line says where that was.
+    `make_environment` takes the number of environments. Where an adapter had to look for the length of an episode, it
+    logs where that was.
 
     Examples:
         >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
@@ -72,7 +72,7 @@ def check(make_environment: Any, **options: Any) -> None:
     run_checks(make_environment, **options)
     with closing(make_environment(1)) as environment:
         if remark := remark_of(environment):
-            note(remark)
+            logging.getLogger(__name__).warning(remark)
 
 
 def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":

@@ -1,5 +1,6 @@
 """What becomes of a run when Python trains one of its name again, as a notebook does whose cells are run twice."""
 
+import logging
 import secrets
 import shutil
 from collections.abc import Collection, Iterator
@@ -14,7 +15,6 @@ from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import UserError
 from marless.functions.encoding import to_json_text
-from marless.output import note
 from marless.runs.folder import RunFolder
 from marless.runs.run_store import RUNS
 from marless.runs.train_and_resume import is_limit
@@ -22,6 +22,7 @@ from marless.runs.train_and_resume import is_limit
 Exist = Literal["error", "resume", "replace"]
 
 _ASIDE = ".replaced"
+_LOGGER = logging.getLogger(__name__)
 
 
 def find(name: str | None, exist: Exist) -> RunFolder | None:
@@ -97,4 +98,4 @@ def _delete(aside: Path) -> None:
     try:
         shutil.rmtree(aside)
     except OSError as error:
-        note(f"the run that was replaced is still in {aside}, which cannot be deleted: {error.strerror}")
+        _LOGGER.warning("the run that was replaced is still in %s, which cannot be deleted: %s", aside, error.strerror)

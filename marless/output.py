@@ -9,6 +9,7 @@ import codecs
 import errno
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -178,6 +179,25 @@ def say(*lines: str) -> None:
 def note(*lines: str) -> None:
     """Writes lines to standard error: what is beside the result."""
     ERROR.write(_lines(lines))
+
+
+class _RemarkLines(logging.Handler):
+    """Writes records as lines to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        note(record.getMessage())
+
+
+_REMARK_LINES = _RemarkLines()
+
+
+def show_remarks(unless_handled: bool = False) -> None:
+    """Write the log `marless` to standard error from now on. With `unless_handled`, only if no handler takes it."""
+    logger = logging.getLogger("marless")
+    if not (unless_handled and logger.hasHandlers()):
+        logger.setLevel(logging.INFO)
+        logger.addHandler(_REMARK_LINES)
 
 
 def advise(line: str) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.coordinator.errors import UserError
-from marless.output import say_text
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ class AwsBackend(RemoteBackend):
         parameters = merged_parameters(cloud, request.tenant, request.parameters, request.resources)
         resources = of_parameter(parameters[PARAMETER])
         _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), resources, before, free)
-        say_text(deploy_messages.before(who, region, stack, before, parameters, free, torch))
+        for text in deploy_messages.before(who, region, stack, before, parameters, free, torch).splitlines():
+            request.report(text)
         if torch.names:
             containers.engine()
         request.confirm("update it?" if before else "create it?")

@@ -1,12 +1,12 @@
 """The emulated AWS account beside the run's folder; durations are measured on this machine's cores."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marless.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from marless.coordinator.errors import FINISHED, UserError
-from marless.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class EmulatedBackend(RemoteBackend):
             code = remove(cloud_at(running.whereabouts), f"the emulated account in {folder}")
         if not stacks(running):
             end(running)
-            say("the emulated account has ended")
+            logging.getLogger(__name__).info("the emulated account has ended")
         return code
 
     def release(self, run: str, keep: bool) -> None:

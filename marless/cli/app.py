@@ -23,7 +23,7 @@ from marless.coordinator.errors import INTERNAL, USER_ERROR, UserError, of_the_s
 from marless.functions.text.redaction import redact
 from marless.functions.text.terminal_text import visible_text
 from marless.infra.local.own_process import age_s
-from marless.output import ERROR, OUTPUT, alone, prepare, say_text
+from marless.output import ERROR, OUTPUT, alone, prepare, say_text, show_remarks
 from marless.program import copied_environment, manual, program_name
 from marless.rounding import SUBNORMALS, exact_arithmetic
 from marless.signals import Interrupted, end, handle_signals
@@ -126,6 +126,7 @@ def _complete(line: str) -> None:
 
 def _answer(argv: list[str], start_s: float) -> int:
     options, OUTPUT.problem = Namespace(started=start_s, folder=None), ""
+    show_remarks()
     try:
         with handle_signals(end), alone(), exact_arithmetic() as has_changed:
             if has_changed:

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from marless.cli.typed_lines import complain
 from marless.coordinator.errors import Ending, UserError
-from marless.output import ask
+from marless.output import ask, say_text
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.trusted_origin import doubt_of, require_trust
 from marless.runs.run_store import RUNS
@@ -36,7 +36,9 @@ def playable(text: str, trust: bool) -> RunFolder:
 
 
 def report_ending(ending: Ending) -> int:
-    """Prints the ending's line, if any, on standard error and returns the exit code."""
+    """Print the ending's result and line, if any. Return the exit code."""
+    if ending.result:
+        say_text(ending.result)
     if ending.line:
         complain(" ".join(ending.line.split()))
     return ending.code

@@ -1,5 +1,6 @@
 """Starts, deploys to and ends the emulated account of a folder of runs."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from marless.infra.aws.error_messages import storage_errors
 from marless.infra.aws.function_settings import Settings
 from marless.infra.deployment import DeploymentFault, deploy, describe, stack_name
 from marless.infra.packaging import package_build
-from marless.output import note
 from marless.program import program_name
 from marless.reports import provenance
 from marless.runs.folder import RunFolder
@@ -31,6 +31,8 @@ REGION = "us-east-1"
 FOLDER = ".emulated"
 CONCURRENCY = "MARLESS_EMULATED_CONCURRENCY"
 """The environment variable with the concurrent executions of an account that a command starts."""
+
+_LOGGER = logging.getLogger(__name__)
 
 # Accounts that this process started for a run of its own.
 _started: list[Account] = []
@@ -87,7 +89,7 @@ def start(region: str | None) -> Account:
     folder, concurrency = account_folder(), _wanted_concurrency()
     running = accounts.find(folder)
     if running is None:
-        print_note(f"starting an emulated AWS account in {folder}")
+        _LOGGER.info("starting an emulated AWS account in %s", folder)
         try:
             # Tasks may lie in the current folder, as on this machine; our own packages come first.
             settings = AccountSettings(
@@ -120,7 +122,7 @@ def release(run: str, keep: bool) -> None:
     other_runs = (folder for folder in RUNS.folders() if folder.path.name != run)
     if keep or any(map(_is_unfinished, other_runs)) or _governs(running):
         delete = f"{program_name()} cloud teardown --backend {BACKEND}"
-        print_note(f"the emulated account keeps running; delete it and its data with: {delete}")
+        _LOGGER.warning("the emulated account keeps running; delete it and its data with: %s", delete)
         return
     end(running)
 
@@ -140,18 +142,14 @@ def stacks(running: Account) -> list[str]:
         return [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]
 
 
-def print_note(line: str) -> None:
-    """Prints progress on standard error, apart from the command's output."""
-    note(line)
-
-
 def _deploy(cloud: Cloud, tenant: str) -> None:
     """Creates or updates the tenant's stack unless it has the present program."""
     deployment = describe(cloud, stack_name(tenant))
     code = provenance.code_sha256()
     if deployment is not None and deployment.code == code:
         return
-    print_note(f"{'updating' if deployment else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    doing = "updating" if deployment else "deploying"
+    _LOGGER.info("%s stack %s in the emulated account", doing, stack_name(tenant))
     try:
         deploy(cloud, tenant, merged_parameters(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:

@@ -1,5 +1,6 @@
 """Cross-play of runs: the checkpoints of a league, or the newest policies of several runs, and its files."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from marless.coordinator.errors import UserError
 from marless.functions.encoding import to_json
 from marless.functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from marless.functions.errors import BadRequest, MissingExtra
-from marless.output import note
 from marless.reports.atomic_files import replace
 from marless.reports.policy import TeamPolicy
 from marless.runs import cross_evaluation
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_checkpoints, load_team
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def crossplay(
@@ -47,9 +49,9 @@ def write(result: Tournament, folder: Path) -> None:
     try:
         comparison_plots.draw_scores(result, folder / "crossplay.png")
     except MissingExtra as error:
-        note(f"no picture: {error}")
+        _LOGGER.warning("no picture: %s", error)
     else:
-        note(f"drawn in {folder / 'crossplay.png'}")
+        _LOGGER.info("drawn in %s", folder / "crossplay.png")
 
 
 def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:

@@ -16,7 +16,6 @@ from marless.coordinator.pricing.prices import load_prices
 from marless.estimation.recording import BRIEF, Progress, record, unseen
 from marless.estimation.rented_machine import INSTANCE, VCPUS
 from marless.estimation.targets import Target
-from marless.output import say, say_text
 from marless.reports.text import money, placement_text, table
 
 
@@ -30,8 +29,8 @@ class PlacementPlan:
     choice: Forecast
     pareto_front: list[Forecast]
 
-    def show(self) -> None:
-        """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
+    def text(self) -> str:
+        """Return a table of the placements, the chosen one marked, and when a machine would be cheaper."""
         others = [item for item in self.pareto_front if item.round_placement != self.choice.round_placement]
         forecasts = sorted([*others, self.choice], key=lambda item: item.dollars)
         rows = [
@@ -46,12 +45,11 @@ class PlacementPlan:
             )
             for item in forecasts
         ]
-        say_text(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
+        placements = table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows)
         hourly = float(load_prices(self.config.pricing.region).ec2[INSTANCE])
         share = planner.break_even(self.choice, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
-        say(f"a {INSTANCE} (${hourly:g}/h) would do the same work for less {verdict}")
-        say("")
+        return f"{placements}\na {INSTANCE} (${hourly:g}/h) would do the same work for less {verdict}"
 
 
 def plan_placement(config: RunConfig, workers: int, target: Target, progress: Progress = unseen) -> PlacementPlan:

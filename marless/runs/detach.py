@@ -8,7 +8,6 @@ from marless.coordinator.drive.ledger_items import STATE
 from marless.coordinator.errors import FINISHED, Ending, UserError
 from marless.functions.errors import StaleVersion, StorageFault
 from marless.infra.local import own_process
-from marless.output import say
 from marless.program import program_name
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.lease_renewal import manifest_of, this_process
@@ -45,7 +44,10 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     except StorageFault:
         begins = "begins within a minute or two"
     folder.become_latest()
-    say(f"{folder.name} {begins} in the cloud; {platform.survives}")
-    say(f"  {program_name()} status --follow {folder.argument}     what it does, and its policies when it has ended")
-    say(f"  {program_name()} stop {folder.argument}      end it after the tasks in flight")
-    return Ending(FINISHED, "")
+    follow, stop = (f"{program_name()} {command} {folder.argument}" for command in ("status --follow", "stop"))
+    result = (
+        f"{folder.name} {begins} in the cloud; {platform.survives}\n"
+        f"  {follow}     what it does, and its policies when it has ended\n"
+        f"  {stop}      end it after the tasks in flight"
+    )
+    return Ending(FINISHED, "", result=result)

@@ -1,5 +1,6 @@
 """Policies of runs: downloaded to be played, loaded as a team, and stored as a new run's opponents."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +25,6 @@ from marless.functions.errors import CorruptObject, NoSuchObject
 from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.message import Ref
 from marless.infra.local.file_storage import FileStorage
-from marless.output import note
 from marless.program import program_name
 from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_policy
 from marless.runs.folder import RunFolder
@@ -35,6 +35,8 @@ from marless.runs.stored_run import Stored, look
 
 # A running run deletes older objects; by then it has newer policies.
 _TRIES = 5
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def download(folder: RunFolder, temporary: Path) -> Stored:
@@ -95,9 +97,9 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
 
 
 def _remark_code(folder: RunFolder, run: Stored) -> None:
-    """Notes that the code of the run's task is different here."""
+    """Remark that the code of the run's task is different here."""
     if line := remark(folder, run.identity, run.plan.config):
-        note(line)
+        _LOGGER.warning(line)
 
 
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:

@@ -1,5 +1,6 @@
 """Trains a new run, and resumes one."""
 
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ from marless.functions.algorithms.registry import algorithm
 from marless.functions.errors import StorageFault
 from marless.functions.function_specs import NAMES
 from marless.infra.aws.deployment_ref import DeploymentRef
-from marless.output import note
 from marless.program import program_name
 from marless.reports.provenance import CodeChange
 from marless.runs.detach import detach
@@ -37,6 +37,8 @@ _HOW_ASKED = ("slots", "rate", "timeout_s", "attempts", "memory_mb")
 
 # Parts of a run's origin that no change of code explains.
 _NO_CODE = ("machine", "gpu")
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def train(
@@ -179,10 +181,10 @@ def _locate(
 def priced(config: RunConfig, there: str) -> RunConfig:
     """The configuration with the price list of the region `there`, unless the user chose another list."""
     if config.pricing.region not in (USUAL, there):
-        note(f"the bill and stop.dollars are at prices of {config.pricing.region}, not of {there}")
+        _LOGGER.warning("the bill and stop.dollars are at prices of %s, not of %s", config.pricing.region, there)
         return config
     if priced_as(there) == ELSEWHERE:
-        note(f"there is no price list of {there}: the bill and stop.dollars are at prices too high")
+        _LOGGER.warning("there is no price list of %s: the bill and stop.dollars are at prices too high", there)
     return msgspec.structs.replace(config, pricing=msgspec.structs.replace(config.pricing, region=priced_as(there)))
 
 

@@ -83,7 +83,7 @@ def run(options: Namespace) -> int:
         say_json(result)
         return 0
     if estimate.planned:
-        estimate.planned.show()
+        say_text(f"{estimate.planned.text()}\n\n")
     _show(estimate)
     if estimate.config.resources:
         say(_waiting_text(estimate.waiting_dollars, estimate.entries[0][1]))

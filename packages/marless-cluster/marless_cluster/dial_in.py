@@ -1,5 +1,6 @@
 """Driver and workers on different machines: opens a driver's listener, and serves a driver."""
 
+import logging
 import os
 import socket
 import ssl
@@ -10,7 +11,6 @@ from pathlib import Path
 from marless.backends.badge import Badge, badge
 from marless.backends.dial_in import DriverOptions, WorkerOptions
 from marless.coordinator.errors import UserError
-from marless.output import note
 from marless.program import program_name
 from marless.signals import handle_signals
 from marless_cluster.remote import encryption, tokens
@@ -18,6 +18,8 @@ from marless_cluster.remote.addresses import address_of
 from marless_cluster.remote.dial_in_workers import PoolListener
 from marless_cluster.remote.faults import DialInError
 from marless_cluster.remote.worker_agent import WorkerAgent
+
+_LOGGER = logging.getLogger("marless.cluster")
 
 
 @contextmanager
@@ -37,7 +39,7 @@ def serve(options: WorkerOptions) -> bool:
         address = address_of(options.address)
         tls = encryption.of_worker(options.tls_ca) if options.tls_ca else None
         token = _token(options.token_file, make=False)
-        agent = WorkerAgent(address, options.slots, token, badge(), note, options.patience_s, tls)
+        agent = WorkerAgent(address, options.slots, token, badge(), _LOGGER.info, options.patience_s, tls)
         with handle_signals(lambda number, frame: agent.stop()):
             return agent.run()
 
@@ -51,7 +53,7 @@ def _token(path: Path | None, make: bool) -> bytes:
     path = path or tokens.token_file(os.environ)
     if make:
         tokens.make_token(path)
-        note(f"the token is in {path}; workers need the same file, or its text in {tokens.VARIABLE}")
+        _LOGGER.info("the token is in %s; workers need the same file, or its text in %s", path, tokens.VARIABLE)
     return tokens.read_token(path)
 
 
@@ -71,9 +73,9 @@ def _listener(options: DriverOptions, badge: Badge) -> PoolListener:
     host = listener.address.host
     here = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
     command = f"{program_name()} worker {listener.address._replace(host=here)}"
-    note(f"listens on {listener.address}; on other machines: {command}{' --tls-ca FILE' if tls else ''}")
+    _LOGGER.info("listens on %s; on other machines: %s%s", listener.address, command, " --tls-ca FILE" if tls else "")
     if tls is None:
-        note("connections are not encrypted: who reads the network reads the run; see `tls_cert` of --machines")
+        _LOGGER.warning("connections are not encrypted: who reads the network reads the run; see `tls_cert` of --machines")
     return listener
 
 

@@ -75,9 +75,9 @@ def test_the_task_that_describes_the_environment_tells_the_user(last_action):
     )
 
 
-def test_the_check_names_the_place_too(capsys):
+def test_the_check_names_the_place_too(caplog):
     check(lambda num_envs: registry.make(named("Attribute"), num_envs), episodes=1, independent_envs=False)
-    assert capsys.readouterr().err.count("an episode has at most 21 steps (Attribute.episode_limit=21)") == 1
+    assert caplog.text.count("an episode has at most 21 steps (Attribute.episode_limit=21)") == 1
 
 
 def test_a_factory_that_needs_arguments_is_not_called_without_them():

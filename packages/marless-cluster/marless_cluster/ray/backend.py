@@ -1,5 +1,6 @@
 """Worker processes that Ray places on the nodes of a cluster; the run itself lives in its folder, as a local one."""
 
+import logging
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from marless.backends.badge import badge, driver_badge
 from marless.backends.base import Connection, Part, Readiness, WorkerDemand
 from marless.backends.local import ListeningBackend, LocalBackend
 from marless.coordinator.errors import UserError
-from marless.output import note
 from marless_cluster.ray.cluster import RayError, installed
 from marless_cluster.ray.head import ADDRESS, AUTO, LOCAL, head_here, trouble
 
@@ -98,7 +98,7 @@ def _listening(address: str, demand: WorkerDemand) -> "Iterator[PoolListener]":
 
     with ExitStack() as stack:
         try:
-            ray, is_ours = connect(address, note)
+            ray, is_ours = connect(address, logging.getLogger("marless.cluster").info)
             if is_ours:
                 stack.callback(ray.shutdown)
             # Only this run's workers have the token, so nobody has to be told of it.

@@ -1,6 +1,7 @@
 """The language model of a run whose agents speak: found, made where it is missing, and stored once for all runs."""
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import version
@@ -21,7 +22,6 @@ from marless.functions.messages.order import LanguageModel
 from marless.functions.system_errors import explain
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.processes.bounded_program import Bounds, TookTooLong, run
-from marless.output import note
 from marless.program import cache_folder
 from marless.reports import provenance
 from marless.signals import end, handle_signals
@@ -31,6 +31,8 @@ from marless_language.base_request import BaseRequest, Training, lessons_of
 from marless_language.errors import UnusableBase
 from marless_language.registry import make
 from marless_language.runs.model_cache import cached_file, copy_of, may_be_linked, sha256_of
+
+_LOGGER = logging.getLogger("marless.language")
 
 # Files of a folder that decide which of its contents are read.
 _FILES = ("*.json", "*.safetensors", "adapter_*")
@@ -122,7 +124,7 @@ def _converted(source: Path) -> Path:
     digest = _digest_of(source)
 
     def make(part: Path) -> None:
-        note(f"reads {source}, once for this machine")
+        _LOGGER.info("reads %s, once for this machine", source)
         _make(BaseRequest(target=str(part), source=str(source.resolve())), bounds)
         if _digest_of(source) != digest:
             raise UserError(f"base.model: {source} changed while it was read; do the same again")
@@ -146,7 +148,8 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     bounds = Bounds(_LEAST_S + _S_OF_STEP * training.steps, _MB_OF_TASK)
 
     def make_it(part: Path) -> None:
-        note(f"makes a small language model for {task.name}{'' if target else ', once for this machine'}")
+        often = "" if target else ", once for this machine"
+        _LOGGER.info("makes a small language model for %s%s", task.name, often)
         _make(BaseRequest(target=str(part), task=task, training=training), bounds)
 
     if target is None:

@@ -4,6 +4,7 @@ Runs link to these files and never to a user's file, so they keep their model if
 are written once. An altered file is noticed, and made again.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -12,9 +13,9 @@ from hashlib import file_digest
 from pathlib import Path
 
 from marless.functions import keys
-from marless.output import note
 from marless.program import cache_folder
 
+_LOGGER = logging.getLogger("marless.language")
 _READ_ONLY = 0o444
 
 
@@ -59,7 +60,7 @@ def _is_whole(path: Path) -> bool:
         return False
     if sha256_of(path) == path.stem:
         return True
-    note(f"{path} was altered; it is made anew, and runs that had it will name it")
+    _LOGGER.warning("%s was altered; it is made anew, and runs that had it will name it", path)
     path.unlink()
     return False
 
