@@ -16,6 +16,7 @@ from marless.runs import cross_evaluation
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import load_checkpoints, load_team
+from marless.runs.run_store import RUNS, RunStore
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -26,15 +27,17 @@ def crossplay(
     episodes: int,
     sampled: bool,
     progress: Callable[[str], None] = lambda pair: None,
+    store: RunStore = RUNS,
 ) -> Tournament:
-    """Plays the newest policies of the run in `folder`, `names[0]`, and the others that are named: runs, policy files,
-    scripts and ``random``. A run alone is played by the checkpoints of its league and its newest policies.
+    """Plays the newest policies of the run in `folder`, `names[0]`, and the others that are named: runs in the
+    `store`, policy files, scripts and ``random``. A run alone is played by the checkpoints of its league and its newest
+    policies.
 
     Raises `UserError` for teams that cannot play each other, and where an interval is asked of one episode.
     """
     if episodes < 2:
         raise UserError("--episodes: an interval needs 2 at least")
-    task, seed, teams = _league(folder) if len(names) == 1 else _teams(folder, names)
+    task, seed, teams = _league(folder) if len(names) == 1 else _teams(folder, names, store)
     try:
         with resources_of(folder):
             return tournament.play(teams, task, episodes, seed, sampled, progress)
@@ -61,9 +64,11 @@ def _league(folder: RunFolder) -> tuple[EnvTask, int, dict[str, TeamPolicy | Non
     return newest.task, stored_run.plan.config.seed, teams
 
 
-def _teams(folder: RunFolder, names: Sequence[str]) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
+def _teams(
+    folder: RunFolder, names: Sequence[str], store: RunStore
+) -> tuple[EnvTask, int, dict[str, TeamPolicy | None]]:
     stored_run, first = load_team(folder)
-    teams = {names[0]: first, **{name: cross_evaluation.opponent(name, first) for name in names[1:]}}
+    teams = {names[0]: first, **{name: cross_evaluation.opponent(name, first, store) for name in names[1:]}}
     if len(teams) < len(names):
         raise UserError(f"a team is named twice: {' '.join(names)}")
     return first.task, stored_run.plan.config.seed, teams

@@ -32,7 +32,7 @@ from marless.functions.algorithms.registry import algorithm
 from marless.reports import attempts, journal
 from marless.runs.folder import ATTEMPTS, METRICS, RunFolder
 from marless.runs.inputs.stored_inputs import store_inputs
-from marless.runs.run_store import RUNS
+from marless.runs.run_store import RUNS, RunStore
 from marless.runs.stored_run import look
 
 
@@ -101,11 +101,14 @@ class Lines:
         """Nothing is kept."""
 
 
-def recording_of(run: str, settings: Sequence[str], workers: int, progress: Progress = unseen) -> Recording:
-    """The recording of a run, or of rounds that are played for a configuration's file; raises `UserError`."""
+def recording_of(
+    run: str, settings: Sequence[str], workers: int, progress: Progress = unseen, store: RunStore = RUNS
+) -> Recording:
+    """Return the recording of a run in the store, or of rounds that are played for a configuration's file. Raises
+    `UserError`."""
     if run.endswith(".toml"):
-        return record(load(Path(run), settings), workers, progress=progress)
-    return recorded(RUNS.find(run), settings)
+        return record(load(Path(run), settings), workers, progress=progress, store=store)
+    return recorded(store.find(run), settings)
 
 
 def recorded(folder: RunFolder, settings: Sequence[str] = ()) -> Recording:
@@ -125,8 +128,11 @@ def _of_last_width(records: Sequence[AttemptRecord]) -> list[AttemptRecord]:
     return [record for record in records if record.slots == records[-1].slots or record.kind not in kinds]
 
 
-def record(config: RunConfig, workers: int, rounds: Rounds = LONG, progress: Progress = unseen) -> Recording:
-    """Play rounds of `config` with `workers` workers in a temporary folder.
+def record(
+    config: RunConfig, workers: int, rounds: Rounds = LONG, progress: Progress = unseen, store: RunStore = RUNS
+) -> Recording:
+    """Play rounds of `config` with `workers` workers in a temporary folder. The configuration names other runs in the
+    `store`.
 
     Rounds that only sample are played in addition to `rounds`. Raises `UserError` when they fail, and for an unusable
     dataset or opponents.
@@ -142,7 +148,7 @@ def record(config: RunConfig, workers: int, rounds: Rounds = LONG, progress: Pro
     ):
         backend.prewarm(algorithm(config.algorithm.name).function)
         backend.serve(config.resources)
-        inputs = store_inputs(short, "recorded", backend.storage)
+        inputs = store_inputs(short, "recorded", backend.storage, store)
         plan = Plan("recorded", short, "", load_prices(config.pricing.region), backend.platform, inputs)
         ports = Ports(backend.storage, backend.ledger, backend.invoker, lines, attempts=records.extend)
         driver, since, going = Driver(plan, ports), time.monotonic(), True

@@ -10,21 +10,23 @@ from marless.replays.greedy_episodes import EpisodeStage, Frame, random_team
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
+from marless.runs.run_store import RUNS, RunStore
 
 
 @contextmanager
-def on_stage(folder: RunFolder, episodes: int, beside: str | None) -> Iterator[Animation]:
+def on_stage(folder: RunFolder, episodes: int, beside: str | None, store: RunStore = RUNS) -> Iterator[Animation]:
     """Greedy episodes of the run's newest policies, which can be played while the context is open.
 
-    Beside them, on the same start states, those of another run or file, or of random agents (`RANDOM`). Raises
-    `UserError`.
+    Beside them, on the same start states, the policies of a file or another run in the `store`, or random agents
+    (`RANDOM`). Raises `UserError`.
     """
     if episodes < 1:
         raise UserError(f"episodes is {episodes}; at least 1 is needed")
     stored_run, team = load_team(folder)
     teams = {f"{stored_run.plan.run}, round {stored_run.saved_state.round:,}": team}
     if beside is not None:
-        teams[beside] = random_team(team) if beside == RANDOM else find_policies(beside, team.task, "--beside")
+        is_random = beside == RANDOM
+        teams[beside] = random_team(team) if is_random else find_policies(beside, team.task, "--beside", store)
     with ExitStack() as resources:
         resources.enter_context(resources_of(folder))
         stages = []

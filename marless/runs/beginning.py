@@ -30,6 +30,7 @@ from marless.runs.integrity.file_hashes import hashes_of
 from marless.runs.integrity.ledger_loss import refuse_lost
 from marless.runs.integrity.trusted_origin import seal
 from marless.runs.run_files import Documents
+from marless.runs.run_store import RUNS, RunStore
 from marless.runs.stored_run import plan_of
 
 
@@ -40,13 +41,16 @@ def begin_run(
     deployment_ref: DeploymentRef | None,
     storage: Storage,
     registration: str = "",
+    store: RunStore = RUNS,
 ) -> Identity:
-    """Stores what a new run is given, then writes its configuration and its plan, which makes the folder a run.
+    """Store the inputs of a new run, then write its configuration and its plan, which makes the folder a run.
+
+    The configuration names other runs in the `store`.
 
     Raises `UserError` for unusable inputs, and `StorageFault`.
     """
     name = deployment_ref.run if deployment_ref else folder.path.name
-    inputs = store_inputs(config, name, storage)
+    inputs = store_inputs(config, name, storage, store)
     text = toml_dump.document(config).encode()
     identity = Identity(
         run=name,

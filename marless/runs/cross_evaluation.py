@@ -18,6 +18,7 @@ from marless.reports.text import plus_minus
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
+from marless.runs.run_store import RUNS, RunStore
 
 _HEADER = ("side", "against", "return")
 
@@ -57,14 +58,16 @@ def plays(
     against: Sequence[str],
     episodes: int | None,
     progress: Callable[[str], None] = lambda text: None,
+    store: RunStore = RUNS,
 ) -> CrossEvaluation:
-    """Plays every side against every opponent, on the same start states. `progress` is told which match begins.
+    """Play every side against every opponent, on the same start states. `progress` is told which match begins.
+    Opponents may be runs in the `store`.
 
     A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
     that cannot play it.
     """
     run, team = load_team(folder)
-    opponents = {text: opponent(text, team) for text in dict.fromkeys(against)}
+    opponents = {text: opponent(text, team, store) for text in dict.fromkeys(against)}
     config = run.plan.config
     count = episodes or config.evaluation.final_episodes
     try:
@@ -78,9 +81,10 @@ def plays(
     return CrossEvaluation(run=run.plan.run, round=run.saved_state.round, episodes=count, plays=side_returns)
 
 
-def opponent(text: str, team: TeamPolicy) -> TeamPolicy | None:
-    """The named opponent: None for random play, else a scripted player, or the newest policies of a run or a file.
+def opponent(text: str, team: TeamPolicy, store: RunStore) -> TeamPolicy | None:
+    """The named opponent: None for random play, else a scripted player, or the newest policies of a file or a run in
+    the store.
 
     Raises `UserError`.
     """
-    return None if text == RANDOM else find_policies(text, team.task, "against")
+    return None if text == RANDOM else find_policies(text, team.task, "against", store)

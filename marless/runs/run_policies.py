@@ -30,7 +30,7 @@ from marless.reports.policy import TeamPolicy, load_policy, same_task, scripted_
 from marless.runs.folder import RunFolder
 from marless.runs.integrity.code_record import remark
 from marless.runs.run_files import header_of
-from marless.runs.run_store import RUNS
+from marless.runs.run_store import RUNS, RunStore
 from marless.runs.stored_run import Stored, look
 
 # A running run deletes older objects; by then it has newer policies.
@@ -128,8 +128,8 @@ def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
             shutil.copyfile(objects / ref.key, path)
 
 
-def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
-    """The newest policies of a run, those of a file, or a scripted player.
+def find_policies(text: str, task: EnvTask, where: str, store: RunStore) -> TeamPolicy:
+    """Return the newest policies of a run in the store, the policies in a file, or a scripted player.
 
     Raises `UserError` with a message that begins with `where`.
     """
@@ -139,7 +139,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
             if problem := unscripted(where, text, task.name, scripted_team.spec):
                 raise UserError(problem)
             return scripted_team
-        team = load_policy(text) if Path(text).is_file() else load_team(RUNS.find(text))[1]
+        team = load_policy(text) if Path(text).is_file() else load_team(store.find(text))[1]
     except (CorruptObject, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if not same_task(team.task, task):
@@ -147,28 +147,28 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     return team
 
 
-def with_absolute_policies(config: RunConfig) -> RunConfig:
-    """The configuration with absolute paths to the opponents' policies and to the base; raises `UserError` when there
-    are none."""
+def with_absolute_policies(config: RunConfig, store: RunStore = RUNS) -> RunConfig:
+    """Return the configuration with absolute paths to the opponents' policies and to the base. Runs are in the store.
+    Raise `UserError` if there are none."""
     if config.base.policies is not None:
-        base = RUNS.find(config.base.policies).path.resolve()
+        base = store.find(config.base.policies).path.resolve()
         config = replace(config, base=replace(config.base, policies=str(base)))
     text = config.opponents.policies
     if text == RANDOM or script_names.is_scripted_name(text):
         return config
-    path = Path(text) if Path(text).is_file() else RUNS.find(text).path
+    path = Path(text) if Path(text).is_file() else store.find(text).path
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
 
 
-def store_opponents(config: RunConfig, run: str, storage: Storage) -> FixedOpponents | None:
-    """Stores a copy of the opponents' policies for a new run; None when there are none.
+def store_opponents(config: RunConfig, run: str, storage: Storage, store: RunStore) -> FixedOpponents | None:
+    """Store a copy of the policies of a new run's opponents, for example of a run in the store. None without opponents.
 
     Raises `UserError` for policies that cannot play, and `StorageFault`.
     """
     settings = config.opponents
     if settings.side is None or settings.policies == RANDOM or script_names.is_scripted_name(settings.policies):
         return None
-    team = find_policies(settings.policies, config.task, "opponents.policies")
+    team = find_policies(settings.policies, config.task, "opponents.policies", store)
     tensors = team.apart(_side(team, settings.side).agents, opponents.takes_identity(config.sharing))
     return FixedOpponents(policies=keep_opponents(tensors, run, storage), greedy=team.greedy)
 

@@ -111,7 +111,7 @@ def _begin(
         def begin(connection: Connection) -> Identity:
             from marless.runs.beginning import begin_run
 
-            return begin_run(folder, config, backend.name, deployment_ref, connection.storage)
+            return begin_run(folder, config, backend.name, deployment_ref, connection.storage, store=location.store)
 
         ending = _drive(folder, config, backend, deployment_ref, begin, drive, signals)
     except (StorageFault, UserError) as fault:

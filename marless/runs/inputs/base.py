@@ -13,12 +13,12 @@ from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject
 from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.learner import FrozenNetworks
 from marless.reports.weights import Tensors, gather
-from marless.runs.run_store import RUNS
+from marless.runs.run_store import RunStore
 from marless.runs.stored_run import Stored, look
 
 
-def store_base(config: RunConfig, storage: Storage) -> FrozenNetworks | None:
-    """Stores the state of another run's groups, without that of optimisers; None when there is no base.
+def store_base(config: RunConfig, storage: Storage, store: RunStore) -> FrozenNetworks | None:
+    """Store the state of the groups of a run in the store, without their optimisers. None when there is no base.
 
     The object is the same whichever run it is stored for, and its key follows from its content. Raises `UserError` for
     what is no finished run, and `StorageFault`.
@@ -26,7 +26,7 @@ def store_base(config: RunConfig, storage: Storage) -> FrozenNetworks | None:
     if config.base.policies is None:
         return None
     try:
-        with look(RUNS.find(config.base.policies)) as run:
+        with look(store.find(config.base.policies)) as run:
             if run.state.status != "finished" or run.state.team is None:
                 raise UserError(f"{config.base.policies} is no finished run; train it to its end first")
             team, tensors = run.state.team, _whole_state(run)

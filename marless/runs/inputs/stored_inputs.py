@@ -12,20 +12,24 @@ from marless.functions.function_specs import KINDS
 from marless.runs.inputs.base import store_base
 from marless.runs.inputs.datasets import store_dataset
 from marless.runs.run_policies import store_opponents
+from marless.runs.run_store import RUNS, RunStore
 
 
-def store_inputs(config: RunConfig, run: str, storage: Storage) -> RunInputs:
-    """Stores the inputs of a new run; raises `UserError` for unusable ones, and `StorageFault`."""
+def store_inputs(config: RunConfig, run: str, storage: Storage, store: RunStore = RUNS) -> RunInputs:
+    """Store the inputs of a new run. Its base and its opponents may be runs in the `store`.
+
+    Raises `UserError` for unusable ones, and `StorageFault`.
+    """
     _require_scripts(config)
     kind = KINDS.get(algorithm(config.algorithm.name).function)
     if kind and kind.tools:
-        model, opponents = kind.tool("inputs:store")(config, run, storage)
+        model, opponents = kind.tool("inputs:store")(config, run, storage, store)
     else:
-        model, opponents = None, store_opponents(config, run, storage)
+        model, opponents = None, store_opponents(config, run, storage, store)
     return RunInputs(
         opponents=opponents,
         dataset=store_dataset(config, run, storage),
-        base=store_base(config, storage),
+        base=store_base(config, storage, store),
         model=model,
     )
 

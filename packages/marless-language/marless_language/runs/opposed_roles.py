@@ -9,19 +9,22 @@ from marless.functions.errors import CorruptObject, NoSuchObject
 from marless.functions.messages.order import LanguageModel
 from marless.reports.policy import same_task
 from marless.runs.run_policies import keep_opponents
-from marless.runs.run_store import RUNS
+from marless.runs.run_store import RunStore
 from marless.runs.stored_run import look
 from marless_language.specs import adapter_name
 
 
-def store_opposed_roles(config: RunConfig, run: str, storage: Storage, model: LanguageModel) -> FixedOpponents | None:
-    """Stores a copy of the newest adapters of the side that does not learn; None where there is none, or it speaks at
-    random. Raises `UserError` for a run of another task, model or size of adapters, and `StorageFault`."""
+def store_opposed_roles(
+    config: RunConfig, run: str, storage: Storage, model: LanguageModel, runs: RunStore
+) -> FixedOpponents | None:
+    """Store a copy of the newest adapters of the side that does not learn, from a run among `runs`. None if all sides
+    learn, or if the side speaks at random. Raises `UserError` for a run of another task, model or size of adapters, and
+    `StorageFault`."""
     settings, where = config.opponents, f"opponents.policies {config.opponents.policies}"
     if settings.side is None or settings.policies == RANDOM:
         return None
     try:
-        with look(RUNS.find(settings.policies)) as other:
+        with look(runs.find(settings.policies)) as other:
             state, theirs = other.saved_state, other.plan.inputs.model
             if not same_task(other.plan.config.task, config.task) or theirs is None or state.team is None:
                 raise UserError(f"{where}: it was trained on another task")

@@ -12,6 +12,7 @@ from marless.functions.environments.scripted.players import choose
 from marless.functions.environments.scripted.script_names import BUILT_IN, is_scripted_name, reference
 from marless.functions.errors import BadRequest
 from marless.runs.run_policies import find_policies
+from marless.runs.run_store import RUNS
 
 LEDUC = "pettingzoo:pettingzoo.classic.leduc_holdem_v4:env"
 JACK, QUEEN, KING, HIDDEN = 0, 1, 2, None
@@ -169,4 +170,4 @@ def test_a_task_that_no_script_can_play_is_named(text, options, message):
 def test_a_script_for_a_task_with_several_choices_is_refused_wherever_it_would_play():
     task = EnvTask(name="rware/tiny-2ag", options={"msg_bits": 1})
     with pytest.raises(UserError, match=r"--against=scripted_players:first: .* several at once"):
-        find_policies("scripted_players:first", task, "--against")
+        find_policies("scripted_players:first", task, "--against", RUNS)
