@@ -5,10 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driver import train
 from studies import setting, study
-
-from scripts.recounted_reads import reads_by_round
 
 TINY = (
     "task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[4]", "scaling.rollouts=2", "stop.rounds=3",
@@ -69,13 +66,3 @@ def test_the_line_of_a_bill_that_depends_on_slots_says_how_many_there_were(marle
         assert "what this would cost on AWS Lambda" in "".join(said.out)
         ends = [line.partition("with learners for ")[2] for line in said.out if "with learners for " in line]
         assert ends == ([slots] if slots else [])
-
-
-def test_what_was_added_to_published_bills_is_what_such_a_run_reads(tmp_path):
-    settings = [*TINY, *SETTINGS["split"], "stop.rounds=4", "evaluation.every=9"]
-    run = train(tmp_path, settings)
-    counted = list(reads_by_round([(line.rollouts, line.team) for line in run.lines]))
-    # The final evaluation reads the policies after the last round, and that of the best policies the same.
-    assert run.state.meter.gets == sum(reads for reads, _, _ in counted) + 2 * counted[-1][1]
-    # The networks of round 0 are two objects.
-    assert run.state.meter.puts == 2 + sum(written for _, _, written in counted)
