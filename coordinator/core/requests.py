@@ -39,7 +39,7 @@ class _Order(TypedDict):
 def _order(plan: Plan, state: State, work: str, *, makes_environments: bool) -> _Order:
     """Return the fields that every request of a run has. `work` is the name of the task."""
     refs = resources(plan) if makes_environments else {}
-    return _Order(address=address(plan, state, work), resources=refs, model=plan.inputs.model)
+    return _Order(address=address(plan, state, work), resources=refs, model=plan.inputs.language_model)
 
 
 def address(plan: Plan, state: State, work: str) -> Address:

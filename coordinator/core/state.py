@@ -43,9 +43,8 @@ class RunInputs(Message, frozen=True, kw_only=True):
     """What the run learns from in place of its own rollouts."""
     base: FrozenNetworks | None = None
     """What its networks are differences to."""
-
-    model: LanguageModel | None = None
-    """What agents speak by."""
+    language_model: LanguageModel | None = field(default=None, name="model")
+    """The model by which agents speak."""
 
     def of_learners(self) -> "RunInputs":
         """The inputs that the learners of each round read whole."""
@@ -59,8 +58,8 @@ class RunInputs(Message, frozen=True, kw_only=True):
             yield self.dataset
         if self.base is not None:
             yield self.base.networks
-        if self.model is not None:
-            yield self.model.base
+        if self.language_model is not None:
+            yield self.language_model.base
 
 
 NO_INPUTS = RunInputs()

@@ -95,7 +95,7 @@ def export(
 
 def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
     """Raises `UserError` for agents that speak, and for a role of others."""
-    if folder.identity().inputs.model is not None:
+    if folder.identity().inputs.language_model is not None:
         raise UserError(f"{folder.name}: agents that speak have adapters and no networks of {to}; use --to {PEFT}")
     if role is not None:
         raise UserError(f"--role: --to {to} writes all agents; leave it away")

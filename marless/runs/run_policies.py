@@ -71,7 +71,7 @@ def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
 def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     """The run's stored state and its newest policies, ready to play; raises `UserError`."""
     with temporary_download(folder) as (run, temporary):
-        if run.plan.inputs.model is not None:
+        if run.plan.inputs.language_model is not None:
             ways = "marless evaluate, replay, or export --to peft"
             raise UserError(f"{folder.name} has adapters of agents that speak, which networks do not play: {ways}")
         tensors = codec.fetch_tensors(FileStorage(temporary / "objects"), run.saved_state.policies)
@@ -105,7 +105,7 @@ def _remark_code(folder: RunFolder, run: Stored) -> None:
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:
     """Links the objects of a local run; downloads those of a run in the cloud."""
     if run.identity.deployment_ref is None:
-        model = run.plan.inputs.model
+        model = run.plan.inputs.language_model
         link_objects(folder.path / "objects", target, [*run.saved_state.policies, *([model.base] if model else [])])
         return
     objects = FileStorage(target)

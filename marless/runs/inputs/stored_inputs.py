@@ -30,7 +30,7 @@ def store_inputs(config: RunConfig, run: str, storage: Storage, store: RunStore 
         opponents=opponents,
         dataset=store_dataset(config, run, storage),
         base=store_base(config, storage, store),
-        model=model,
+        language_model=model,
     )
 
 

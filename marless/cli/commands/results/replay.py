@@ -43,7 +43,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Plays in a window, or writes the picture and prints its path."""
     folder = playable(options.run, options.trust)
-    if folder.identity().inputs.model is not None:
+    if folder.identity().inputs.language_model is not None:
         if options.beside or options.live or options.out:
             raise UserError(f"{folder.name}: agents that speak are printed; leave --beside, --live and --out away")
         for text in KINDS["language"].tool("transcripts:transcripts")(folder, options.episodes):

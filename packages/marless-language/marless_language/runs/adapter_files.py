@@ -29,7 +29,7 @@ def adapter_files(folder: RunFolder, best: bool = False, role: str | None = None
     """
     require("learner", "--to peft")
     with look(folder) as run:
-        state, model = run.saved_state, run.plan.inputs.model
+        state, model = run.saved_state, run.plan.inputs.language_model
         if model is None or state.team is None:
             raise UserError(f"{folder.name} has no adapters, as its agents do not speak; use --to onnx or torch")
         if best and state.best is None:

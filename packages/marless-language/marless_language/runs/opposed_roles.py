@@ -25,7 +25,7 @@ def store_opposed_roles(
         return None
     try:
         with look(runs.find(settings.policies)) as other:
-            state, theirs = other.saved_state, other.plan.inputs.model
+            state, theirs = other.saved_state, other.plan.inputs.language_model
             if not same_task(other.plan.config.task, config.task) or theirs is None or state.team is None:
                 raise UserError(f"{where}: it was trained on another task")
             if (theirs.base.sha256, theirs.rank, theirs.layers) != (model.base.sha256, model.rank, model.layers):

@@ -35,8 +35,8 @@ def transcripts(folder: RunFolder, episodes: int) -> list[str]:
             connection.serve(plan.config.resources)
             task, function = _task(plan, state, episodes), serving(plan, "actor")
             [(done, _)] = answers(connection.invoker, function, [task], plan.config.attempts)
-        assert plan.inputs.model is not None
-        path = temporary / "objects" / plan.inputs.model.base.key
+        assert plan.inputs.language_model is not None
+        path = temporary / "objects" / plan.inputs.language_model.base.key
         try:
             tokenizer = tokenizer_of(read_header(path).tokenizer)
         except (MissingExtra, UnusableBase) as error:

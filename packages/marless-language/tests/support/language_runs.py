@@ -43,7 +43,7 @@ def speaking(folder: Path, body: bytes) -> RunInputs:
     if not storage.list(KEY):
         storage.put(KEY, body)
     ref = Ref(key=KEY, sha256=sha256(body).hexdigest(), size=len(body))
-    return RunInputs(model=LanguageModel(base=ref, rank=2, layers=1))
+    return RunInputs(language_model=LanguageModel(base=ref, rank=2, layers=1))
 
 
 def speak(folder: Path, *overrides: str, base: bytes = b"", **settings):
