@@ -82,8 +82,8 @@ class AttemptCalls:
     @classmethod
     def of(cls, report: Report, answer: Answer | None, resources: Collection[str]) -> Self:
         """The calls of these resources."""
-        by_name, times = (answer.usage.actions, answer.actions) if answer else (report.call_use, report.actions)
-        asked_in = answer.actions_of if isinstance(answer, Done) else None
+        by_name, times = (answer.usage.calls, answer.call_times) if answer else (report.call_use, report.call_times)
+        asked_in = answer.calls_of if isinstance(answer, Done) else None
         use = {name: use for name, use in by_name.items() if name in resources}
         return cls(report.attempt if asked_in is None else asked_in, use, times, asked_in is not None)
 

@@ -94,7 +94,7 @@ class Counted:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self.actions: CallMeter | None = None
+        self.calls: CallMeter | None = None
         self._hits, self._hit_bytes = WARM.hits, WARM.hit_bytes
         self._puts = self._gets = self._written = self._read = 0
 
@@ -115,7 +115,7 @@ class Counted:
 
     @property
     def usage(self) -> Usage:
-        """Operations and actions so far."""
+        """Operations and calls so far."""
         return Usage(
             puts=self._puts,
             gets=self._gets,
@@ -123,7 +123,7 @@ class Counted:
             bytes_read=self._read,
             hits=WARM.hits - self._hits,
             hit_bytes=WARM.hit_bytes - self._hit_bytes,
-            actions=self.actions.use if self.actions else {},
+            calls=self.calls.use if self.calls else {},
         )
 
 
@@ -219,8 +219,8 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             )
     if remarks := guard.remarks():
         answer = msgspec.structs.replace(answer, remarks=remarks)
-    if meter.actions and meter.actions.times:
-        answer = msgspec.structs.replace(answer, actions=tuple(meter.actions.times))
+    if meter.calls and meter.calls.times:
+        answer = msgspec.structs.replace(answer, call_times=tuple(meter.calls.times))
     return to_json(answer)
 
 
@@ -235,8 +235,8 @@ def _resources(request: Request, meter: Counted) -> Iterator[None]:
     from marless.functions.resources.call_meter import CallMeter
     from marless.functions.resources.port import RESOURCES
 
-    meter.actions = CallMeter()
-    with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id, meter.actions)):
+    meter.calls = CallMeter()
+    with RESOURCES.bind(Asking(request.resources, meter, RESOURCES.host, request.address.id, meter.calls)):
         yield
 
 
@@ -286,10 +286,10 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
     except NoSuchObject:
         return None
     done = _adopt(request, kind, body, blobs)
-    if blobs.actions is None:
+    if blobs.calls is None:
         return done
-    asker = blobs.actions.adopt(request, blobs)
-    return msgspec.structs.replace(done, usage=blobs.usage, actions_of=asker)
+    asker = blobs.calls.adopt(request, blobs)
+    return msgspec.structs.replace(done, usage=blobs.usage, calls_of=asker)
 
 
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
@@ -300,8 +300,8 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     for output in objects:
         kind, body = output.kind, _encode(request, output, refs, reply)
         key = keys.object_key(request.address.output, kind)
-        if kind == last_object(request) and blobs.actions:
-            blobs.actions.store(request, blobs)
+        if kind == last_object(request) and blobs.calls:
+            blobs.calls.store(request, blobs)
         try:
             blobs.put(key, body)
         except KeyTaken:

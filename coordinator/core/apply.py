@@ -127,8 +127,8 @@ def _after_attempt(slot: Slot, attempt: AttemptEnded, packs: Packs) -> Slot:
     if attempt.report.outcome == "withdrawn":
         return replace(slot, waiting=False)
     if isinstance(answer, Done):
-        if answer.usage.actions:  # every commit would pay for their bytes
-            answer = replace(answer, actions=(), usage=replace(answer.usage, actions={}))
+        if answer.usage.calls:  # every commit would pay for their bytes
+            answer = replace(answer, call_times=(), usage=replace(answer.usage, calls={}))
         return replace(slot, waiting=False, done=answer, problem="")
     return replace(
         slot,

@@ -60,13 +60,13 @@ def record_of(
         init_ms=report.init_ms,
         duration_ms=report.duration_ms,
         outcome="failed" if isinstance(answer, Failed) else report.outcome,
-        usage=answer.usage if answer else Usage(actions=report.call_use),
-        actions=_actions(answer, report),
+        usage=answer.usage if answer else Usage(calls=report.call_use),
+        actions=_call_times(answer, report),
     )
 
 
-def _actions(answer: Answer | None, report: Report) -> tuple[CallTime, ...]:
-    """The attempt's own actions: those of an earlier one, whose answer it found stored, were at another time."""
-    if isinstance(answer, Done) and answer.actions_of not in (None, answer.attempt):
+def _call_times(answer: Answer | None, report: Report) -> tuple[CallTime, ...]:
+    """Return the times of the attempt's own calls, without calls of an earlier attempt with the stored answer."""
+    if isinstance(answer, Done) and answer.calls_of not in (None, answer.attempt):
         return ()
-    return answer.actions if answer else report.actions
+    return answer.call_times if answer else report.call_times

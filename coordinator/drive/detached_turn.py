@@ -242,8 +242,8 @@ def _with_calls(request: Request, done: Done, head: Head) -> Done:
     """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
     key = keys.object_key(request.address.output, keys.ACTIONS)
     stored = codec.calls_header(head.start, key, request.address.id)
-    usage = replace(done.usage, actions=stored.use)
-    return replace(done, usage=usage, actions=stored.actions, actions_of=stored.attempt)
+    usage = replace(done.usage, calls=stored.use)
+    return replace(done, usage=usage, call_times=stored.call_times, calls_of=stored.attempt)
 
 
 def _failed(request: Request, kind: FailureKind, message: str, report: CompletionReport, again: bool) -> Failed:

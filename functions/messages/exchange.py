@@ -42,11 +42,11 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     reply: Reply
     """Results other than objects."""
     usage: Usage = Usage()
-    """Storage operations and actions of the attempt."""
-    actions: tuple[CallTime, ...] = ()
-    """Its actions; not part of the stored answer, as `usage` is not."""
-    actions_of: int | None = None
-    """The attempt that asked them, where this one found its answer stored; None: this one."""
+    """Storage operations and calls of the attempt."""
+    call_times: tuple[CallTime, ...] = field(default=(), name="actions")
+    """The times of its calls of resources; not part of the stored answer, as `usage` is not."""
+    calls_of: int | None = field(default=None, name="actions_of")
+    """The attempt that made the calls, if this attempt found its answer stored. Else None."""
     inlined: dict[str, bytes] = {}
     """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
@@ -75,8 +75,8 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
     again: bool
     """Whether another attempt may succeed."""
     usage: Usage = Usage()
-    """Storage operations and actions of the attempt."""
-    actions: tuple[CallTime, ...] = ()
+    """Storage operations and calls of the attempt."""
+    call_times: tuple[CallTime, ...] = field(default=(), name="actions")
     """As in `Done`."""
     remarks: tuple[str, ...] = ()
     """As in `Done`."""
@@ -112,8 +112,8 @@ class Report(Message, frozen=True, kw_only=True):
     """What happened to its process, for the run's output."""
     call_use: dict[str, CallUse] = {}
     """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
-    actions: tuple[CallTime, ...] = ()
-    """The actions of such an attempt."""
+    call_times: tuple[CallTime, ...] = field(default=(), name="actions")
+    """The times of its calls."""
 
     @property
     def has_begun(self) -> bool:
@@ -153,7 +153,7 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class CallsHeader(Message, frozen=True, kw_only=True):
-    """The header of the object with the actions of a task, which stands beside those with its results: what follows
+    """The header of the object with the calls of a task, which stands beside those with its results: what follows
     from time is not in these."""
 
     schema: int = SCHEMA
@@ -163,6 +163,6 @@ class CallsHeader(Message, frozen=True, kw_only=True):
     attempt: int
     """The attempt that asked them."""
     use: dict[str, CallUse]
-    """As `Usage.actions`."""
-    actions: tuple[CallTime, ...] = ()
-    """As `Done.actions`."""
+    """As `Usage.calls`."""
+    call_times: tuple[CallTime, ...] = field(default=(), name="actions")
+    """As `Done.call_times`."""

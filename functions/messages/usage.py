@@ -1,4 +1,4 @@
-"""What tasks used: operations of storage, and actions of resources."""
+"""The use of a task: operations of storage, and calls of resources."""
 
 from collections.abc import Mapping
 from typing import Annotated, Protocol, Self, TypeVar
@@ -74,7 +74,7 @@ class CallTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
 
 
 class Usage(Message, frozen=True, kw_only=True):
-    """Storage operations and actions of one invocation in the units of the price list."""
+    """Storage operations and calls of one invocation in the units of the price list."""
 
     puts: int = 0
     """Objects written."""
@@ -88,13 +88,13 @@ class Usage(Message, frozen=True, kw_only=True):
     """Objects that the process had kept, so that they were not read from storage."""
     hit_bytes: int = 0
     """Bytes of these."""
-    actions: dict[str, CallUse] = {}
-    """Of the resources that were asked, by name."""
+    calls: dict[str, CallUse] = msgspec.field(default_factory=dict, name="actions")
+    """The calls of resources, by the resource's name."""
 
     def __add__(self, other: Self) -> Self:
-        numbers = [name for name in self.__struct_fields__ if name != "actions"]
+        numbers = [name for name in self.__struct_fields__ if name != "calls"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in numbers}
-        return type(self)(**sums, actions=sums_by_name(self.actions, other.actions))
+        return type(self)(**sums, calls=sums_by_name(self.calls, other.calls))
 
     @property
     def cold(self) -> "Usage":

@@ -57,7 +57,8 @@ class CallMeter:
         """Stores what was counted, if anything was; the first attempt that comes here counts."""
         if not self.use:
             return
-        header = CallsHeader(task=request.address.id, attempt=request.attempt, use=self.use, actions=tuple(self.times))
+        address, times = request.address, tuple(self.times)
+        header = CallsHeader(task=address.id, attempt=request.attempt, use=self.use, call_times=times)
         try:
             blobs.put(_key(request), codec.encode({}, header))
         except KeyTaken:
@@ -71,7 +72,7 @@ class CallMeter:
             header = codec.calls_header(blobs.get(key), key, request.address.id)
         except NoSuchObject:
             return None
-        self.use, self.times = header.use, list(header.actions)
+        self.use, self.times = header.use, list(header.call_times)
         return header.attempt
 
 

@@ -92,10 +92,8 @@ class AskingFunctions(VirtualFunctions):
 
 def _with_calls(usage: Usage, uses: Mapping[str, CallUse]) -> Usage:
     """The usage with what the attempt took of resources; hits and requests are the record's."""
-    actions = {
-        name: replace(usage.actions.get(name, CallUse()), count=use.count, ms=use.ms) for name, use in uses.items()
-    }
-    return replace(usage, actions={**usage.actions, **actions})
+    calls = {name: replace(usage.calls.get(name, CallUse()), count=use.count, ms=use.ms) for name, use in uses.items()}
+    return replace(usage, calls={**usage.calls, **calls})
 
 
 class VirtualResources:

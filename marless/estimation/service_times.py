@@ -76,7 +76,7 @@ class TaskTimes:
             gets=objects,
             bytes_written=bytes_written,
             bytes_read=read if objects else 0,
-            actions={name: use.scaled(share) for name, use in usage.actions.items()},
+            calls={name: use.scaled(share) for name, use in usage.calls.items()},
         )
 
     def asks_of(self, size: float, rng: np.random.Generator) -> tuple[Ask, ...]:

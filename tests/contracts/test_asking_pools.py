@@ -460,9 +460,9 @@ def test_what_a_task_that_dies_has_asked_is_in_its_report_unless_the_answer_is_k
     assert list(report.call_use) == ["judge"]
     use = report.call_use["judge"]
     assert (use.count, use.hits) == (3, 0) and use.ms >= 100
-    assert [time.resource for time in report.actions] == ["keeper", "judge", "judge", "judge"]
-    assert all(time.asked_ms <= time.begun_ms <= time.ended_ms for time in report.actions)
-    assert {time.slot for time in report.actions[-2:]} == {0, 1}
+    assert [time.resource for time in report.call_times] == ["keeper", "judge", "judge", "judge"]
+    assert all(time.asked_ms <= time.begun_ms <= time.ended_ms for time in report.call_times)
+    assert {time.slot for time in report.call_times[-2:]} == {0, 1}
 
 
 def test_cores_go_to_few_actions_where_they_idle_and_every_action_has_the_least_where_many_wait(tmp_path):

@@ -123,7 +123,7 @@ class ResourcePools:
             if not question.resource.keep:
                 use = sums_by_name(use, {question.name: CallUse(count=question.tries(), ms=ceil(question.run_ms()))})
         times = tuple(question.time(worker.clock.since) for question in questions[:MOST_TIMES])
-        return {"call_use": use, "actions": times}
+        return {"call_use": use, "call_times": times}
 
     def forget(self, worker: Worker) -> None:
         """The worker's task has ended: what it asked and has begun goes on, and what waits does not begin."""

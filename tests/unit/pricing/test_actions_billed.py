@@ -55,7 +55,7 @@ def asking(judge, fates):
         who = request.address.id
         fate = (left.pop(0) if len(left) > 1 else left[0]) if left else "well"
         if who in stored:  # an earlier attempt has stored its answer
-            return [told(answered(function, request), stored.pop(who), actions_of=request.attempt - 1)]
+            return [told(answered(function, request), stored.pop(who), calls_of=request.attempt - 1)]
         questions = [f"{who}/0", f"{who}/1", "the same for all"]
         if fate in ("error", "death"):
             use = judge.ask(who, questions[:1])
@@ -74,9 +74,9 @@ def asking(judge, fates):
 def told(item, use, **fields):
     """The report whose answer also says what was used."""
     answer = said(item)
-    usage = msgspec.structs.replace(answer.usage, actions={"judge": use})
+    usage = msgspec.structs.replace(answer.usage, calls={"judge": use})
     times = (CallTime("judge", 0, 1.0, 3.0, 11.0),)
-    changed = msgspec.structs.replace(answer, usage=usage, actions=times, **fields)
+    changed = msgspec.structs.replace(answer, usage=usage, call_times=times, **fields)
     return msgspec.structs.replace(item, body=msgspec.json.encode(changed))
 
 
@@ -143,7 +143,7 @@ def test_times_and_counts_of_actions_are_not_in_what_waits_for_the_end_of_the_ro
     while not any(slot.done for slot in driver.state.slots.values() if slot.item.kind == "sample"):
         driver.step()
     dones = [slot.done for slot in driver.state.slots.values() if slot.done]
-    assert all(done.actions == () and done.usage.actions == {} for done in dones)
+    assert all(done.call_times == () and done.usage.calls == {} for done in dones)
 
 
 def test_an_environment_bills_no_resource_that_the_run_does_not_have():
@@ -153,7 +153,7 @@ def test_an_environment_bills_no_resource_that_the_run_does_not_have():
         driver.step()
     request = world.invoker.asked[-1]
     done = said(answered("actor", request))
-    usage = Usage(actions={"another": CallUse(count=5, ms=10**12)})
+    usage = Usage(calls={"another": CallUse(count=5, ms=10**12)})
     item = report("actor", request, msgspec.structs.replace(done, usage=usage))
     work = item.id.split("/", 2)[2]
     state = apply(world.plan, driver.state, Reported((AttemptEnded(work, *decode_answer(item)),)))

@@ -68,9 +68,9 @@ def served(blobs, work, attempt=0, **fields):
 
 def test_an_answer_says_what_its_attempt_asked_and_when():
     done = served(MemoryStorage(), asking)
-    assert done.usage.actions == USE
-    assert [(each.resource, each.slot) for each in done.actions] == [("judge", 1), ("judge", 1), ("solver", 1)]
-    assert all(each.asked_ms <= each.begun_ms <= each.ended_ms for each in done.actions)
+    assert done.usage.calls == USE
+    assert [(each.resource, each.slot) for each in done.call_times] == [("judge", 1), ("judge", 1), ("solver", 1)]
+    assert all(each.asked_ms <= each.begun_ms <= each.ended_ms for each in done.call_times)
 
 
 def test_results_have_the_bytes_of_a_task_that_asks_nothing():
@@ -84,17 +84,17 @@ def test_results_have_the_bytes_of_a_task_that_asks_nothing():
 def test_an_attempt_that_finds_the_answer_tells_what_the_one_that_stored_it_has_asked():
     blobs = MemoryStorage()
     first, again = served(blobs, asking), served(blobs, asking, attempt=2)
-    assert (again.usage.actions, again.actions, again.actions_of) == (USE, first.actions, 0)
+    assert (again.usage.calls, again.call_times, again.calls_of) == (USE, first.call_times, 0)
     assert (again.usage.gets, again.usage.puts) == (2, 0)
-    assert first.actions_of is None
+    assert first.calls_of is None
 
 
 def test_a_task_that_may_ask_and_does_not_stores_nothing_beside_its_results():
     blobs = MemoryStorage()
     done = served(blobs, silent)
-    assert (done.usage.actions, done.actions, set(blobs)) == ({}, (), {POLICIES, LEARNER})
+    assert (done.usage.calls, done.call_times, set(blobs)) == ({}, (), {POLICIES, LEARNER})
     again = served(blobs, silent, attempt=1)
-    assert isinstance(again, Done) and (again.usage.actions, again.actions_of) == ({}, None)
+    assert isinstance(again, Done) and (again.usage.calls, again.calls_of) == ({}, None)
 
 
 def test_a_failed_attempt_tells_what_it_has_asked_too():
@@ -104,7 +104,7 @@ def test_a_failed_attempt_tells_what_it_has_asked_too():
 
     failed = served(MemoryStorage(), raising)
     assert isinstance(failed, Failed)
-    assert (failed.usage.actions, len(failed.actions)) == ({"judge": CallUse(count=1, ms=11)}, 1)
+    assert (failed.usage.calls, len(failed.call_times)) == ({"judge": CallUse(count=1, ms=11)}, 1)
 
 
 def test_actions_of_another_task_and_damaged_ones_are_refused():
@@ -122,7 +122,7 @@ def test_actions_of_another_task_and_damaged_ones_are_refused():
 def test_inlined_answers_store_nothing_and_tell_all():
     blobs = MemoryStorage()
     done = served(blobs, asking, inline_objects=True)
-    assert (done.usage.actions, len(done.actions), blobs) == (USE, 3, {})
+    assert (done.usage.calls, len(done.call_times), blobs) == (USE, 3, {})
 
 
 def test_what_is_asked_side_by_side_ends_for_each_when_it_would_end_alone():
