@@ -183,8 +183,21 @@ class VirtualFunctions:
     def _push(
         self, invocation: VirtualInvocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
     ) -> None:
-        report = self._report(invocation.attempt, outcome, init_ms, duration_ms, usage)
-        self.reply_bytes += len(report.body)
+        """Have the attempt reported at `end`."""
+        attempt, body = invocation.attempt, b""
+        if outcome == "answered":
+            assert isinstance(attempt.request, Request)
+            body = to_json(self._replies.to(attempt.request, usage))
+        self.reply_bytes += len(body)
+        report = Report(
+            id=attempt.id,
+            attempt=attempt.number,
+            function=attempt.function,
+            outcome=outcome,  # type: ignore[arg-type]
+            body=body,
+            duration_ms=duration_ms,
+            init_ms=init_ms,
+        )
         heappush(self._pending, (end, invocation.number, report))
 
     def _starts(self, function: str, start: float) -> bool:
@@ -204,20 +217,6 @@ class VirtualFunctions:
     def _init_ms(self, function: str) -> float:
         init_times = self._times.init_ms.get(function, (0.0,))
         return init_times[int(self._rng.integers(len(init_times)))]
-
-    def _report(self, attempt: Attempt, outcome: str, init_ms: float, duration_ms: float, usage: Usage) -> Report:
-        request = attempt.request
-        assert isinstance(request, Request)
-        body = to_json(self._replies.to(request, usage)) if outcome == "answered" else b""
-        return Report(
-            id=attempt.id,
-            attempt=attempt.number,
-            function=attempt.function,
-            outcome=outcome,  # type: ignore[arg-type]
-            body=body,
-            duration_ms=duration_ms,
-            init_ms=init_ms,
-        )
 
 
 def work_of(id: str) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -99,35 +100,19 @@ class _Clocked:
         self._environment.close()
 
 
-def hold(environment: VectorEnvironment, make: Callable[[], VectorEnvironment]) -> Trial:
-    """Play the environment twice with one seed, play a new environment from `make` with it, and close both.
+def hold(environment: VectorEnvironment, make: Callable[[], VectorEnvironment] | None = None) -> Trial:
+    """Play the environment once and close it. Errors and broken promises are in `Trial.fault`.
 
-    Errors and broken promises are in `Trial.fault`.
+    With `make`, play it a second time with the same seed, and play a new environment from `make` with that seed.
     """
     trial, clocked = Trial(), _Clocked(environment)
     try:
-        plays = [list(_watched(clocked, trial))]
-        plays.append(_fingerprints(clocked, trial.steps))
-        trial.same_start = _fingerprints(clocked, 0, _SEED + 1)[0] == plays[0][0]
-        other = make()
-        try:
-            plays.append(_fingerprints(other, trial.steps))
-        finally:
-            other.close()
-        trial.leftover, trial.unseeded = (_difference(plays[0], later) for later in plays[1:])
-    except Faults as error:
-        trial.fault = str(error)
-    finally:
-        environment.close()
-    return trial
-
-
-def play(environment: VectorEnvironment) -> Trial:
-    """Play the environment once and close it. Errors are in `Trial.fault`."""
-    trial, clocked = Trial(), _Clocked(environment)
-    try:
-        for _ in _watched(clocked, trial):
-            pass
+        first = list(_watched(clocked, trial))
+        if make is not None:
+            trial.leftover = _difference(first, _fingerprints(clocked, trial.steps))
+            trial.same_start = _fingerprints(clocked, 0, _SEED + 1)[0] == first[0]
+            with closing(make()) as other:
+                trial.unseeded = _difference(first, _fingerprints(other, trial.steps))
     except Faults as error:
         trial.fault = str(error)
     finally:

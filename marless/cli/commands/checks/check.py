@@ -33,7 +33,7 @@ from marless.output import say, say_text
 from marless.program import program_name
 from marless.reports.environment_rows import spec_rows, trial_rows
 from marless.reports.text import counted, seconds, table
-from marless.testing.environment_trial import Trial, hold, play
+from marless.testing.environment_trial import Trial, hold
 
 EXAMPLES = """examples:
   marless check mpe/simple_spread
@@ -127,7 +127,7 @@ def _missing_length(task: EnvTask) -> _Length | None:
         if not isinstance(error.__cause__, NoHorizon):
             raise UserError(one_line(error)) from error
         message = one_line(error)
-    trial = play(make(replace(task, options={**task.options, "horizon": _PROBE_STEPS}), 1))
+    trial = hold(make(replace(task, options={**task.options, "horizon": _PROBE_STEPS}), 1))
     if trial.fault:
         return _Length(_PROBE_STEPS, "")
     lengths = [length for length in trial.lengths if length < _PROBE_STEPS]  # the others were cut by this check
