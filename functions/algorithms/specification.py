@@ -37,89 +37,19 @@ ScheduleName = Literal["constant", "linear", "cosine"]
 
 Width = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 """Units of a hidden layer."""
-# The types of settings that several algorithms have.
-HiddenWidths = Annotated[
-    tuple[Width, ...],
-    Meta(
-        min_length=1,
-        max_length=MOST_LAYERS,
-        description="widths of the hidden layers. Wider layers can learn more, but take longer",
-    ),
-]
-RewardName = Annotated[
-    Literal["own", "team"],
-    Meta(
-        description="the agent's reward (own), or the sum over its side (team). The sum continues after an agent dies"
-    ),
-]
-TargetStep = Annotated[
-    float,
-    Meta(
-        gt=0,
-        le=1,
-        description="step of target networks towards the trained networks in an update (Polyak). Lower is more"
-        " stable, but slower",
-    ),
-]
-GradientNorm = Annotated[
-    float,
-    Meta(gt=0, le=LARGEST, description="cap on each network's gradient norm. Lower is more stable, but can be slower"),
-]
-LearningRate = Annotated[
-    float, Meta(gt=0, le=LARGEST_STEP, description="Adam's step size. Higher learns faster, but is less stable")
-]
-Discount = Annotated[
-    float,
-    Meta(ge=0, le=1, description="discount per environment step. Higher looks further ahead, but returns are noisier"),
-]
-AdamEpsilon = Annotated[
-    float,
-    Meta(
-        gt=0,
-        le=LARGEST,
-        description="small number in Adam's denominator. Higher makes steps smaller if gradients are small",
-    ),
-]
-Recurrent = Annotated[
-    bool,
-    Meta(description="use a GRU as the last hidden layer. Agents remember earlier steps, but training takes longer"),
-]
-LayerNorms = Annotated[bool, Meta(description="normalise the hidden layers (LayerNorm). Training takes longer")]
-TimeLimit = Annotated[
-    Literal["bootstrap", "terminal"],
-    Meta(
-        description="at a time limit, estimate the value of later steps (bootstrap), or treat the limit as the"
-        " end (terminal)"
-    ),
-]
-Epochs = Annotated[
-    int,
-    Meta(
-        ge=1,
-        le=MOST_EPOCHS,
-        description="passes over the round's data. Higher learns more from the same data, but is less stable and"
-        " takes longer",
-    ),
-]
-Minibatches = Annotated[
-    int,
-    Meta(
-        ge=1,
-        le=MOST_UPDATES,
-        description="optimiser steps per pass. Higher learns faster, but each step sees less data",
-    ),
-]
-ChunkLength = Annotated[
-    int,
-    Meta(
-        ge=1,
-        le=MOST_STEPS,
-        description="steps that a recurrent network's gradients go back through. Higher can learn longer memories",
-    ),
-]
-EntropyWeight = Annotated[
-    float, Meta(ge=0, le=LARGEST, description="weight of the entropy bonus. Higher explores more")
-]
+# The types of settings that several algorithms have. `NetworkConfig` describes the settings.
+HiddenWidths = Annotated[tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS)]
+RewardName = Literal["own", "team"]
+TargetStep = Annotated[float, Meta(gt=0, le=1)]
+GradientNorm = Annotated[float, Meta(gt=0, le=LARGEST)]
+LearningRate = Annotated[float, Meta(gt=0, le=LARGEST_STEP)]
+Discount = Annotated[float, Meta(ge=0, le=1)]
+AdamEpsilon = Annotated[float, Meta(gt=0, le=LARGEST)]
+TimeLimit = Literal["bootstrap", "terminal"]
+Epochs = Annotated[int, Meta(ge=1, le=MOST_EPOCHS)]
+Minibatches = Annotated[int, Meta(ge=1, le=MOST_UPDATES)]
+ChunkLength = Annotated[int, Meta(ge=1, le=MOST_STEPS)]
+EntropyWeight = Annotated[float, Meta(ge=0, le=LARGEST)]
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -219,12 +149,30 @@ LAYERED = ("mlp", "attention")
 class NetworkConfig(AlgorithmConfig, frozen=True, kw_only=True):
     """Base of configurations whose networks any engine can compute.
 
+    It also describes settings that only some subclasses have. A subclass may describe them in other words.
+
     Attributes:
         engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
         device: device on which torch trains. Actors use the CPU
         network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
         lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is more
             stable at the end
+        lr: Adam's step size. Higher learns faster, but is less stable
+        gamma: discount per environment step. Higher looks further ahead, but returns are noisier
+        reward: the agent's reward (own), or the sum over its side (team). The sum continues after an agent dies
+        time_limit: at a time limit, estimate the value of later steps (bootstrap), or treat the limit as the end
+            (terminal)
+        tau: step of target networks towards the trained networks in an update (Polyak). Lower is more stable, but
+            slower
+        epochs: passes over the round's data. Higher learns more from the same data, but is less stable and takes longer
+        num_minibatches: optimiser steps per pass. Higher learns faster, but each step sees less data
+        ent_coef: weight of the entropy bonus. Higher explores more
+        max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
+        adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
+        hidden: widths of the hidden layers. Wider layers can learn more, but take longer
+        recurrent: use a GRU as the last hidden layer. Agents remember earlier steps, but training takes longer
+        data_chunk_length: steps that a recurrent network's gradients go back through. Higher can learn longer memories
+        layer_norm: normalise the hidden layers (LayerNorm). Training takes longer
     """
 
     engine: Literal["auto", "numpy", "native", "torch"] = "auto"

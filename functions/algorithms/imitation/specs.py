@@ -8,11 +8,9 @@ from marless.functions.algorithms.specification import (
     Epochs,
     GradientNorm,
     HiddenWidths,
-    LayerNorms,
     LearningRate,
     Minibatches,
     NetworkConfig,
-    Recurrent,
     StageSpec,
     trained_bytes,
 )
@@ -33,9 +31,9 @@ class BcConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="
     max_grad_norm: GradientNorm = 10.0
     adam_eps: AdamEpsilon = 1e-5
     hidden: HiddenWidths = (64, 64)
-    recurrent: Recurrent = False
+    recurrent: bool = False
     data_chunk_length: ChunkLength = 10
-    layer_norm: LayerNorms = False
+    layer_norm: bool = False
 
 
 def policy_network(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> Network:

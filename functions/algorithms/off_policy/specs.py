@@ -21,10 +21,8 @@ from marless.functions.algorithms.specification import (
     Discount,
     GradientNorm,
     HiddenWidths,
-    LayerNorms,
     LearningRate,
     NetworkConfig,
-    Recurrent,
     RewardName,
     ScheduleName,
     TargetStep,
@@ -97,8 +95,8 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
     max_grad_norm: GradientNorm = 10.0
     adam_eps: AdamEpsilon = 1e-5
     hidden: HiddenWidths = (64, 64)
-    recurrent: Recurrent = False
-    layer_norm: LayerNorms = False
+    recurrent: bool = False
+    layer_norm: bool = False
     sequence_length: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
     burn_in: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     time_limit: TimeLimit = "bootstrap"

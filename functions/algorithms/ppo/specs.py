@@ -29,10 +29,8 @@ from marless.functions.algorithms.specification import (
     Epochs,
     GradientNorm,
     HiddenWidths,
-    LayerNorms,
     Minibatches,
     NetworkConfig,
-    Recurrent,
     RewardName,
     ScheduleName,
     StageSpec,
@@ -110,13 +108,10 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
     value_decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
     max_grad_norm: GradientNorm = 10.0
     adam_eps: AdamEpsilon = 1e-5
-    hidden: HiddenWidths = (
-        64,
-        64,
-    )
-    recurrent: Recurrent = False
+    hidden: HiddenWidths = (64, 64)
+    recurrent: bool = False
     data_chunk_length: ChunkLength = 10
-    layer_norm: LayerNorms = False
+    layer_norm: bool = False
     normalise_observations: bool = False
     reward: RewardName = "own"
     clipped: bool = False

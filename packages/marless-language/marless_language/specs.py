@@ -39,6 +39,7 @@ class GrpoConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", t
         clip_coef: how far the probability ratio counts below 1. Lower makes updates smaller and more stable
         clip_coef_high: how far the probability ratio counts above 1. Higher lets rare replies become likely faster
         kl_coef: weight of the divergence from the base model. Higher stays closer to the base model
+        ent_coef: weight of the entropy bonus. Higher explores more
         scale: std: divide advantages by the standard deviation of their group
         max_grad_norm: cap on each adapter's gradient norm. Lower is more stable, but can be slower
     """
