@@ -103,9 +103,11 @@ def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
 class Items(Protocol):
     """A ledger whose items can be listed by a prefix of their names."""
 
-    def commit(self, item: str, body: bytes, version: int) -> int: ...
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        """See `Ledger.commit`."""
 
-    def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]: ...
+    def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]:
+        """Return the name and body of each item, sorted. Names start with `prefix` and are greater than `after`."""
 
 
 class LedgerJournal:

@@ -31,7 +31,8 @@ class Storage(Blobs, Protocol):
 class Ledger(Protocol):
     """Named items of one run; each write names the version that it replaces."""
 
-    def load(self, item: str) -> Record | None: ...
+    def load(self, item: str) -> Record | None:
+        """Return the newest version of an item, or None if there is none. Raises `StorageFault`."""
 
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
@@ -45,7 +46,8 @@ class Ledger(Protocol):
     def now(self) -> float:
         """Seconds since 1970 by the ledger's own clock, which all machines that open it share."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release open files and connections."""
 
 
 class Invoker(Protocol):
@@ -64,7 +66,8 @@ class Invoker(Protocol):
 class Journal(Protocol):
     """Where finished rounds are recorded; `record` is called at least once for every round and must be idempotent."""
 
-    def record(self, line: RoundLine) -> None: ...
+    def record(self, line: RoundLine) -> None:
+        """Record a finished round. Recording the same round again changes nothing."""
 
     def persist(self) -> None:
         """Returns once the recorded lines would survive a power loss."""

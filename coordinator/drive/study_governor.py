@@ -32,24 +32,29 @@ class Outside(Protocol):
     """The ports of a run, or of a study."""
 
     @property
-    def ledger(self) -> Ledger: ...
+    def ledger(self) -> Ledger:
+        """Return the ledger of the run or study."""
 
 
 class Listing(Ledger, Items, Protocol):
     """The live runs and studies of a tenant, with the coordinators that drive them."""
 
-    def remove(self, item: str) -> None: ...
+    def remove(self, item: str) -> None:
+        """Remove an item if it exists."""
 
 
 class Deployment(Protocol):
     """A tenant's deployment."""
 
     @property
-    def live(self) -> Listing: ...
+    def live(self) -> Listing:
+        """Return the list of live runs and studies."""
 
-    def outside(self, run: str) -> Outside: ...
+    def outside(self, run: str) -> Outside:
+        """Return the ports of the run with this name."""
 
-    def wake(self, coordinator: str, run: str) -> None: ...
+    def wake(self, coordinator: str, run: str) -> None:
+        """Invoke the coordinator for the run, and do not wait for it."""
 
 
 def begin(deployment: Deployment, plan: StudyPlan) -> StudyPlan:

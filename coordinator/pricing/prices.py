@@ -49,6 +49,8 @@ class S3ClassPrices(_Table, frozen=True):
 
 
 class S3Prices(_Table, frozen=True):
+    """Prices of both storage classes: S3 Standard and S3 Express One Zone."""
+
     standard: S3ClassPrices
     express: S3ClassPrices
 

@@ -33,14 +33,15 @@ MODULES = {
 
 
 class Loss(Protocol):
-    """The gradient of a batch's loss: `grad_output` ``[B, out]`` at the outputs, `grad_log_std` at a head's own
-    parameters."""
+    """The gradient of a batch's loss."""
 
     @property
-    def grad_output(self) -> Array: ...
+    def grad_output(self) -> Array:
+        """Return the gradient at the outputs, ``[B, out]``."""
 
     @property
-    def grad_log_std(self) -> Array | None: ...
+    def grad_log_std(self) -> Array | None:
+        """Return the gradient at the head's own parameters, ``[out]``, or None without such parameters."""
 
 
 L = TypeVar("L", bound=Loss)
@@ -70,13 +71,16 @@ class Optimiser(Protocol):
     """Adam on one flat vector, see `marless.functions.nn.adam.Adam`."""
 
     @property
-    def first(self) -> Array: ...
+    def first(self) -> Array:
+        """Return the running mean of gradients, ``[parameters]``."""
 
     @property
-    def second(self) -> Array: ...
+    def second(self) -> Array:
+        """Return the running mean of squared gradients, ``[parameters]``."""
 
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """Return the number of updates so far."""
 
     def step(self, gradient: Array) -> float:
         """Apply one update and return the gradient's norm before clipping. `gradient` may be scaled in place.
@@ -107,7 +111,8 @@ class LossGradient(Protocol):
     """The gradient of a loss by a network's parameters."""
 
     @property
-    def weights(self) -> Weights: ...
+    def weights(self) -> Weights:
+        """Return the weights in training."""
 
     def assign(self, parameters: Array) -> None:
         """Sets the network's parameters ``[parameters]``."""
@@ -168,6 +173,7 @@ class AdamDescent(Descent):
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
+        """Take one step for each minibatch. Raises `NotFinite` if a gradient norm overflows."""
         steps = list[OptimiserStep[L]]()
         for part in minibatches:
             loss, gradient = self._loss_gradient.of(part, loss_of)
@@ -175,9 +181,11 @@ class AdamDescent(Descent):
         return steps
 
     def along(self, trace: Any, grad_output: Array) -> float:
+        """Take one step, given d loss / d outputs of a forward pass. Return the gradient norm before clipping."""
         return self._step(self._loss_gradient.at(trace, grad_output))
 
     def apply(self, gradient: Array) -> float:
+        """Take one step along a flat gradient, ``[parameters]``. Return its norm before clipping."""
         return self._step(np.array(gradient, self.weights.dtype))
 
     def _step(self, gradient: Array) -> float:

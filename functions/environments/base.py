@@ -173,7 +173,8 @@ class VectorEnvironment(Protocol):
     spec: EnvSpec
     num_envs: int
 
-    def reset(self, rng: np.random.Generator) -> Observation: ...
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """Begin an episode in every environment. Draw random numbers from `rng` from now on."""
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps every environment; `actions` are per class ``[E, n]`` for one choice, ``[E, n, branches]`` for several,

@@ -9,41 +9,39 @@ from marless.functions.nn.layers import Array
 
 
 class Trace(Protocol):
-    """A forward pass: `outputs` ``[..., out]``, and what the gradient needs.
-
-    `hidden` and `before` ``[T, B, H]`` are the hidden states after and before every step; both raise `ValueError` for a
-    feed-forward network.
-    """
+    """A forward pass, with the numbers that the gradient needs."""
 
     @property
-    def outputs(self) -> Array: ...
+    def outputs(self) -> Array:
+        """Return the outputs, ``[..., out]``."""
 
     @property
-    def hidden(self) -> Array: ...
+    def hidden(self) -> Array:
+        """Return the hidden states after every step, ``[T, B, H]``. Raises `ValueError` for a feed-forward network."""
 
     @property
-    def before(self) -> Array: ...
+    def before(self) -> Array:
+        """Return the hidden states before every step, ``[T, B, H]``. Raises `ValueError` for a feed-forward network."""
 
 
 class Weights(Protocol):
-    """Weights of a network.
-
-    Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if
-    `clips_actions`. `hidden_size` is the width of the hidden state, 0 for feed-forward networks, and `dtype` the
-    precision.
-    """
+    """Weights of a network."""
 
     @property
-    def log_std(self) -> Array | None: ...
+    def log_std(self) -> Array | None:
+        """Return the logarithms of a Gaussian policy's standard deviations, ``[out]``, or None for another network."""
 
     @property
-    def clips_actions(self) -> bool: ...
+    def clips_actions(self) -> bool:
+        """Return whether samples of a Gaussian policy are clipped at their bounds. Else tanh squashes them."""
 
     @property
-    def hidden_size(self) -> int: ...
+    def hidden_size(self) -> int:
+        """Return the width of the hidden state, or 0 for a feed-forward network."""
 
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[Any]:
+        """Return the precision of the weights."""
 
     def to_tensors(self) -> dict[str, Array]:
         """The tensors by their names in storage, those that are trained in the order of the flat vector."""

@@ -60,6 +60,8 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
+    """A task that waits for a worker."""
+
     number: int
     """Unique in its lane, in the order of arrival."""
     module: str
@@ -101,6 +103,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
+    """The slots, cores and other resources that workers share."""
+
     slots: int
     """At most so many workers at work."""
     cores: float
@@ -116,6 +120,8 @@ class Capacity:
 
 
 class TaskChoice(NamedTuple):
+    """The task that begins next, and its worker."""
+
     lane: str
     task: QueuedTask
     slot: int | None

@@ -65,6 +65,7 @@ class WorkerProcess(Generic[Pending]):
         self.inbox = Inbox(self.replies)
 
     def alive(self) -> bool:
+        """Return whether the process runs."""
         return self._child.alive()
 
     @property
