@@ -1,19 +1,6 @@
 """Which waiting task of which run a pool of worker processes serves next, and in which worker.
 
-Runs share the pool by start-time fair queueing (Goyal, Vin & Cheng 1996, "Start-time Fair Queueing: A Scheduling
-Algorithm for Integrated Services Packet Switching Networks"): a task starts at S = max(V, F), its lane's next starts
-at F = S + cost / weight, and the smallest S is served first. The cost is the task's expected seconds times its
-dominant share of the machine: a task needs so much of each of several resources, and the share is the largest part
-that it takes of any (Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI
-2011; "Multi-Resource Fair Queueing for Packet Processing", SIGCOMM 2012).
-
-Fairness. While the queues of two lanes a and b are not empty, the costs that they have started by then, as they were
-expected, differ by |started_a / w_a - started_b / w_b| <= c_a / w_a + c_b / w_b, where c is the largest cost of a
-task of the lane, as long as no task waits for a resource; the number of workers does not enter. Proof: what a lane has
-started is w times the way of its start tag, and starting a only where S_a <= S_b keeps -c_b / w_b <= S_a - S_b <= c_a
-/ w_a. (What they have *ended* may differ by what runs, one task for each worker.) Where tasks wait for a resource the
-bound is twice that. A prediction that was wrong by e moves its lane's F by e / w when the task ends, and what follows
-makes up for it. A lane that waits for data is overtaken meanwhile, keeps its claim and catches up.
+Lanes come by their start tags (`scheduling.fair_shares`).
 
 Starvation. Small tasks would for ever take what a larger one waits for. So it is overtaken only by lanes whose start
 tag is below its own finish tag; from there on what it needs is reserved, and tasks are backfilled that need so little
@@ -40,6 +27,8 @@ from heapq import merge, nsmallest
 from itertools import islice
 from math import inf
 from typing import NamedTuple
+
+from marless.infra.local.scheduling.fair_shares import FairShares
 
 LOAD_S_PER_BYTE = 1.0e-9
 """Reading, checking (SHA-256) and decoding an object whose file is in memory: 0.7 to 1.6 ns a byte on one core of a
@@ -184,56 +173,6 @@ def dominant_share(task: QueuedTask, capacity: Capacity) -> float:
 def _fits(task: QueuedTask, limits: Need) -> bool:
     """Whether the task needs no more of any resource than its limit, if there is one."""
     return all(task.need.get(resource, 0.0) <= limit for resource, limit in limits.items())
-
-
-@dataclass(slots=True)
-class _Lane:
-    weight: float
-    virtual: float
-    """The virtual time when its queue last stopped being empty."""
-    finish: float
-
-
-class FairShares:
-    """The virtual time, and what each lane may claim of it, in seconds of the whole machine per unit of weight."""
-
-    def __init__(self) -> None:
-        self._virtual = 0.0
-        self._lanes: dict[str, _Lane] = {}
-
-    def open(self, lane: str, weight: float) -> None:
-        """A lane with an empty queue; `weight` is above 0. It claims nothing for the time before."""
-        self._lanes[lane] = _Lane(weight, self._virtual, self._virtual)
-
-    def weigh(self, lane: str, weight: float) -> None:
-        """Changes the lane's weight, which is above 0, for tasks that start from now on."""
-        self._lanes[lane].weight = weight
-
-    def close(self, lane: str) -> None:
-        """Forgets the lane; what it still runs may end later."""
-        del self._lanes[lane]
-
-    def waits(self, lane: str) -> None:
-        """A task comes to the lane's empty queue. Its start tag is fixed from here on."""
-        self._lanes[lane].virtual = self._virtual
-
-    def start_tag(self, lane: str) -> float:
-        """S of the lane's next task."""
-        return max(self._lanes[lane].virtual, self._lanes[lane].finish)
-
-    def finish_tag(self, lane: str, share_s: float) -> float:
-        """F of the lane's next task if it costs `share_s`."""
-        return self.start_tag(lane) + share_s / self._lanes[lane].weight
-
-    def started(self, lane: str, share_s: float) -> None:
-        """A task of the lane that is expected to cost `share_s` begins: `expected_s` times `dominant_share`."""
-        self._virtual = max(self._virtual, self.start_tag(lane))
-        self._lanes[lane].finish = self.finish_tag(lane, share_s)
-
-    def correct(self, lane: str, correction_s: float) -> None:
-        """A task of the lane has cost so much more than was expected (negative: less). A closed lane is ignored."""
-        if lane in self._lanes:
-            self._lanes[lane].finish += correction_s / self._lanes[lane].weight
 
 
 def choose(

@@ -12,7 +12,6 @@ from marless.infra.local.dispatch import (
     CORES,
     GPUS,
     Capacity,
-    FairShares,
     Need,
     QueuedTask,
     Slot,
@@ -21,6 +20,7 @@ from marless.infra.local.dispatch import (
     dominant_share,
 )
 from marless.infra.local.lane import Lane, Pending
+from marless.infra.local.scheduling.fair_shares import FairShares
 from marless.infra.local.scheduling.retries import Retries
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Workers

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import FairShares, QueuedTask, Slot, TaskChoice, TaskQueue, choose, dominant_share
+from marless.infra.local.dispatch import QueuedTask, Slot, TaskChoice, TaskQueue, choose, dominant_share
+from marless.infra.local.scheduling.fair_shares import FairShares
 
 
 @dataclass

@@ -8,7 +8,8 @@ import pytest
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Capacity, FairShares, Slot, choose
+from marless.infra.local.dispatch import Capacity, Slot, choose
+from marless.infra.local.scheduling.fair_shares import FairShares
 from tests.unit.pool.test_dispatch import SECOND, task
 
 AGENTS, SLOTS, TASKS = 12, 6, 600

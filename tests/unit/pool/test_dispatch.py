@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Capacity, FairShares, QueuedTask, Slot, choose, dominant_share
+from marless.infra.local.dispatch import Capacity, QueuedTask, Slot, choose, dominant_share
+from marless.infra.local.scheduling.fair_shares import FairShares
 
 SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
 """Bytes that take a second to load."""
