@@ -90,7 +90,7 @@ def whole_episodes(parts: Sequence[Episodes]) -> list[NDArray[np.float64]]:
     ]
 
 
-class Summary(NamedTuple):
+class EpisodeSummary(NamedTuple):
     """Sums over agents per episode, means per agent, and means of the environment's metrics."""
 
     returns: tuple[float, ...]
@@ -98,7 +98,7 @@ class Summary(NamedTuple):
     env_metrics: dict[str, float]
 
 
-def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | None = None) -> Summary:
+def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | None = None) -> EpisodeSummary:
     """The episodes of several parts in the order given; metrics without a value are left out.
 
     `weights` are of the episodes of each part, by default 1.
@@ -112,7 +112,7 @@ def summary(parts: Sequence[Episodes], weights: Sequence[NDArray[np.float64]] | 
             metric_values, metric_weights = metrics.setdefault(name, ([], []))
             metric_values.extend(values)
             metric_weights.extend(part_weights[episodes].tolist())
-    return Summary(
+    return EpisodeSummary(
         tuple(agent_returns.sum(axis=1).tolist()),
         tuple((agent_returns * episode_weights[:, None]).mean(axis=0).tolist()) if len(agent_returns) else (),
         {

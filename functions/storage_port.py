@@ -59,7 +59,7 @@ class Completions(Protocol):
         """The sets, empty where there is none, with all members that were added before the call."""
 
 
-class Head(NamedTuple):
+class ObjectHead(NamedTuple):
     """The beginning of an object with its whole header, the hash and size of the whole object, and the number of
     requests that reading the beginning took."""
 
@@ -72,5 +72,5 @@ class Head(NamedTuple):
 class Heads(Protocol):
     """Reads the headers of many objects at once."""
 
-    def __call__(self, keys: Sequence[str]) -> list[Head | None]:
+    def __call__(self, keys: Sequence[str]) -> list[ObjectHead | None]:
         """In the order of `keys`, None where there is no object. Raises `StorageFault`."""

@@ -10,7 +10,7 @@ from marless.coordinator.errors import UserError
 from marless.driving import ConfigLike, configuration
 from marless.estimation.estimate import Estimate, estimate_run
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations
+from marless.estimation.simulation import LEAST_ROUNDS, SimulatedSetting, Simulations
 from marless.estimation.simulation import simulate as simulate_recording
 from marless.estimation.targets import Target
 from marless.estimation.virtual_functions import Faults
@@ -87,7 +87,7 @@ def simulate(
     recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
     width = concurrency or recording.slots
     runs = (
-        simulate_recording(recording, Setting(count, rounds, width, deployed, Faults(**faults), seed))
+        simulate_recording(recording, SimulatedSetting(count, rounds, width, deployed, Faults(**faults), seed))
         for count in rollouts or (recording.lines[-1].rollouts,)
     )
     return Simulations(runs, width)

@@ -32,7 +32,7 @@ from marless.functions.errors import CorruptObject, ForeignObject, StorageFault
 from marless.functions.messages.exchange import Answer, Done, Failed, FailureKind, Request
 from marless.functions.messages.message import Ref
 from marless.functions.messages.usage import Usage
-from marless.functions.storage_port import Completions, Head, Heads
+from marless.functions.storage_port import Completions, Heads, ObjectHead
 from marless.functions.stored_answers import last_object, stored_answer
 
 # How long the platform may reject events before they are given up.
@@ -223,7 +223,7 @@ def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict
 
 
 def _read_answer(
-    request: Request, key: str, head: Head | None, actions: Head | None, report: CompletionReport
+    request: Request, key: str, head: ObjectHead | None, actions: ObjectHead | None, report: CompletionReport
 ) -> Answer:
     """The answer from the beginnings of its object and of the one with the task's actions, if it asked any."""
     try:
@@ -238,7 +238,7 @@ def _read_answer(
         return _failed(request, kind, str(error), report, False)
 
 
-def _with_calls(request: Request, done: Done, head: Head) -> Done:
+def _with_calls(request: Request, done: Done, head: ObjectHead) -> Done:
     """The answer with what the task asked of resources; raises `CorruptObject` and `ForeignObject`."""
     key = keys.object_key(request.address.output, keys.ACTIONS)
     stored = codec.calls_header(head.start, key, request.address.id)

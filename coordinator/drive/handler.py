@@ -28,7 +28,7 @@ from marless.coordinator.drive.run_manifest import RunManifest
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.encoding import to_json
 from marless.functions.errors import StaleVersion, StorageFault
-from marless.infra.aws.detached_ports import Deployed, Outside, own_deployment
+from marless.infra.aws.detached_ports import Deployed, RunPorts, own_deployment
 from marless.infra.entry.instrumentation import instrument
 from marless.infra.local.own_process import OwnTime
 
@@ -115,7 +115,7 @@ class Coordinator:
             # Other governors were quicker; the sweep calls another one.
             return {"run": study, "overtaken": True}
 
-    def _take_turn(self, outside: Outside, current: Lease, version: int) -> dict[str, Any]:
+    def _take_turn(self, outside: RunPorts, current: Lease, version: int) -> dict[str, Any]:
         manifest = run_manifest.read(outside.ledger)
         if manifest is None:
             raise Unresumable("its ledger does not say what it was asked to be")
@@ -155,14 +155,14 @@ class Coordinator:
         self._metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)
         self._metrics.flush_metrics()
 
-    def _let_go(self, run: str, outside: Outside, version: int, problem: str) -> None:
+    def _let_go(self, run: str, outside: RunPorts, version: int, problem: str) -> None:
         """Releases the lease unless the user has written it since it was read."""
         problem = " ".join(problem.split())[:_LONGEST_PROBLEM]
         with suppress(StaleVersion):
             lease.write(outside.ledger, Lease(problem=problem), version)
             self._unlist(run, outside)
 
-    def _unlist(self, run: str, outside: Outside) -> None:
+    def _unlist(self, run: str, outside: RunPorts) -> None:
         """Removes the run from the live runs, and lists it again if it was handed over meanwhile."""
         record = self._deployed.live.load(run)
         self._deployed.live.remove(run)
@@ -183,7 +183,7 @@ class Coordinator:
         self._log.info("turn", extra={"round": after.round, "phase": after.phase, "status": after.status})
 
 
-def _for_good(error: Exception, outside: Outside, start_time: float) -> bool:
+def _for_good(error: Exception, outside: RunPorts, start_time: float) -> bool:
     """Whether every further wake would fail in the same way. Storage may answer again, and another turn may have
     deleted objects that this one, begun at `start_time`, had yet to read."""
     if isinstance(error, StorageFault):

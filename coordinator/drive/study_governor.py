@@ -16,7 +16,7 @@ from marless.coordinator.drive.ledger_items import STATE, Items, load_state
 from marless.coordinator.drive.ports import Ledger
 from marless.coordinator.drive.run_manifest import STUDY
 from marless.coordinator.governor.shared_budget import least
-from marless.coordinator.governor.study_state import Outcome, StudyPlan, StudyState, advance, initial_state
+from marless.coordinator.governor.study_state import RunOutcome, StudyPlan, StudyState, advance, initial_state
 from marless.functions.encoding import JsonDecoder, to_json
 from marless.functions.errors import StaleVersion, StorageFault
 
@@ -43,7 +43,7 @@ class Listing(Ledger, Items, Protocol):
         """Remove an item if it exists."""
 
 
-class Deployment(Protocol):
+class TenantDeployment(Protocol):
     """A tenant's deployment."""
 
     @property
@@ -57,7 +57,7 @@ class Deployment(Protocol):
         """Invoke the coordinator for the run, and do not wait for it."""
 
 
-def begin(deployment: Deployment, plan: StudyPlan) -> StudyPlan:
+def begin(deployment: TenantDeployment, plan: StudyPlan) -> StudyPlan:
     """Writes a new study, or finds the one that is there, and calls its first governor; the study's plan.
 
     Raises `StorageFault`; whatever was written by then, the same call goes on.
@@ -75,7 +75,7 @@ def begin(deployment: Deployment, plan: StudyPlan) -> StudyPlan:
     return stored_plan
 
 
-def govern(deployment: Deployment, study: str) -> dict[str, Any]:
+def govern(deployment: TenantDeployment, study: str) -> dict[str, Any]:
     """Takes a step of the study; returns how far it is.
 
     Raises `StaleVersion` when other governors were quicker, again and again, and `StorageFault`.
@@ -101,7 +101,7 @@ def govern(deployment: Deployment, study: str) -> dict[str, Any]:
     return {"run": study, "live": len(state.live), "over": len(state.over), "runs": len(plan.owners)}
 
 
-def stop(deployment: Deployment, plan: StudyPlan) -> None:
+def stop(deployment: TenantDeployment, plan: StudyPlan) -> None:
     """Ends the study: its runs at work stop resumably, and those that wait never begin. Raises `StorageFault`."""
     ledger = deployment.outside(STUDY + plan.study).ledger
     while True:
@@ -114,13 +114,13 @@ def stop(deployment: Deployment, plan: StudyPlan) -> None:
         deployment.wake(plan.coordinator, STUDY + plan.study)
 
 
-def read_plan(deployment: Deployment, study: str) -> StudyPlan | None:
+def read_plan(deployment: TenantDeployment, study: str) -> StudyPlan | None:
     """What the study was asked to be; None if there is none. Raises `Undecodable`."""
     record = deployment.outside(STUDY + study).ledger.load(PLAN)
     return _PLAN_DECODER.decode(record.body, "the study's plan") if record else None
 
 
-def read_state(deployment: Deployment, study: str) -> StudyState | None:
+def read_state(deployment: TenantDeployment, study: str) -> StudyState | None:
     """How far the study is; None before its first step. Raises `Undecodable`."""
     return _load_state(deployment.outside(STUDY + study).ledger)[0]
 
@@ -131,7 +131,7 @@ def _load_state(ledger: Ledger) -> tuple[StudyState | None, int]:
     return (_STATE_DECODER.decode(record.body, "the study's state"), record.version) if record else (None, 0)
 
 
-def limited(deployment: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
+def limited(deployment: TenantDeployment, study: str, plan: Plan) -> tuple[Plan, tuple[int, ...]]:
     """The plan of a run with what its study grants it, and the bytes of each item that was read.
 
     A run that is over, and was taken up by hand, keeps to its own limits.
@@ -146,7 +146,7 @@ def limited(deployment: Deployment, study: str, plan: Plan) -> tuple[Plan, tuple
     return plan, (len(record.body),)
 
 
-def _step(deployment: Deployment, plan: StudyPlan) -> StudyState:
+def _step(deployment: TenantDeployment, plan: StudyPlan) -> StudyState:
     """Lets other runs begin where some have ended, and commits what each may use now."""
     ledger = deployment.outside(STUDY + plan.study).ledger
     stored_state, version = _load_state(ledger)
@@ -158,25 +158,25 @@ def _step(deployment: Deployment, plan: StudyPlan) -> StudyState:
     return after
 
 
-def _outcome(ledger: Ledger) -> Outcome | None:
+def _outcome(ledger: Ledger) -> RunOutcome | None:
     """How the run ended; None while it goes on or has not begun."""
     lease_, version = lease.read(ledger)
     if not version or lease_.is_taken("", ledger.now()):
         return None
     manifest, state = run_manifest.read(ledger), load_state(ledger)
     if manifest is None or state is None:
-        return Outcome(status="failed", dollars=0.0, reason=lease_.problem or "it never began")
+        return RunOutcome(status="failed", dollars=0.0, reason=lease_.problem or "it never began")
     # It is driven no more, so all that attempts without a report may have cost is on its bill.
     plan = manifest.plan()
     dollars = float(budget.dollars(plan, budget.with_waiting(plan, state)))
     if state.status == "finished":
-        return Outcome(status="finished", dollars=dollars, reason=state.reason)
+        return RunOutcome(status="finished", dollars=dollars, reason=state.reason)
     if state.status == "running" and not lease_.problem:
-        return Outcome(status="interrupted", dollars=dollars)
-    return Outcome(status="failed", dollars=dollars, reason=lease_.problem or state.reason)
+        return RunOutcome(status="interrupted", dollars=dollars)
+    return RunOutcome(status="failed", dollars=dollars, reason=lease_.problem or state.reason)
 
 
-def _keep_going(deployment: Deployment, plan: StudyPlan, run: str, is_live: bool) -> None:
+def _keep_going(deployment: TenantDeployment, plan: StudyPlan, run: str, is_live: bool) -> None:
     """Begins a run at work unless an earlier governor has; lists it again where one died before it could."""
     ledger = deployment.outside(run).ledger
     lease_, version = lease.read(ledger)
@@ -195,7 +195,7 @@ def _keep_going(deployment: Deployment, plan: StudyPlan, run: str, is_live: bool
         deployment.wake(plan.coordinator, run)
 
 
-def _stop_run(deployment: Deployment, plan: StudyPlan, run: str) -> None:
+def _stop_run(deployment: TenantDeployment, plan: StudyPlan, run: str) -> None:
     """Asks the run to stop, unless an earlier governor has."""
     ledger = deployment.outside(run).ledger
     if not lease.read(ledger)[0].stop:
@@ -204,6 +204,6 @@ def _stop_run(deployment: Deployment, plan: StudyPlan, run: str) -> None:
             deployment.wake(plan.coordinator, run)
 
 
-def _list(deployment: Deployment, run: str, coordinator: str) -> None:
+def _list(deployment: TenantDeployment, run: str, coordinator: str) -> None:
     with suppress(StaleVersion):
         deployment.live.commit(run, coordinator.encode(), 0)

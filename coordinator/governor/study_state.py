@@ -26,7 +26,7 @@ class Grant(_Item, frozen=True, kw_only=True):
     dollars: float | None
 
 
-class Outcome(_Item, frozen=True, kw_only=True):
+class RunOutcome(_Item, frozen=True, kw_only=True):
     """How a run ended, and its bill. `interrupted`: somebody stopped it."""
 
     status: Literal["finished", "failed", "interrupted"]
@@ -61,7 +61,7 @@ class StudyState(_Item, frozen=True, kw_only=True):
 
     format_version: int | msgspec.UnsetType = msgspec.field(default_factory=own_format)
     live: dict[str, Grant] = {}
-    over: dict[str, Outcome] = {}
+    over: dict[str, RunOutcome] = {}
     purses: dict[str, Purse] = {}
     # The user ends it: no more runs begin.
     stopping: bool = False
@@ -78,7 +78,7 @@ def initial_state(plan: StudyPlan) -> StudyState:
     return StudyState(purses={_WHOLE: Purse(plan.dollars, len(plan.owners)), **purses})
 
 
-def advance(plan: StudyPlan, state: StudyState, outcomes: Mapping[str, Outcome]) -> StudyState:
+def advance(plan: StudyPlan, state: StudyState, outcomes: Mapping[str, RunOutcome]) -> StudyState:
     """The study after some runs at work have ended: others begin in their place, and all are granted their shares.
 
     Who begins is the first run of the owner who has the fewest at work for the weight. No grant of dollars shrinks

@@ -69,7 +69,7 @@ class Minibatch(NamedTuple):
         return self.places.scatter(grad_output)
 
 
-class NetworkInputs(NamedTuple):
+class PieceInputs(NamedTuple):
     """The network inputs of n pieces as in `Minibatch`: `inputs` ``[n, F]`` or ``[L, n, F]``, `starts` ``[L, n]``,
     `first` ``[n, H]``."""
 
@@ -84,7 +84,7 @@ class Samples(Protocol):
     def __len__(self) -> int:
         """The number of pieces."""
 
-    def network_inputs(self) -> NetworkInputs:
+    def network_inputs(self) -> PieceInputs:
         """The inputs of all pieces, not copied."""
 
     def places(self, pieces: RowIndices) -> Places:
@@ -107,8 +107,8 @@ class Independent(Samples):
         """The number of rows."""
         return len(self.inputs)
 
-    def network_inputs(self) -> NetworkInputs:
-        return NetworkInputs(self.inputs)
+    def network_inputs(self) -> PieceInputs:
+        return PieceInputs(self.inputs)
 
     def places(self, pieces: RowIndices) -> Places:
         return Places(pieces)
@@ -134,8 +134,8 @@ class Chunks(Samples):
         """The number of chunks."""
         return len(self.first)
 
-    def network_inputs(self) -> NetworkInputs:
-        return NetworkInputs(self.inputs, self.starts, self.first)
+    def network_inputs(self) -> PieceInputs:
+        return PieceInputs(self.inputs, self.starts, self.first)
 
     def places(self, pieces: RowIndices) -> Places:
         rows = np.take(self.rows, pieces, axis=1)
@@ -159,7 +159,7 @@ class Chunks(Samples):
         return Chunks(inputs, starts, self.first[live_columns], rows)
 
 
-class Order(NamedTuple):
+class PassOrder(NamedTuple):
     """The order of `pieces` in a pass, and the `bounds` between its minibatches."""
 
     pieces: RowIndices
@@ -174,7 +174,7 @@ class Minibatches:
     """
 
     samples: Samples
-    orders: Iterable[Order]
+    orders: Iterable[PassOrder]
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Minibatch by minibatch, in this process's memory."""
@@ -210,7 +210,7 @@ def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int,
     """`count` minibatches per epoch that together hold every piece once; fewer if there are fewer pieces."""
     count = min(count, len(pieces))  # an empty minibatch would have a mean of NaN
     bounds: list[int] = np.linspace(0, len(pieces), count + 1).astype(int).tolist()
-    return Minibatches(pieces, (Order(rng.permutation(len(pieces)), bounds) for _ in range(epochs)))
+    return Minibatches(pieces, (PassOrder(rng.permutation(len(pieces)), bounds) for _ in range(epochs)))
 
 
 def _numbers(mask: Mask) -> RowIndices:

@@ -15,7 +15,7 @@ from marless.functions.nn.layers import Array
 from marless.functions.nn.shape import CLIPPED, Network, NetworkShape
 
 
-class Part(NamedTuple):
+class NetworkPart(NamedTuple):
     """A part of a group's state that is a network: its `name`, and the shape of the observations that it takes first.
 
     Its last layer begins with `gain`. It `acts` if actors read it.
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 def new_network(
-    config: NetworkConfig, part: Part, network: Network, group: int, rng: np.random.Generator
+    config: NetworkConfig, part: NetworkPart, network: Network, group: int, rng: np.random.Generator
 ) -> dict[str, Array]:
     """The tensors of a new network with the widths of `network`, and its moments, by name.
 

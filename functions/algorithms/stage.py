@@ -89,7 +89,7 @@ class Fold(Protocol):
     def __call__(self, context: Context[Any], group: int, sums: Sequence[Tensors]) -> StageResult: ...
 
 
-class Summary(Protocol):
+class PolicySummary(Protocol):
     """Summarises the policy that one group trains in this round; pure.
 
     `before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
@@ -144,7 +144,7 @@ class Implementation(NamedTuple):
 
     STAGES: Mapping[str, Stage]
     initialise: Initialise
-    SUMMARIES: Mapping[SummaryName, Summary] = {}
+    SUMMARIES: Mapping[SummaryName, PolicySummary] = {}
     merge: Merge = as_base
     PARTIAL: Partial | None = None
     FOLDS: Mapping[str, Fold] = {}

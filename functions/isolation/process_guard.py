@@ -18,7 +18,7 @@ import numpy as np
 
 from marless.functions.isolation.arithmetic import ARITHMETIC, standard_arithmetic
 from marless.functions.isolation.foreign_imports import IMPORTS
-from marless.functions.isolation.process_state import COMPUTED_WITH, PARTS, Part
+from marless.functions.isolation.process_state import COMPUTED_WITH, PARTS, ProcessPart
 from marless.functions.isolation.replaced_functions import ORIGINALS
 
 # As numpy is imported.
@@ -179,7 +179,7 @@ def restore_arithmetic_after(call: str) -> Iterator[None]:
     restore_arithmetic(call)
 
 
-def _put_back(parts: tuple[Part, ...], now: list[Any], before: list[Any]) -> list[str]:
+def _put_back(parts: tuple[ProcessPart, ...], now: list[Any], before: list[Any]) -> list[str]:
     """Puts back what differs; the names of what a user should know."""
     names = []
     for part, is_, was in zip(parts, now, before, strict=True):

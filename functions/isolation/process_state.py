@@ -17,7 +17,7 @@ except ImportError:  # in the cloud, where functions have one thread by their en
     ThreadpoolController = None
 
 
-class Part(NamedTuple):
+class ProcessPart(NamedTuple):
     """A part of the state: its name in a sentence, how it is read, how a value that was read is put back, whether a
     user should know that code changes it (libraries set variables, handlers and filters for good reasons), and whether
     a value is as one that was read before."""
@@ -81,13 +81,13 @@ def _set_filters(filters: list[Any]) -> None:
 
 
 PARTS = (
-    Part("the file mode mask", _umask, os.umask, is_reported=True),
-    Part("the current folder", _folder, _enter, is_reported=True),
-    Part("environment variables", lambda: dict(os.environ), _set_variables),
-    Part("signal handlers", _handlers, _handle),
-    Part("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    Part("the standard streams", lambda: (sys.stdout, sys.stderr), _set_streams),
-    Part("filters of warnings", lambda: list(warnings.filters), _set_filters),
+    ProcessPart("the file mode mask", _umask, os.umask, is_reported=True),
+    ProcessPart("the current folder", _folder, _enter, is_reported=True),
+    ProcessPart("environment variables", lambda: dict(os.environ), _set_variables),
+    ProcessPart("signal handlers", _handlers, _handle),
+    ProcessPart("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    ProcessPart("the standard streams", lambda: (sys.stdout, sys.stderr), _set_streams),
+    ProcessPart("filters of warnings", lambda: list(warnings.filters), _set_filters),
 )
 """What code finds again when it is called again, because it may have set it once, when it was imported."""
 
@@ -146,8 +146,8 @@ def _silence(was_armed: bool) -> None:
 _threads = _Threads()
 
 COMPUTED_WITH = (
-    Part("the number of numerical threads", _threads.read, _threads.put_back, True, _threads.same),
-    Part("torch's defaults", _torch_defaults, _set_torch_defaults, is_reported=True),
-    Part("the alarm clock", _alarm, _silence),
+    ProcessPart("the number of numerical threads", _threads.read, _threads.put_back, True, _threads.same),
+    ProcessPart("torch's defaults", _torch_defaults, _set_torch_defaults, is_reported=True),
+    ProcessPart("the alarm clock", _alarm, _silence),
 )
 """What is put back for good."""

@@ -20,7 +20,7 @@ from marless.functions.randomness import generator
 Tensors = dict[str, NDArray[Any]]
 
 
-class Outcome(NamedTuple):
+class StageResults(NamedTuple):
     """New tensors, metrics (`<stage>/<metric>/<group>`) and tables (`<summary>/<agent>`)."""
 
     tensors: Tensors
@@ -34,13 +34,13 @@ def run(
     context: Context[AlgorithmConfig],
     share: Share,
     summaries: Sequence[SummaryName] = (),
-) -> Outcome:
+) -> StageResults:
     """Runs the stages of `share` in the graph's order; `summaries` follow the stage that trains the policies.
 
     Each stage sees the context's tensors overlaid with the results of earlier stages of this call. Metrics and
     summaries are those of the round's last update. Raises `NotFinite`.
     """
-    outcome = Outcome({}, {}, {})
+    outcome = StageResults({}, {}, {})
     tensors = context.tensors
     stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
@@ -72,12 +72,12 @@ def turns(stage: StageSpec, context: Context[AlgorithmConfig], share: Share, upd
     return [share.groups[place] for place in rng.permutation(len(share.groups))]
 
 
-def _record_metrics(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:
+def _record_metrics(stage: str, group: int, result: StageResult, outcome: StageResults) -> None:
     for name, value in result.metrics.items():
         outcome.metrics[f"{stage}/{name}/{group_name(group)}"] = value
 
 
-def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome: Outcome) -> None:
+def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome: StageResults) -> None:
     _require_finite_summary(result, summary, group)
     for name, value in result.metrics.items():
         outcome.metrics[f"{summary}/{name}/{group_name(group)}"] = value

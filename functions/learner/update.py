@@ -28,7 +28,7 @@ def update(
     replay_buffer: ReplayBuffer | None = None,
     progress: float = 0.0,
     age: int = 0,
-) -> stages.Outcome:
+) -> stages.StageResults:
     """Runs `share` of round `round_` on its `data` and on `replay_buffer`; pure.
 
     `progress` is the share of the run that is over before the round, and `age` how many rounds before it sampled the

@@ -12,7 +12,7 @@ from marless.functions.messages.team import Team
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise", "rewards"]
-"""Summaries of policies that a learner can report; see `marless.functions.algorithms.stage.Summary`."""
+"""Summaries of policies that a learner can report; see `marless.functions.algorithms.stage.PolicySummary`."""
 # The number of observations that policies are compared on, over all agents of a class.
 COMPARED_OBSERVATIONS = 256
 # Steps of every agent that its density is estimated from, and the dimensions that are kept of them.

@@ -112,7 +112,7 @@ def elementary(library: CDLL) -> Answers:
     return answers
 
 
-class Room:
+class NetworkMemory:
     """A network and the memory that it works in."""
 
     def __init__(self, library: CDLL, shape: Shape, rows: int, trains: bool) -> None:
@@ -175,7 +175,7 @@ def trained(library: CDLL, shape: Shape, samples: Samples, bounds: Array) -> Ans
     size, rows = parameters(shape), len(samples["inputs"])
     vectors = [first_parameters(shape), *np.zeros((3, size), np.float32)]
     metrics, losses, norms = np.zeros((3, rows), np.float32), np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
-    room = Room(library, shape, rows, True)
+    room = NetworkMemory(library, shape, rows, True)
     place = {name: array.ctypes.data for name, array in samples.items()}
     adam = AdamFields(*(vector.ctypes.data for vector in vectors), size, 0, 1e-2, 1e-5, 0.5)
     passes = PassesFields(
@@ -232,7 +232,8 @@ def attention(library: CDLL) -> Answers:
     """Training of a policy and of a critic with attention, in minibatches of one part and of several, and acting."""
     answers = [array for shape, samples in attended() for array in trained(library, shape, samples, WIDE_BOUNDS)]
     (shape, samples), *_ = attended()
-    flat, outputs, room = first_parameters(shape), np.zeros((ROWS, 5), np.float32), Room(library, shape, ROWS, False)
+    flat, outputs = first_parameters(shape), np.zeros((ROWS, 5), np.float32)
+    room = NetworkMemory(library, shape, ROWS, False)
     library.network_pack(room.fields, flat.ctypes.data)
     library.networks_forward(room.fields, 1, samples["inputs"].ctypes.data, ROWS, outputs.ctypes.data)
     return [*answers, outputs]
@@ -255,14 +256,14 @@ def acting(library: CDLL) -> Answers:
     (flat, observations, uniforms), choices = acting_inputs(), ACTING.widths[-1]
     outputs, log_p, gradient = np.zeros((ROWS, choices), np.float32), np.zeros(ROWS, np.float32), np.zeros_like(flat)
     actions, planes = np.zeros(ROWS, np.int64), np.zeros((choices, 2, 16), np.float32)
-    room = Room(library, ACTING, 16, False)
+    room = NetworkMemory(library, ACTING, 16, False)
     library.network_pack(room.fields, flat.ctypes.data)
     library.networks_forward(room.fields, 1, observations.ctypes.data, ROWS, outputs.ctypes.data)
     library.choices_draw(
         outputs.ctypes.data, uniforms.ctypes.data, ROWS, choices,
         planes.ctypes.data, actions.ctypes.data, log_p.ctypes.data,
     )  # fmt: skip
-    room, outputs_again = Room(library, ACTING, ROWS, True), np.zeros_like(outputs)
+    room, outputs_again = NetworkMemory(library, ACTING, ROWS, True), np.zeros_like(outputs)
     library.network_forward(room.fields, flat.ctypes.data, observations.ctypes.data, ROWS, outputs_again.ctypes.data)
     slopes = drawn("slopes", ROWS, choices)
     library.network_backward(room.fields, slopes.ctypes.data, 3, gradient.ctypes.data)

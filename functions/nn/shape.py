@@ -85,7 +85,7 @@ class Segment(NamedTuple):
         return self.kind(*[flat[place].reshape(shape) for place, shape in self.parameters])
 
 
-class Layout(NamedTuple):
+class ParameterLayout(NamedTuple):
     """How a network stands in a flat vector, and in storage: the segments of its layers in forward order, the number of
     its parameters, and the names of its empty tensors."""
 
@@ -95,7 +95,7 @@ class Layout(NamedTuple):
 
 
 @cache
-def _layout(network: Network) -> Layout:
+def _layout(network: Network) -> ParameterLayout:
     hidden = len(network.sizes) - 2
     kinds = layer_kinds(hidden, network.recurrent, network.activation, network.norm, network.front)
     widths, shapes = iter(network.sizes), []
@@ -110,7 +110,7 @@ def _layout(network: Network) -> Layout:
         segments[index] = Segment(kinds[index], slice(start, ends[-1]), list(zip(places, shapes[index], strict=True)))
         start = ends[-1]
     marks = (network.activation.mark, CLIPPED if network.clipped else "")
-    return Layout(
+    return ParameterLayout(
         [segments[index] for index in range(len(kinds))],
         start + network.gaussian * network.sizes[-1],
         tuple(mark for mark in marks if mark),

@@ -14,7 +14,7 @@ from marless.functions.nn.layers import Array, Layer, Linear
 from marless.functions.nn.shape import Network
 
 
-class Block(NamedTuple):
+class LayerBlock(NamedTuple):
     """A hidden linear layer as the `matrix` ``[in + 1, out]`` with its bias as last row, and the layers in place
     `behind` it, its norm and its activation, each with the gradient of its parameters.
 
@@ -38,7 +38,7 @@ class Passes:
         self._last: tuple[Layer, Layer] = layers[-1]
         matrices = zip(network.matrices(flat), network.matrices(gradient), strict=True)
         self._blocks = [
-            Block(matrix, into, layers[start + 1 : end], layers[end][0].arrays[0])
+            LayerBlock(matrix, into, layers[start + 1 : end], layers[end][0].arrays[0])
             for (matrix, into), start, end in zip(matrices, starts, starts[1:], strict=False)
         ]
         # Of each block its inputs with ones, and what its layers need; and the inputs of the last layer, which has no

@@ -17,7 +17,7 @@ _SENDING = 16
 
 
 @dataclass(frozen=True)
-class Outside:
+class RunPorts:
     """The ports of one run."""
 
     storage: S3Storage
@@ -34,7 +34,7 @@ class Deployed:
         spill = S3Storage(cloud, settings.bucket, settings.listing)
         self.live = DynamoLedger(cloud, settings.table, settings.live, spill)
         self._lambda = cloud.client("lambda")
-        self._open: dict[str, Outside] = {}
+        self._open: dict[str, RunPorts] = {}
         self._senders: dict[frozenset[tuple[str, str]], EventInvoker] = {}
 
     def wake(self, coordinator: str, run: str) -> None:
@@ -42,12 +42,12 @@ class Deployed:
         with storage_errors("wake", coordinator):
             wake(self._lambda, coordinator, self.settings.tenant, run)
 
-    def outside(self, run: str) -> Outside:
+    def outside(self, run: str) -> RunPorts:
         """The ports of a run."""
         if run not in self._open:
             cloud, settings = self._cloud, self.settings
             storage = S3Storage(cloud, settings.bucket, settings.objects(run))
-            self._open[run] = Outside(
+            self._open[run] = RunPorts(
                 storage=storage,
                 ledger=DynamoLedger(cloud, settings.table, settings.ledger(run), storage),
                 completions=DynamoCompletions(cloud, settings.table, settings.completions(run)),

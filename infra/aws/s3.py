@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
-from marless.functions.storage_port import Head
+from marless.functions.storage_port import ObjectHead
 from marless.infra.aws.backoff import few, retry
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import code, explain, storage_errors
@@ -206,11 +206,11 @@ class S3Heads:
         self._client, self._bucket, self._prefix = cloud.client("s3"), bucket, prefix
         self._pool = ThreadPoolExecutor(_THREADS)
 
-    def __call__(self, keys: Sequence[str]) -> list[Head | None]:
+    def __call__(self, keys: Sequence[str]) -> list[ObjectHead | None]:
         """The headers in the order of `keys`, None where there is no object; raises `StorageFault`."""
         return list(self._pool.map(self._head, keys))
 
-    def _head(self, key: str) -> Head | None:
+    def _head(self, key: str) -> ObjectHead | None:
         name = self._prefix + check_key(key)
         with storage_errors("read", f"s3://{self._bucket}/{name}"):
             try:
@@ -220,16 +220,16 @@ class S3Heads:
                 if min(length, head.size) <= len(head.start):
                     return head
                 rest = self._read(name, _FIRST, length)
-                return Head(head.start + rest.start, head.sha256, head.size, head.gets + rest.gets)
+                return ObjectHead(head.start + rest.start, head.sha256, head.size, head.gets + rest.gets)
             except ClientError as error:
                 if code(error) == "NoSuchKey":
                     return None
                 if code(error) == "InvalidRange":  # the object is empty
-                    return Head(b"", "", 0)
+                    return ObjectHead(b"", "", 0)
                 raise
 
-    def _read(self, name: str, start: int, stop: int) -> Head:
+    def _read(self, name: str, start: int, stop: int) -> ObjectHead:
         which = f"bytes={start}-{stop - 1}"
         reply: dict[str, Any] = self._client.get_object(Bucket=self._bucket, Key=name, Range=which)
         total = int(reply["ContentRange"].rpartition("/")[2])
-        return Head(reply["Body"].read(), reply["Metadata"].get(SHA256, ""), total)
+        return ObjectHead(reply["Body"].read(), reply["Metadata"].get(SHA256, ""), total)

@@ -9,8 +9,8 @@ from marless.infra.deployment import bucket
 from marless.infra.deployment.stack import (
     RESOURCE,
     ROLES,
-    Part,
     Say,
+    StackPart,
     artifacts_bucket,
     function_names,
     repository,
@@ -18,7 +18,7 @@ from marless.infra.deployment.stack import (
 )
 
 
-class Listing(NamedTuple):
+class ListCall(NamedTuple):
     """How to list a service's resources: the call, and the JMESPath of the names in its response."""
 
     service: str
@@ -30,21 +30,21 @@ class Listing(NamedTuple):
     account: str = ""
 
 
-LISTINGS: dict[str, Listing] = {
-    "AWS::S3::Bucket": Listing("s3", "list_buckets", "Buckets[].Name"),
-    "AWS::DynamoDB::Table": Listing("dynamodb", "list_tables", "TableNames[]"),
-    "AWS::SQS::Queue": Listing("sqs", "list_queues", "QueueUrls[]", "QueueNamePrefix"),
-    "AWS::Logs::LogGroup": Listing("logs", "describe_log_groups", "logGroups[].logGroupName"),
-    "AWS::IAM::Role": Listing("iam", "list_roles", "Roles[].RoleName"),
-    "AWS::Lambda::Function": Listing("lambda", "list_functions", "Functions[].FunctionName"),
-    "AWS::Events::Rule": Listing("events", "list_rules", "Rules[].Name", "NamePrefix"),
-    "AWS::CloudWatch::Alarm": Listing("cloudwatch", "describe_alarms", "MetricAlarms[].AlarmName", "AlarmNamePrefix"),
-    "AWS::CloudWatch::Dashboard": Listing(
+LISTINGS: dict[str, ListCall] = {
+    "AWS::S3::Bucket": ListCall("s3", "list_buckets", "Buckets[].Name"),
+    "AWS::DynamoDB::Table": ListCall("dynamodb", "list_tables", "TableNames[]"),
+    "AWS::SQS::Queue": ListCall("sqs", "list_queues", "QueueUrls[]", "QueueNamePrefix"),
+    "AWS::Logs::LogGroup": ListCall("logs", "describe_log_groups", "logGroups[].logGroupName"),
+    "AWS::IAM::Role": ListCall("iam", "list_roles", "Roles[].RoleName"),
+    "AWS::Lambda::Function": ListCall("lambda", "list_functions", "Functions[].FunctionName"),
+    "AWS::Events::Rule": ListCall("events", "list_rules", "Rules[].Name", "NamePrefix"),
+    "AWS::CloudWatch::Alarm": ListCall("cloudwatch", "describe_alarms", "MetricAlarms[].AlarmName", "AlarmNamePrefix"),
+    "AWS::CloudWatch::Dashboard": ListCall(
         "cloudwatch", "list_dashboards", "DashboardEntries[].DashboardName", "DashboardNamePrefix"
     ),
-    "AWS::Budgets::Budget": Listing("budgets", "describe_budgets", "Budgets[].BudgetName", account="AccountId"),
-    "AWS::SNS::Topic": Listing("sns", "list_topics", "Topics[].TopicArn"),
-    "AWS::ECR::Repository": Listing("ecr", "describe_repositories", "repositories[].repositoryName"),
+    "AWS::Budgets::Budget": ListCall("budgets", "describe_budgets", "Budgets[].BudgetName", account="AccountId"),
+    "AWS::SNS::Topic": ListCall("sns", "list_topics", "Topics[].TopicArn"),
+    "AWS::ECR::Repository": ListCall("ecr", "describe_repositories", "repositories[].repositoryName"),
 }
 
 LOGICAL_IDS = (
@@ -71,7 +71,7 @@ _NAMED_BY_US = frozenset({"AWS::Lambda::Function", "AWS::CloudWatch::Dashboard",
 class Owned:
     """Decides whether a name belongs to one tenant's stack."""
 
-    def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[Part]) -> None:
+    def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[StackPart]) -> None:
         self._known = {(part.type, part.id) for part in parts}
         self._known |= {("AWS::Lambda::Function", name) for name in function_names(stack)}
         # Lambda creates a group of that name by itself if its role permits.
@@ -102,17 +102,17 @@ class Owned:
         return type_ not in _NAMED_BY_US and self._made.fullmatch(name) is not None
 
 
-def remaining(cloud: Cloud, ownership: Owned) -> list[Part]:
+def remaining(cloud: Cloud, ownership: Owned) -> list[StackPart]:
     """The stack's resources that still exist."""
     return [
-        Part("", type_, name)
+        StackPart("", type_, name)
         for type_, listing in LISTINGS.items()
         for name in _names(cloud, listing, ownership)
         if (type_, name) in ownership
     ]
 
 
-def delete(cloud: Cloud, part: Part, say: Say) -> None:
+def delete(cloud: Cloud, part: StackPart, say: Say) -> None:
     """Deletes a resource that a stack may leave behind: a retained one, or one created outside the stack.
 
     Types that only CloudFormation creates, and always deletes, are skipped.
@@ -121,7 +121,7 @@ def delete(cloud: Cloud, part: Part, say: Say) -> None:
         say(f"deleted {count:,} object{'s' * (count > 1)} from {part.id}")
 
 
-def _names(cloud: Cloud, listing: Listing, ownership: Owned) -> Iterator[str]:
+def _names(cloud: Cloud, listing: ListCall, ownership: Owned) -> Iterator[str]:
     filters = {listing.prefix: ownership.prefix.rstrip("-"), listing.account: ownership.account}
     arguments = {argument: value for argument, value in filters.items() if argument}
     client = cloud.client(listing.service)

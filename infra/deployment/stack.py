@@ -70,7 +70,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Part:
+class StackPart:
     """A resource that a stack has or had. `id` is its physical id; `is_skipped`: the stack was deleted without it."""
 
     logical: str
@@ -255,11 +255,11 @@ class Stacks:
         for page in pages:
             yield from (one["StackId"] for one in page["StackSummaries"] if one["StackName"] == name)
 
-    def parts(self, stack: str) -> list[Part]:
+    def parts(self, stack: str) -> list[StackPart]:
         """The stack's resources, deleted ones included."""
         pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack)
         return [
-            Part(
+            StackPart(
                 one["LogicalResourceId"],
                 one["ResourceType"],
                 one["PhysicalResourceId"],

@@ -9,7 +9,7 @@ from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import explain, storage_errors
 from marless.infra.deployment import leftovers
 from marless.infra.deployment.leftovers import Owned
-from marless.infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
+from marless.infra.deployment.stack import DeploymentFault, Say, Stack, StackPart, Stacks, Wait, stack_name
 
 # Tables are deleted asynchronously, and listings show deleted resources for a while.
 _PAUSES_S = (1.0, 5.0, 20.0)
@@ -39,7 +39,7 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
         return remaining if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *remaining]
 
 
-def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[Part, str]:
+def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[StackPart, str]:
     """Removes what the stack left behind; returns the reasons for what could not be removed."""
     hurdles = {}
     for part in leftovers.remaining(cloud, ownership):
@@ -51,7 +51,7 @@ def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[Part, st
     return hurdles
 
 
-def _finally(cloud: Cloud, ownership: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
+def _finally(cloud: Cloud, ownership: Owned, stuck: Collection[StackPart], wait: Wait) -> list[StackPart]:
     """The resources that remain after deleted ones had time to leave the services' listings."""
     remaining = leftovers.remaining(cloud, ownership)
     for pause_s in _PAUSES_S:
@@ -93,5 +93,5 @@ def _try_to_remove(stacks: Stacks, stack: Stack, say: Say) -> None:
         say(str(fault))
 
 
-def _line(part: Part) -> str:
+def _line(part: StackPart) -> str:
     return f"{part.type.removeprefix('AWS::').replace('::', ' ')} {part.id}"

@@ -68,7 +68,7 @@ class QueuedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class WorkerSlot:
     """A worker process."""
 
     number: int
@@ -178,7 +178,7 @@ def _fits(task: QueuedTask, limits: Need) -> bool:
 def choose(
     shares: FairShares,
     queues: Mapping[str, Collection[QueuedTask]],
-    slots: Sequence[Slot],
+    slots: Sequence[WorkerSlot],
     in_use: Need,
     capacity: Capacity,
     now: float,
@@ -231,7 +231,7 @@ class _Reservation:
 class _Pool:
     """The workers as one choice sees them, for one lane."""
 
-    def __init__(self, lane: str, slots: Sequence[Slot], in_use: Need, capacity: Capacity, now: float) -> None:
+    def __init__(self, lane: str, slots: Sequence[WorkerSlot], in_use: Need, capacity: Capacity, now: float) -> None:
         self._lane = lane
         self._busy = [slot for slot in slots if slot.idle_since is None]
         self._free = [slot for slot in slots if slot.idle_since is not None]
@@ -284,7 +284,7 @@ class _Pool:
     def slot_for(self, task: QueuedTask) -> int | None:
         """The worker that takes the task; None: a new one."""
 
-        def worth(slot: Slot) -> tuple[bool, bool, int, bool, bool, float, int]:
+        def worth(slot: WorkerSlot) -> tuple[bool, bool, int, bool, bool, float, int]:
             """Larger is better: the lane's own, then by the GPU, data, imports and how long it was idle; the first on
             ties."""
             assert slot.idle_since is not None
@@ -314,5 +314,5 @@ class _Pool:
         return max((_held_bytes(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
 
 
-def _held_bytes(task: QueuedTask, slot: Slot) -> int:
+def _held_bytes(task: QueuedTask, slot: WorkerSlot) -> int:
     return sum(size for sha256, size in task.reads.items() if sha256 in slot.holds)

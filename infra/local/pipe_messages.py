@@ -113,8 +113,8 @@ class Restart(_Message, frozen=True, tag="restart"):
 
 
 class ResourceAnswer(_Message, frozen=True, tag="told"):
-    """To the worker: its question `number` has come to the encoded `marless.functions.resources.port.Outcome` in the
-    frame's bytes. The `token` is that of the task that asked."""
+    """To the worker: the answer to its question `number` is the encoded `marless.functions.resources.port.CallOutcome`
+    in the frame's bytes. The `token` is that of the task that asked."""
 
     number: int
     token: int

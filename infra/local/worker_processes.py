@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from marless.infra.local.dispatch import Slot
+from marless.infra.local.dispatch import WorkerSlot
 from marless.infra.local.lane import Pending
 from marless.infra.local.pipe_messages import TaskCall, frame
 from marless.infra.local.processes.process_starters import Starter
@@ -44,7 +44,7 @@ class WorkerProcesses:
         """Readable when one of them has something to say."""
         return self._selector.fileno()
 
-    def slots(self, load_s_per_byte: float, agents: Collection[str]) -> list[Slot]:
+    def slots(self, load_s_per_byte: float, agents: Collection[str]) -> list[WorkerSlot]:
         """As the dispatcher sees them, without idle processes of other agents. For `load_s_per_byte` see `Capacity`."""
         workers = (worker for worker in self._workers if worker.task is not None or worker.agent in agents)
         return [_slot(worker, load_s_per_byte) for worker in workers]
@@ -137,13 +137,13 @@ class WorkerProcesses:
         worker.blocked = is_blocked
 
 
-def _slot(worker: Worker, load_s_per_byte: float) -> Slot:
+def _slot(worker: Worker, load_s_per_byte: float) -> WorkerSlot:
     pending = worker.task
     importing = bool(worker.warming)
     modules = worker.modules | {worker.warming} if importing else worker.modules
     held_hashes = worker.at_hand.keys()
     if pending is None:
-        return Slot(worker.number, modules, importing, held_hashes, worker.idle_since, 0.0, worker.serves)
+        return WorkerSlot(worker.number, modules, importing, held_hashes, worker.idle_since, 0.0, worker.serves)
     reads = pending.task.reads
     free_at = worker.clock.since + pending.task.expected_s + load_s_per_byte * worker.missing(reads)
-    return Slot(worker.number, modules, importing, held_hashes | reads.keys(), None, free_at, worker.serves)
+    return WorkerSlot(worker.number, modules, importing, held_hashes | reads.keys(), None, free_at, worker.serves)

@@ -15,7 +15,7 @@ from marless.runs.folder import Identity, RunFolder, decode_identity
 from marless.runs.run_store import RUNS, require_name
 
 if TYPE_CHECKING:
-    from marless.infra.aws.detached_ports import Outside
+    from marless.infra.aws.detached_ports import RunPorts
 
 
 def find_run(options: Namespace) -> RunFolder:
@@ -35,7 +35,7 @@ def find_run(options: Namespace) -> RunFolder:
     return _create_folder(options.run, deployment)
 
 
-def forget(outside: "Outside", identity: Identity) -> None:
+def forget(outside: "RunPorts", identity: Identity) -> None:
     """Removes the objects and the ledger items of a run that never began, so that its name is free again.
 
     Items of another run with that name stay. Raises `StorageFault` where objects cannot be removed.

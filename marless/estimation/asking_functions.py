@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from marless.estimation.recorded_calls import Ask
+from marless.estimation.recorded_calls import RecordedAsk
 from marless.estimation.service_times import ResourceTimes
 from marless.estimation.virtual_functions import VirtualFunctions, VirtualInvocation
 from marless.functions.messages.exchange import Report
@@ -120,7 +120,7 @@ class VirtualResources:
     def play(
         self,
         before_ms: float,
-        asks: Sequence[Ask],
+        asks: Sequence[RecordedAsk],
         work_ms: float,
         finish: Callable[[dict[str, CallUse]], None],
     ) -> None:
@@ -141,7 +141,7 @@ class VirtualResources:
 
         self.at(self.now_ms + before_ms, step)
 
-    def _ask(self, ask: Ask, answered: Callable[[CallUse], None]) -> None:
+    def _ask(self, ask: RecordedAsk, answered: Callable[[CallUse], None]) -> None:
         """Has all questions of `ask` answered, as many side by side as there are slots, then calls `answered`."""
         left, uses = deque(ask.work_ms), list[CallUse]()
 

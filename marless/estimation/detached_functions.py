@@ -13,7 +13,7 @@ from marless.functions.completion import completion_report, report_completion
 from marless.functions.keys import object_key
 from marless.functions.messages.exchange import Done, Report, Request, TaskHeader
 from marless.functions.messages.order import Attempt
-from marless.functions.storage_port import Head
+from marless.functions.storage_port import ObjectHead
 from marless.functions.stored_answers import last_object
 
 
@@ -43,7 +43,7 @@ class DetachedFunctions:
         self._functions, self._ledger, self._clock, self._between_s = functions, ledger, clock, between_s
         self._requests: dict[str, Request] = {}
         self._pending: list[Attempt] = []
-        self._stored: dict[str, Head] = {}
+        self._stored: dict[str, ObjectHead] = {}
 
     def invoke(self, attempt: Attempt) -> None:
         """Keeps the attempt until all are sent."""
@@ -68,7 +68,7 @@ class DetachedFunctions:
         self._clock.now += self._between_s
         return []
 
-    def heads(self, keys: Sequence[str]) -> list[Head | None]:
+    def heads(self, keys: Sequence[str]) -> list[ObjectHead | None]:
         """Heads of the objects that hold answers."""
         return [self._stored.pop(name, None) for name in keys]
 
@@ -98,4 +98,4 @@ class DetachedFunctions:
         header = TaskHeader(task=id, done=Done(id=id, attempt=0, objects=others, reply=done.reply))
         key, body = object_key(request.address.output, kind), codec.encode({}, header)
         last = done.objects.get(kind) or codec.reference(key, body)
-        self._stored[key] = Head(body, last.sha256, last.size)
+        self._stored[key] = ObjectHead(body, last.sha256, last.size)

@@ -7,7 +7,7 @@ from marless.functions.messages.usage import CallTime
 
 
 @dataclass(frozen=True)
-class Ask:
+class RecordedAsk:
     """Questions to one resource that a task asked side by side, after it computed for `compute_ms` since the answers
     before; `work_ms` is what the resource takes for each."""
 
@@ -16,14 +16,14 @@ class Ask:
     work_ms: tuple[float, ...]
 
 
-def asks_of(actions: Sequence[CallTime]) -> tuple[Ask, ...]:
+def asks_of(actions: Sequence[CallTime]) -> tuple[RecordedAsk, ...]:
     """A task's actions, put together as they were asked."""
-    asks: list[Ask] = []
+    asks: list[RecordedAsk] = []
     answered_ms = 0.0
     for together in _side_by_side(actions):
         first = together[0]
         work_ms = tuple(each.ended_ms - each.begun_ms for each in together)
-        asks.append(Ask(first.resource, max(0.0, first.asked_ms - answered_ms), work_ms))
+        asks.append(RecordedAsk(first.resource, max(0.0, first.asked_ms - answered_ms), work_ms))
         answered_ms = max(each.ended_ms for each in together)
     return tuple(asks)
 

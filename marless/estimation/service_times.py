@@ -18,7 +18,7 @@ from marless.coordinator.drive.attempt_record import AttemptRecord
 from marless.coordinator.errors import UserError
 from marless.coordinator.placement.coordination_cost import Latency
 from marless.coordinator.placement.timings import Fit, line
-from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
+from marless.estimation.recorded_calls import RecordedAsk, asks_of, blocked_ms
 from marless.functions.messages.usage import Usage
 
 # Times that differ by less are equal: reports are read one after the other.
@@ -52,7 +52,7 @@ class TaskTimes:
     ratios: tuple[float, ...]
     first_ratios: tuple[float, ...]
     usage: tuple[tuple[float, Usage], ...]
-    asks: tuple[tuple[float, tuple[Ask, ...]], ...] = ()
+    asks: tuple[tuple[float, tuple[RecordedAsk, ...]], ...] = ()
     # Of a deployed function: its share of a vCPU slows it down, and it waits for storage and to report.
     cpu_scaling: float = 1.0
     latency: Latency | None = None
@@ -79,7 +79,7 @@ class TaskTimes:
             calls={name: use.scaled(share) for name, use in usage.calls.items()},
         )
 
-    def asks_of(self, size: float, rng: np.random.Generator) -> tuple[Ask, ...]:
+    def asks_of(self, size: float, rng: np.random.Generator) -> tuple[RecordedAsk, ...]:
         """What a task of `size` asks of resources: what one of the recorded tasks of the nearest size did, as often as
         it is larger."""
         if not self.asks:

@@ -32,7 +32,7 @@ _CALIBRATED = 8
 
 
 @dataclass(frozen=True)
-class Setting:
+class SimulatedSetting:
     """What a simulation changes: `slots` and `deployed` by default as recorded. Rounds that only sample, because of
     `pipeline.lag`, come on top of `rounds`."""
 
@@ -44,14 +44,14 @@ class Setting:
     seed: int = 0
 
 
-def simulate(recording: Recording, setting: Setting) -> Simulated:
+def simulate(recording: Recording, setting: SimulatedSetting) -> Simulated:
     """A simulated run; raises `UserError` where the record does not suffice."""
     times = recording.service_times
     if setting.deployed:
         times = Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).times(times, recording.plan)
         return drive(recording, times, setting, VirtualLedger(VirtualClock(), times.between_s))
     # The coordinator of a simulation computes, too; the record has its time already.
-    same = Setting(recording.lines[-1].rollouts, _CALIBRATED, recording.slots)
+    same = SimulatedSetting(recording.lines[-1].rollouts, _CALIBRATED, recording.slots)
     again = fit(drive(recording, times, same, VirtualLedger(VirtualClock())).records, same.slots)
     hand_over_s = max(0.0, times.hand_over_s - (again.hand_over_s - times.hand_over_s))
     commit_s = max(0.0, times.between_s - again.between_s)
@@ -59,7 +59,7 @@ def simulate(recording: Recording, setting: Setting) -> Simulated:
     return drive(recording, times, setting, VirtualLedger(VirtualClock(), commit_s))
 
 
-def drive(recording: Recording, times: ServiceTimes, setting: Setting, ledger: VirtualLedger) -> Simulated:
+def drive(recording: Recording, times: ServiceTimes, setting: SimulatedSetting, ledger: VirtualLedger) -> Simulated:
     """A simulated run with these service times and this ledger, whose clock it starts."""
     plan = _plan(recording.plan, setting)
     run = forecast(plan, recording, times, ledger, plan.config.stop.rounds, setting.faults, setting.seed)
@@ -70,7 +70,7 @@ def drive(recording: Recording, times: ServiceTimes, setting: Setting, ledger: V
     return run
 
 
-def _plan(plan: Plan, setting: Setting) -> Plan:
+def _plan(plan: Plan, setting: SimulatedSetting) -> Plan:
     """The recorded plan with the setting's rollouts, rounds and platform."""
     config, inputs = _config(plan.config, setting), replace(plan.inputs, opponents=None)
     if setting.deployed:
@@ -79,7 +79,7 @@ def _plan(plan: Plan, setting: Setting) -> Plan:
     return dataclasses.replace(plan, config=config, platform=platform, inputs=inputs)
 
 
-def _config(config: RunConfig, setting: Setting) -> RunConfig:
+def _config(config: RunConfig, setting: SimulatedSetting) -> RunConfig:
     return replace(
         config,
         stop=Stop(rounds=setting.rounds + config.pipeline.lag),

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from marless.coordinator.core.round_graph import WorkAttempt
-from marless.estimation.recorded_calls import Ask
+from marless.estimation.recorded_calls import RecordedAsk
 from marless.estimation.recorded_replies import RecordedReplies, unstored
 from marless.estimation.service_times import ServiceTimes
 from marless.functions.encoding import to_json
@@ -79,7 +79,7 @@ class Service(NamedTuple):
     init_ms: float
     duration_ms: float
     usage: Usage
-    asks: Sequence[Ask]
+    asks: Sequence[RecordedAsk]
     is_lost: bool
 
 

@@ -41,11 +41,11 @@ class FactoryNetwork:
 
 PolicyLayer = Layer | FactoryNetwork
 
-# The fields of `Choices` and of `Numbers` are keys of policies.json, which players read.
+# The fields of `ChoiceActions` and of `NumberActions` are keys of policies.json, which players read.
 
 
 @dataclass(frozen=True)
-class Choices:
+class ChoiceActions:
     """One choice, or several (not `single`), of so many actions each.
 
     The environment counts each of its choices from its `first` and takes them in an array of `shape`; where they are
@@ -71,7 +71,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberActions:
     """Continuous actions: the first outputs by tanh, or `clipped` to [-1, 1], then rescaled to the bounds; the
     environment takes them in an array of `shape`.
 
@@ -100,7 +100,7 @@ class AgentPolicy:
     observation_shape: tuple[int, ...]
     layers: tuple[PolicyLayer, ...]
     outputs: int
-    actions: Choices | Numbers
+    actions: ChoiceActions | NumberActions
     # The environment's own observations and actions, as `marless.functions.environments.spaces` reads them.
     spaces: dict[str, Any]
     last_action: bool
@@ -119,7 +119,7 @@ class AgentPolicy:
     @property
     def inputs(self) -> dict[str, int]:
         """The widths of all inputs; a mask only where actions are choices."""
-        mask = {"mask": self.actions.width} if isinstance(self.actions, Choices) else {}
+        mask = {"mask": self.actions.width} if isinstance(self.actions, ChoiceActions) else {}
         return {"observation": self.observation_size, **mask, **self.states}
 
 
@@ -154,15 +154,17 @@ def _policy(team: TeamPolicy, agent: int) -> AgentPolicy:
     )
 
 
-def _actions(kind: AgentClass, action: ActionCodec, clips: bool) -> Choices | Numbers:
+def _actions(kind: AgentClass, action: ActionCodec, clips: bool) -> ChoiceActions | NumberActions:
     if not kind.continuous:
         first = tuple(action.start.reshape(-1).tolist())
         counts = kind.branches or (kind.actions,)
-        return Choices(counts, first, not kind.branches, action.joined, action.shape)
+        return ChoiceActions(counts, first, not kind.branches, action.joined, action.shape)
     low, high = np.array(kind.low, np.float32), np.array(kind.high, np.float32)
     moves = high > low
     constants = np.where(moves, 0, numbers_of(kind, low))
-    return Numbers(kind.low, kind.high, clips, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, constants)))
+    return NumberActions(
+        kind.low, kind.high, clips, action.shape, *(tuple(x.tolist()) for x in (moves * 1.0, constants))
+    )
 
 
 def _alone(layer: Layer) -> Layer:

@@ -17,9 +17,9 @@ from marless.exports.agent_policy import (
     LAST_ACTION,
     NEXT,
     AgentPolicy,
-    Choices,
+    ChoiceActions,
     FactoryNetwork,
-    Numbers,
+    NumberActions,
 )
 from marless.exports.onnx_attention import entity_attention
 from marless.exports.onnx_nodes import Nodes
@@ -72,7 +72,7 @@ def _model(nodes: Nodes, policy: AgentPolicy) -> bytes:
 
 def _outputs(policy: AgentPolicy) -> list[Any]:
     actions = policy.actions
-    kind, shape = TensorProto.FLOAT if isinstance(actions, Numbers) else TensorProto.INT64, actions.shape
+    kind, shape = TensorProto.FLOAT if isinstance(actions, NumberActions) else TensorProto.INT64, actions.shape
     widths = {f"{NEXT}{name}": width for name, width in policy.states.items()}
     return [
         helper.make_tensor_value_info("outputs", TensorProto.FLOAT, ["rows", policy.outputs]),
@@ -153,7 +153,7 @@ def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
 def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     """The legal choice of the highest output, for each choice."""
     actions = policy.actions
-    assert isinstance(actions, Choices)
+    assert isinstance(actions, ChoiceActions)
     outputs = nodes.add("Where", "mask", value, nodes.numbers(ILLEGAL))
     nodes.name_output(outputs, "outputs")
     counts = actions.counts
@@ -182,7 +182,7 @@ def _one_hot(nodes: Nodes, number: str, count: int) -> str:
 def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     """The means, squashed or clipped and rescaled to the bounds."""
     actions = policy.actions
-    assert isinstance(actions, Numbers)
+    assert isinstance(actions, NumberActions)
     nodes.name_output(value, "outputs")
     mean = nodes.add("Slice", value, nodes.integers(0), nodes.integers(actions.width), nodes.integers(1))
     unit_action = _clip(nodes, mean, 1) if actions.clipped else nodes.add("Tanh", mean)
@@ -213,4 +213,4 @@ LAYERS: dict[type[Layer], Callable[..., str]] = {
     Relu: _relu,
     Gru: _gru,
 }
-_HEADS: dict[type, Callable[[Nodes, AgentPolicy, str], None]] = {Choices: _choices, Numbers: _numbers}
+_HEADS: dict[type, Callable[[Nodes, AgentPolicy, str], None]] = {ChoiceActions: _choices, NumberActions: _numbers}

@@ -14,9 +14,9 @@ from marless.exports.agent_policy import (
     LAST_ACTION,
     NEXT,
     AgentPolicy,
-    Choices,
+    ChoiceActions,
     FactoryNetwork,
-    Numbers,
+    NumberActions,
     PolicyLayer,
 )
 from marless.exports.torch_order import SortedEntities
@@ -119,7 +119,7 @@ def _module(layer: PolicyLayer) -> nn.Module:
     return _Factory(layer) if isinstance(layer, FactoryNetwork) else _Layer(layer)
 
 
-def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def _choices(actions: ChoiceActions, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     outputs = torch.where(inputs["mask"], values, ILLEGAL)
     parts = torch.split(outputs, list(actions.counts), dim=1)
     indices = [part.argmax(dim=1) for part in parts]
@@ -131,7 +131,7 @@ def _choices(actions: Choices, values: Tensor, inputs: dict[str, Tensor]) -> tup
     return outputs, action.reshape(-1, *actions.shape), torch.cat(one_hots, dim=1).to(values.dtype)
 
 
-def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def _numbers(actions: NumberActions, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     mean = values[:, : actions.width]
     low, high = torch.tensor(actions.low), torch.tensor(actions.high)
     unit_action = mean.clamp(-1, 1) if actions.clipped else torch.tanh(mean)
@@ -141,6 +141,6 @@ def _numbers(actions: Numbers, values: Tensor, inputs: dict[str, Tensor]) -> tup
 
 
 _HEADS: dict[type, Callable[[Any, Tensor, dict[str, Tensor]], tuple[Tensor, Tensor, Tensor]]] = {
-    Choices: _choices,
-    Numbers: _numbers,
+    ChoiceActions: _choices,
+    NumberActions: _numbers,
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from marless.replays.greedy_episodes import Frame, SideReturns
+from marless.replays.greedy_episodes import ReplayFrame, SideReturns
 from marless.reports.digits import figure
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Panel:
     """A team's name, and what plays its episode of a number."""
 
     name: str
-    episode: Callable[[int], Iterable[Frame]]
+    episode: Callable[[int], Iterable[ReplayFrame]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Animation:
     def episode(self, number: int) -> Iterator[Still]:
         """The images of one; a panel whose episode has ended holds its last frame until the others' have."""
         playing = [iter(panel.episode(number)) for panel in self.panels]
-        frames: list[Frame] = [next(one) for one in playing]
+        frames: list[ReplayFrame] = [next(one) for one in playing]
         over = False
         while not over:
             images = [
@@ -118,7 +118,7 @@ def _near(colour: Colour, others: list[Colour]) -> bool:
     return any(max(abs(a - b) for a, b in zip(colour, other, strict=True)) <= 4 for other in others)
 
 
-def _add_captions(name: str, frame: Frame, episode: str) -> "Image":
+def _add_captions(name: str, frame: ReplayFrame, episode: str) -> "Image":
     """The picture, enlarged where captions would not fit, and two lines below it."""
     from PIL import Image, ImageDraw, ImageFont
 

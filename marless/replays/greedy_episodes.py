@@ -44,7 +44,7 @@ class SideReturns:
 
 
 @dataclass(frozen=True)
-class Frame:
+class ReplayFrame:
     """A state of an episode after `step` steps, and the rewards until then, summed over agents. `sides` is empty if all
     agents are on one side."""
 
@@ -85,7 +85,7 @@ class EpisodeStage:
             later = (state.rendering for state in states if isinstance(state.rendering, Scene))
             return camera(chain((first,), later))
 
-    def episode(self, number: int, larger: float = 1.0) -> Iterator[Frame]:
+    def episode(self, number: int, larger: float = 1.0) -> Iterator[ReplayFrame]:
         """Yield the frames of one episode, whatever was played before; an episode of n steps has n + 1.
 
         `larger`: as of `camera`. Where the environment does not call its `before_reset`, the last frame repeats the
@@ -145,7 +145,7 @@ class _State:
     returns: NDArray[np.float64]
 
 
-def _frame(state: _State, sides: Sequence[Side], larger: float) -> Frame:
+def _frame(state: _State, sides: Sequence[Side], larger: float) -> ReplayFrame:
     colours = state.rendering.agent_colours if isinstance(state.rendering, Scene) else ()
     side_returns = tuple(
         SideReturns(
@@ -153,7 +153,7 @@ def _frame(state: _State, sides: Sequence[Side], larger: float) -> Frame:
         )
         for side in sides
     )
-    return Frame(picture(state.rendering, larger), state.step, float(state.returns.sum()), side_returns)
+    return ReplayFrame(picture(state.rendering, larger), state.step, float(state.returns.sum()), side_returns)
 
 
 def _states(environment: VectorEnvironment, player: Player, seed: int, number: int) -> Iterator[_State]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from marless.coordinator.config.schema import RANDOM
 from marless.coordinator.errors import UserError
 from marless.replays.animation import Animation, Panel
-from marless.replays.greedy_episodes import EpisodeStage, Frame, random_team
+from marless.replays.greedy_episodes import EpisodeStage, ReplayFrame, random_team
 from marless.runs.folder import RunFolder
 from marless.runs.resources.resources_of_run import resources_of
 from marless.runs.run_policies import find_policies, load_team
@@ -37,6 +37,6 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None, store: RunSto
         yield Animation(panels, episodes, stages[0].frame_ms)
 
 
-def one_scale(stage: EpisodeStage, stages: Sequence[EpisodeStage]) -> Callable[[int], Iterator[Frame]]:
+def one_scale(stage: EpisodeStage, stages: Sequence[EpisodeStage]) -> Callable[[int], Iterator[ReplayFrame]]:
     """Return the function that plays a stage's episode by its number, drawn in the scale of all stages."""
     return lambda number: stage.episode(number, max(other.camera(number) for other in stages))

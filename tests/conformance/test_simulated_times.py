@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from marless.estimation.recording import recorded
-from marless.estimation.simulation import Setting, simulate
+from marless.estimation.simulation import SimulatedSetting, simulate
 from marless.runs.run_store import RunStore
 
 pytestmark = pytest.mark.conformance
@@ -76,6 +76,6 @@ def test_a_simulation_takes_as_long_as_the_run(name, tmp_path, shell):
 
 def ratio(record, run):
     """The simulated over the real seconds of `run`'s rounds after the first, simulated from `record`."""
-    found = simulate(record, Setting(run.lines[-1].rollouts, len(run.lines), record.slots))
+    found = simulate(record, SimulatedSetting(run.lines[-1].rollouts, len(run.lines), record.slots))
     simulated, real = ((lines[-1].seconds - lines[0].seconds) for lines in (found.lines, run.lines))
     return simulated / real

@@ -26,7 +26,7 @@ from marless.functions.evaluator.handler import handle as evaluate
 from marless.functions.learner.handler import handle as learn
 from marless.functions.messages.exchange import Answer, Request
 from marless.functions.messages.message import Record
-from marless.functions.storage_port import Head
+from marless.functions.storage_port import ObjectHead
 from marless.reports.weights import weights_sha256
 
 HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}
@@ -136,7 +136,7 @@ class World:
     def heads(self, keys):
         bodies = [dict.get(self.storage.dict, key) for key in keys]
         return [
-            Head(body, codec.reference(key, body).sha256, len(body)) if body is not None else None
+            ObjectHead(body, codec.reference(key, body).sha256, len(body)) if body is not None else None
             for key, body in zip(keys, bodies, strict=True)
         ]
 

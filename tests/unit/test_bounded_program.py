@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from marless.infra.local.own_process import has_ended
-from marless.infra.local.processes.bounded_program import Bounds, TookTooLong, run
+from marless.infra.local.processes.bounded_program import ProgramLimits, TookTooLong, run
 from marless.signals import Interrupted, end, handle_signals
 
 SLEEPS = "import pathlib, time; from marless.infra.local.own_process import address;"
@@ -34,28 +34,28 @@ def wait_for_end(address: str) -> None:
 
 
 def test_a_program_reads_its_input_and_its_lines_and_code_are_returned():
-    code, errors = run("code", b"import sys\nsys.stderr.write('two words')\nsys.exit(3)\n", Bounds(60, 0))
+    code, errors = run("code", b"import sys\nsys.stderr.write('two words')\nsys.exit(3)\n", ProgramLimits(60, 0))
     assert code == 3 and "two words" in errors
 
 
 def test_a_program_ends_at_its_bound_of_time():
     with pytest.raises(TookTooLong):
-        run("code", b"import time\ntime.sleep(600)\n", Bounds(0.3, 0))
+        run("code", b"import time\ntime.sleep(600)\n", ProgramLimits(0.3, 0))
 
 
 def test_a_program_imports_modules_of_the_current_folder_after_all_others(tmp_path, shell):
     shell.cd(tmp_path)
     (tmp_path / "mine.py").write_text("print('mine', file=__import__('sys').stderr)\n")
     (tmp_path / "random.py").write_text("raise SystemExit(3)\n")
-    code, errors = run("code", b"import random, mine\n", Bounds(60, 0))
+    code, errors = run("code", b"import random, mine\n", ProgramLimits(60, 0))
     assert (code, "mine" in errors) == (0, True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has this bound")
 def test_a_program_has_no_more_memory_than_its_bound():
-    _, errors = run("code", b"many = bytes(1 << 29)\n", Bounds(60, 256))
+    _, errors = run("code", b"many = bytes(1 << 29)\n", ProgramLimits(60, 256))
     assert "MemoryError" in errors
-    _, errors = run("code", b"many = bytes(1 << 29)\n", Bounds(60, 1024))
+    _, errors = run("code", b"many = bytes(1 << 29)\n", ProgramLimits(60, 1024))
     assert "MemoryError" not in errors
 
 
@@ -66,7 +66,7 @@ def test_a_program_ends_at_a_signal(tmp_path: Path):
 
     threading.Thread(target=send, daemon=True).start()
     with handle_signals(end), pytest.raises(Interrupted):
-        run("code", SLEEPS.format(path=str(tmp_path / "address")).encode(), Bounds(60, 0))
+        run("code", SLEEPS.format(path=str(tmp_path / "address")).encode(), ProgramLimits(60, 0))
     wait_for_end(begun(tmp_path / "address"))
 
 

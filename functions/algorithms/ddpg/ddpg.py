@@ -9,7 +9,7 @@ from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.ddpg.policy_actions import entropy_metrics, policy_actions
 from marless.functions.algorithms.ddpg.specs import POLICY_PARTS, DdpgConfig
 from marless.functions.algorithms.metrics import due
-from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, as_target, new_network
 from marless.functions.algorithms.off_policy.critics import current_tensors, new_critics, policies_move
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale
@@ -33,7 +33,8 @@ def initialise(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, seed: 
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
     agent = members(team, group)[0]
-    weights = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
+    policy = NetworkPart("policy", observation_shape(spec, agent), 0.01, acts=True)
+    weights = new_network(config, policy, actor, group, rng)
     tensors |= weights | as_target(weights, "policy", "target")
     return tensors | new_critics(config, view.shape(spec, agent), critic, group, rng)
 

@@ -22,7 +22,7 @@ from marless.functions.algorithms.engine import (
     OptimiserSettings,
     OptimiserStep,
 )
-from marless.functions.algorithms.engines.numpy_engine import FlatGradient, LossGradient, NumpyEngine
+from marless.functions.algorithms.engines.numpy_engine import FlatGradient, NumpyEngine, NumpyLossGradient
 from marless.functions.algorithms.minibatches import Independent, Minibatch, Minibatches, RowIndices
 from marless.functions.algorithms.stage import Tensors
 from marless.functions.native.arithmetic import NATIVE, Arithmetic
@@ -118,7 +118,7 @@ class NativeEngine(NumpyEngine):
 
     def loss_gradient(self, tensors: Tensors, prefix: str) -> FlatGradient:
         network, flat = recurrent.from_tensors(tensors, prefix)
-        return NativeLossGradient(network, flat) if covers(network, flat) else LossGradient(network, flat)
+        return NativeLossGradient(network, flat) if covers(network, flat) else NumpyLossGradient(network, flat)
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None

@@ -54,7 +54,7 @@ class FlatGradient:
         raise NotImplementedError
 
 
-class LossGradient(FlatGradient):
+class NumpyLossGradient(FlatGradient):
     """That of perceptrons and GRUs in numpy."""
 
     weights: recurrent.Weights
@@ -91,13 +91,13 @@ class NumpyEngine(Engine):
         raise BadRequest(f"algorithm.network={shape.factory} needs algorithm.engine=torch")
 
     def loss_gradient(self, tensors: Tensors, prefix: str) -> FlatGradient:
-        return LossGradient(*recurrent.from_tensors(tensors, prefix))
+        return NumpyLossGradient(*recurrent.from_tensors(tensors, prefix))
 
     def descent(
         self, tensors: Tensors, prefix: str, settings: OptimiserSettings, moments: Moments | None = None
     ) -> AdamDescent:
         network, flat = recurrent.from_tensors(tensors, prefix)
-        return AdamDescent(LossGradient(network, flat), self.optimiser(flat, settings, moments))
+        return AdamDescent(NumpyLossGradient(network, flat), self.optimiser(flat, settings, moments))
 
 
 NUMPY: Engine = NumpyEngine()

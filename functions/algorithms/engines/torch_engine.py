@@ -26,7 +26,7 @@ from marless.functions.algorithms.engine import (
     OptimiserSettings,
     OptimiserStep,
 )
-from marless.functions.algorithms.minibatches import Minibatch, Minibatches, Order, Places, Samples
+from marless.functions.algorithms.minibatches import Minibatch, Minibatches, PassOrder, Places, Samples
 from marless.functions.algorithms.stage import Tensors
 from marless.functions.errors import BadRequest
 from marless.functions.kernel_variables import CUBLAS_WORKSPACE, CUBLAS_WORKSPACE_DEFAULT
@@ -59,7 +59,7 @@ class ResidentSamples:
         self._samples, self._device = samples, weights.flat.device
         self._inputs = weights.tensors(*samples.network_inputs())
 
-    def parts(self, order: Order) -> Iterator[TorchMinibatch]:
+    def parts(self, order: PassOrder) -> Iterator[TorchMinibatch]:
         """The minibatches of a pass, each picked when it is asked for."""
         indices = torch.tensor(order.pieces, device=self._device)
         for start, end in itertools.pairwise(order.bounds):

@@ -18,7 +18,7 @@ from marless.functions.algorithms.group_inputs import learned_from, observations
 from marless.functions.algorithms.imitation.specs import BcConfig, policy_network
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import RowIndices, training_samples
-from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, new_network
 from marless.functions.algorithms.stage import Context, Stage, StageResult
 from marless.functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
 from marless.functions.environments.base import EnvSpec
@@ -39,7 +39,7 @@ class ImitationLoss:
     grad_log_std: None = None
 
 
-class Recorded(NamedTuple):
+class RecordedActions(NamedTuple):
     """The recorded actions of B rows as the `head` takes them, and which were `legal` ``[B, width]``, None for all."""
 
     head: Head
@@ -82,7 +82,7 @@ def squared_error(outputs: Array, actions: Array) -> ImitationLoss:
 
 def initialise(spec: EnvSpec, team: Team, config: BcConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's network and moments at round 0."""
-    part = Part("policy", observation_shape(spec, members(team, group)[0]), 0.01, acts=True)
+    part = NetworkPart("policy", observation_shape(spec, members(team, group)[0]), 0.01, acts=True)
     return new_network(
         config, part, policy_network(spec, team, config, group), group, generator(seed, "initialise", group)
     )
@@ -90,7 +90,7 @@ def initialise(spec: EnvSpec, team: Team, config: BcConfig, seed: int, group: in
 
 def policy(context: Context[BcConfig], group: int) -> StageResult:
     """Trains the group's policy on the round's recorded actions."""
-    name, config, demonstrations = group_name(group), context.config, Recorded.of(context, group)
+    name, config, demonstrations = group_name(group), context.config, RecordedActions.of(context, group)
     network = Trainable.load(context, "policy", name)
     pieces = training_samples(
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length

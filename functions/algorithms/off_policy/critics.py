@@ -15,7 +15,7 @@ from marless.functions.algorithms.advantages import Flags
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.metrics import ByAgent, due
-from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, as_target, new_network
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import scale_rewards
@@ -42,7 +42,7 @@ def new_critics(
     """New critics of a group, of what has this `shape` first, with their targets and zero moments."""
     tensors: dict[str, Array] = {}
     for part in config.critics:
-        weights = new_network(config, Part(part, shape, 1.0), network, group, rng)
+        weights = new_network(config, NetworkPart(part, shape, 1.0), network, group, rng)
         tensors |= weights | as_target(weights, part, f"{part}_target")
     return tensors
 

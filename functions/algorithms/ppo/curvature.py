@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.engine import L, LossOf
-from marless.functions.algorithms.engines.numpy_engine import LossGradient
+from marless.functions.algorithms.engines.numpy_engine import NumpyLossGradient
 from marless.functions.algorithms.minibatches import Minibatch
 from marless.functions.algorithms.ppo.distil import log_probabilities
 from marless.functions.nn.layers import Array
@@ -160,7 +160,7 @@ class DifferenceHessian:
     def __init__(self, network: Network, flat: Array, part: Minibatch, loss_of: LossOf[L]) -> None:
         self._centre = flat.astype(np.float64)
         self._parameters = self._centre.copy()
-        self._loss_gradient = LossGradient(network, self._parameters)
+        self._loss_gradient = NumpyLossGradient(network, self._parameters)
         first = None if part.first is None else part.first.astype(np.float64)
         self._part, self._loss_of = part._replace(inputs=part.inputs.astype(np.float64), first=first), loss_of
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from marless.functions.algorithms.agent_inputs import CriticView, members
 from marless.functions.algorithms.engine import LossOf, OptimiserSettings, engine_of, weights_of
 from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
-from marless.functions.algorithms.minibatches import Minibatches, Order, RowIndices, Samples, training_samples
+from marless.functions.algorithms.minibatches import Minibatches, PassOrder, RowIndices, Samples, training_samples
 from marless.functions.algorithms.ppo import distil
 from marless.functions.algorithms.ppo.ppo import Ppo, learning_signal
 from marless.functions.algorithms.ppo.specs import PpoConfig
@@ -71,7 +71,7 @@ class Distillation:
 
     def train(self, student: Trainable, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
         """Trains the network on the rows."""
-        student.learn(Minibatches(pieces, (Order(batch, (0, len(batch))) for batch in self._batches)), loss_of)
+        student.learn(Minibatches(pieces, (PassOrder(batch, (0, len(batch))) for batch in self._batches)), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
         """The members' legal actions ``[rows, actions]``."""

@@ -29,7 +29,7 @@ from marless.functions.algorithms.ppo.distil import branchwise
 from marless.functions.algorithms.ppo.gradient_noise import noise_estimate, sample_blocks
 from marless.functions.algorithms.ppo.ppo import policy_loss
 from marless.functions.algorithms.ppo.specs import PpoConfig
-from marless.functions.algorithms.stage import Context, Summary, SummaryResult, Tensors
+from marless.functions.algorithms.stage import Context, PolicySummary, SummaryResult, Tensors
 from marless.functions.environments.base import AgentClass
 from marless.functions.keys import group_name
 from marless.functions.messages.learner import COMPARED_OBSERVATIONS, DENSITY_DIMENSIONS, DENSITY_SAMPLES, SummaryName
@@ -292,7 +292,7 @@ def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
     )
 
 
-PPO_SUMMARIES: Mapping[SummaryName, Summary] = {
+PPO_SUMMARIES: Mapping[SummaryName, PolicySummary] = {
     "behaviour": behaviour,
     "gaussian": gaussian,
     "density": density,

@@ -36,7 +36,7 @@ from marless.functions.algorithms.group_inputs import (
 from marless.functions.algorithms.input_statistics import initial_statistics, updated_statistics
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import Samples, training_samples
-from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, new_network
 from marless.functions.algorithms.ppo.correction import (
     behaviour_log_probability,
     estimate_advantages,
@@ -65,7 +65,7 @@ Array = NDArray[Any]
 SPREAD_GUARD = 1e-8
 
 
-class Estimates(NamedTuple):
+class RoundEstimates(NamedTuple):
     """In double precision the `advantage` ``[rows]`` of `learned_from`, and for the critic's `rows` ``[n, T, E]`` the
     `targets` and `values` ``[rows]``, both as rewards; `raw` values are in units of the normaliser."""
 
@@ -90,8 +90,8 @@ class Ppo:
         agent, view = members(team, group)[0], config.critic_view(self._view)
         acting, critic_inputs = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
         tensors = {
-            **new_network(config, Part("policy", acting, 0.01, acts=True), actor, group, rng),
-            **new_network(config, Part("critic", critic_inputs, 1.0), critic, group, rng),
+            **new_network(config, NetworkPart("policy", acting, 0.01, acts=True), actor, group, rng),
+            **new_network(config, NetworkPart("critic", critic_inputs, 1.0), critic, group, rng),
             f"normaliser/{name}": np.zeros(3),
         }
         if config.normalise_observations:
@@ -121,7 +121,7 @@ class Ppo:
             metrics | {"advantage_spread": spread},
         )
 
-    def estimates(self, context: Context[PpoConfig], group: int) -> Estimates:
+    def estimates(self, context: Context[PpoConfig], group: int) -> RoundEstimates:
         """What the group's critic, with its incoming weights and normaliser, makes of the batch."""
         batch, normaliser = context.batch, normaliser_of(context, group)
         raw, after = self._values(context, group)
@@ -131,7 +131,7 @@ class Ppo:
         rewards = rewards.astype(np.float64)
         advantages, errors = estimate_advantages(context, group, rewards, values, following, terminal)
         targets = (errors + values)[rows]
-        return Estimates(advantages[learned_from(context, group)], targets, values[rows], raw[rows], rows)
+        return RoundEstimates(advantages[learned_from(context, group)], targets, values[rows], raw[rows], rows)
 
     def critic(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Trains the group's critic on the targets of `postprocess`."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.metrics import ByAgent, due
-from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, new_network
 from marless.functions.algorithms.off_policy.critics import new_critics
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale
@@ -36,7 +36,8 @@ def initialise(view: View, spec: EnvSpec, team: Team, config: SacConfig, seed: i
     actor, critic = actor_and_critic(view, spec, team, config, group, stochastic=True)
     agent = members(team, group)[0]
     # Initially discrete actions are almost equally probable, and continuous ones have a standard deviation near 1.
-    tensors = new_network(config, Part("policy", observation_shape(spec, agent), 0.01, acts=True), actor, group, rng)
+    policy = NetworkPart("policy", observation_shape(spec, agent), 0.01, acts=True)
+    tensors = new_network(config, policy, actor, group, rng)
     tensors |= new_critics(config, view.shape(spec, agent), critic, group, rng)
     return tensors | {f"normaliser/{name}": RewardScale().tensor} | new_temperature(config, name)
 

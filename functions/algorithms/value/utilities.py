@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marless.functions.algorithms.advantages import Flags
 from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.engine import engine_of, weights_of
-from marless.functions.algorithms.new_networks import Part, as_target, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, as_target, new_network
 from marless.functions.algorithms.off_policy import priorities
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale
 from marless.functions.algorithms.off_policy.target_networks import (
@@ -41,7 +41,7 @@ from marless.functions.randomness import generator
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
     name, network = group_name(group), utility_network(spec, team, config, group)
-    part = Part("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
+    part = NetworkPart("policy", observation_shape(spec, members(team, group)[0]), 1.0, acts=True)
     weights = new_network(config, part, network, group, generator(seed, "initialise", group))
     return {
         **weights,

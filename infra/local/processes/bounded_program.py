@@ -19,14 +19,14 @@ class TookTooLong(Exception):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ProgramLimits:
     """`memory_mb` bounds private memory, where the system has such a limit."""
 
     seconds: float
     memory_mb: int
 
 
-def run(module: str, body: bytes, bounds: Bounds) -> tuple[int, str]:
+def run(module: str, body: bytes, bounds: ProgramLimits) -> tuple[int, str]:
     """The exit code, and all lines on standard error, of ``python -m module`` with `body` on its standard input.
 
     The program and its children end with this call, also where an exception or a kill -9 of this process ends it.

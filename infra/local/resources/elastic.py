@@ -36,7 +36,7 @@ _RECENT_ACTIONS = 30.0
 _BUSIEST = 0.99
 
 
-class Curve(NamedTuple):
+class CoreCurve(NamedTuple):
     """Seconds of a call on k cores: ``fixed_s + divided_s / min(k, parts)``; neither is negative."""
 
     fixed_s: float
@@ -56,7 +56,7 @@ class SpeedUp:
         # Weighted sums by the number of cores; of logarithms, because calls differ by factors.
         self._weights: dict[int, float] = {}
         self._logs: dict[int, float] = {}
-        self.curve: Curve | None = None
+        self.curve: CoreCurve | None = None
         """The curve through geometric means of what was measured, by least squares in 1 / min(k, p); None before
         anything was."""
 
@@ -73,7 +73,7 @@ class SpeedUp:
         """What a call takes at its least; a second before any was measured."""
         return self.curve.seconds(self.least) if self.curve else _UNKNOWN_S
 
-    def _fit(self) -> Curve:
+    def _fit(self) -> CoreCurve:
         fewest = min(self._weights)
         perfect_s = exp(self._logs[fewest] / self._weights[fewest]) * fewest / self.most
         weights = {**self._weights, self.most: self._weights.get(self.most, 0.0) + _PRESUMED}
@@ -83,7 +83,7 @@ class SpeedUp:
         return min(fits, key=lambda curve: _misfit(points, curve))
 
 
-def _fitted(points: Mapping[int, tuple[float, float]], parts: int) -> Curve:
+def _fitted(points: Mapping[int, tuple[float, float]], parts: int) -> CoreCurve:
     """The curve with so many parts of least squares to points (weight, seconds) by the number of cores."""
     total = sum(weight for weight, _ in points.values())
     mean_x = sum(weight / min(cores, parts) for cores, (weight, _) in points.items()) / total
@@ -92,15 +92,15 @@ def _fitted(points: Mapping[int, tuple[float, float]], parts: int) -> Curve:
     variance = sum(weight * x * x for weight, x, _ in spread)
     slope = sum(weight * x * y for weight, x, y in spread) / variance if variance > 0 else 0.0
     if slope <= 0:
-        return Curve(mean_y, 0.0, parts)
+        return CoreCurve(mean_y, 0.0, parts)
     if (fixed_s := mean_y - slope * mean_x) >= 0:
-        return Curve(fixed_s, slope, parts)
+        return CoreCurve(fixed_s, slope, parts)
     squares = sum(weight / min(cores, parts) ** 2 for cores, (weight, _) in points.items())
     products = sum(weight * seconds / min(cores, parts) for cores, (weight, seconds) in points.items())
-    return Curve(0.0, products / squares, parts)
+    return CoreCurve(0.0, products / squares, parts)
 
 
-def _misfit(points: Mapping[int, tuple[float, float]], curve: Curve) -> float:
+def _misfit(points: Mapping[int, tuple[float, float]], curve: CoreCurve) -> float:
     return sum(weight * (seconds - curve.seconds(cores)) ** 2 for cores, (weight, seconds) in points.items())
 
 
@@ -174,7 +174,7 @@ def side_by_side(speed_up: SpeedUp, waiting: int, slots: int, cores: Cores) -> l
     return [each for number, each in cheapest for _ in range(number)]
 
 
-def _useful(curve: Curve, least: int, most: int) -> int:
+def _useful(curve: CoreCurve, least: int, most: int) -> int:
     """The most cores that make a call faster without taking more core-seconds than are allowed."""
     dearest = _DEAREST * least * curve.seconds(least) * (1 + 1e-9)
     useful = least
@@ -200,7 +200,7 @@ def _total(plan: Plan, value: Callable[[int], float]) -> float:
     return sum(number * value(each) for number, each in plan)
 
 
-def _cost(plan: Plan, curve: Curve, usual: int, waiting: int, cores: Cores) -> float:
+def _cost(plan: Plan, curve: CoreCurve, usual: int, waiting: int, cores: Cores) -> float:
     """The sum of the completion times of those that wait, if they begin in groups as in the plan, and of the delays of
     those that come later."""
     usual_s = (1 - _DOUBT) * usual * curve.seconds(usual)

@@ -14,8 +14,8 @@ from marless.infra.local.dispatch import (
     Capacity,
     Need,
     QueuedTask,
-    Slot,
     TaskChoice,
+    WorkerSlot,
     choose,
     dominant_share,
 )
@@ -247,7 +247,7 @@ class Scheduler:
         return {CORES: self.cores.busy() + held_cores, **others}
 
 
-def _first(lane: Lane, slots: list[Slot], may_start: bool) -> list[QueuedTask]:
+def _first(lane: Lane, slots: list[WorkerSlot], may_start: bool) -> list[QueuedTask]:
     """The next tasks of the lane. Unless a process `may_start`, a free process must be able to serve them."""
     tasks = lane.waiting.first()
     if may_start:

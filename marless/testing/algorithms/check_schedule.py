@@ -81,7 +81,7 @@ def _run_schedule(
 
 
 def _with_outcome(
-    algorithm: AlgorithmSpec, progress: RoundResult, share: Share, outcome: stages.Outcome
+    algorithm: AlgorithmSpec, progress: RoundResult, share: Share, outcome: stages.StageResults
 ) -> RoundResult:
     state, outputs = progress.state, through_storage(outcome.tensors)
     for stage in share.stages:

@@ -15,7 +15,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from marless.functions.algorithms.engine import Descent, OptimiserSettings, engine_of
-from marless.functions.algorithms.minibatches import Independent, Minibatches, Order
+from marless.functions.algorithms.minibatches import Independent, Minibatches, PassOrder
 from marless.functions.algorithms.ppo import ippo
 from marless.functions.algorithms.ppo.specs import IppoConfig
 from marless.functions.environments.base import AgentClass, EnvSpec
@@ -134,7 +134,7 @@ def _step(rows: int, width: int, engine: str, device: str) -> Callable[[], Any]:
     tensors = recurrent.to_tensors(network, recurrent.initialise(network, rng, 0.01), "policy")
     config = IppoConfig(engine=engine, device=device)  # type: ignore[arg-type]
     descent: Descent = engine_of(config).descent(tensors, "policy", SETTINGS)
-    order = Order(np.arange(rows), (0, rows))
+    order = PassOrder(np.arange(rows), (0, rows))
     part = Minibatches(Independent(rng.standard_normal((rows, INPUTS), dtype=np.float32)), [order])
     loss = ClippedPolicyLoss(
         OneChoice(ACTIONS),

@@ -95,7 +95,7 @@ class Round:
 
     def learn(
         self, context: Context[PpoConfig], groups: Sequence[int] = (), summaries: Sequence[SummaryName] = ()
-    ) -> stages.Outcome:
+    ) -> stages.StageResults:
         """Runs all stages for `groups` (default: all groups) with the learner summaries `summaries`."""
         share = Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
         return stages.run(self._mappo, self._code, context, share, summaries)

@@ -18,7 +18,7 @@ from marless.coordinator.config.loading import load
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import Recording, record
 from marless.estimation.service_times import fit
-from marless.estimation.simulation import Setting, drive
+from marless.estimation.simulation import SimulatedSetting, drive
 from marless.estimation.virtual_functions import VirtualClock, VirtualLedger
 from marless.infra.local.sqlite_ledger import LEDGER_FILE, SqliteLedger
 
@@ -103,7 +103,7 @@ def _on_disk(recording: Recording, count: int, repetitions: int) -> list[Simulat
 
 def _driven(recording: Recording, count: int, ledger: VirtualLedger) -> Simulated:
     rounds = max(4, _PLAYED // count)
-    return drive(recording, fit(recording.records, recording.slots), Setting(count, rounds, count), ledger)
+    return drive(recording, fit(recording.records, recording.slots), SimulatedSetting(count, rounds, count), ledger)
 
 
 def _sizes(run: Simulated) -> list[Row]:

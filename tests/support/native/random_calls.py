@@ -6,7 +6,7 @@ import numpy as np
 from fuzzed_arrays import SPECIAL
 
 from marless.functions.native.interface import AdamFields, PassesFields, PolicyRowsFields, ValueRowsFields, WorldFields
-from marless.functions.native.known_answers import Room, Shape, parameters
+from marless.functions.native.known_answers import NetworkMemory, Shape, parameters
 
 WIDTHS = (1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 70)
 
@@ -77,7 +77,7 @@ def acting(library, rng):
     seen, uniforms = numbers(rng, rows, widths[0]), rng.random(rows, np.float32)
     outputs, gradient = np.zeros((rows, widths[-1]), np.float32), np.zeros_like(flat)
     choices, log_p = np.zeros(rows, np.int64), np.zeros(rows, np.float32)
-    planes, room = np.zeros((widths[-1], 2, 16), np.float32), Room(library, network, rows, True)
+    planes, room = np.zeros((widths[-1], 2, 16), np.float32), NetworkMemory(library, network, rows, True)
     library.network_forward(room.fields, address(flat), address(seen), rows, address(outputs))
     places = map(address, (planes, choices, log_p))
     library.choices_draw(address(outputs), address(uniforms), rows, widths[-1], *places)
@@ -102,7 +102,7 @@ def training(library, rng):
     )
     policy = PolicyRowsFields(*map(address, (actions, first, second, legal)), 0.2, 0.01)
     critic = ValueRowsFields(address(first), address(second), 0.2, 1.0)
-    room = Room(library, network, rows, True)
+    room = NetworkMemory(library, network, rows, True)
     both = (byref(policy), None) if is_policy else (None, byref(critic))
     library.network_train(room.fields, byref(adam), byref(passes), *both)
     return [*vectors, metrics, losses, norms]

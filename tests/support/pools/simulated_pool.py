@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import QueuedTask, Slot, TaskChoice, TaskQueue, choose, dominant_share
+from marless.infra.local.dispatch import QueuedTask, TaskChoice, TaskQueue, WorkerSlot, choose, dominant_share
 from marless.infra.local.scheduling.fair_shares import FairShares
 
 
@@ -68,7 +68,7 @@ class SimulatedPool:
     def slots(self):
         """The workers as a pool shows them to what assigns tasks."""
         return [
-            Slot(
+            WorkerSlot(
                 number,
                 worker.modules,
                 False,

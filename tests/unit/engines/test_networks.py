@@ -15,7 +15,7 @@ from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.engine import engine_of
 from marless.functions.algorithms.engines.torch_engine import compute_alike
 from marless.functions.algorithms.minibatches import Minibatch
-from marless.functions.algorithms.new_networks import Part, new_network
+from marless.functions.algorithms.new_networks import NetworkPart, new_network
 from marless.functions.algorithms.ppo.gradient_sums import Term
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.errors import BadRequest, MissingExtra
@@ -240,8 +240,10 @@ def test_a_critic_of_a_vector_is_a_perceptron_and_any_other_network_is_the_facto
         tensors = new_network(config, part, Network((width, 8, 1)), 0, np.random.default_rng(0))
         return {name.removeprefix("critic/g00/").partition("/")[0] for name in tensors if name.startswith("critic/")}
 
-    assert names(Part("critic", (7,), 1.0)) == {"w0", "b0", "w1", "b1"}
-    assert "w0" not in names(Part("critic", (5, 5, 2), 1.0)) and "net" in names(Part("critic", (5, 5, 2), 1.0))
+    assert names(NetworkPart("critic", (7,), 1.0)) == {"w0", "b0", "w1", "b1"}
+    assert "w0" not in names(NetworkPart("critic", (5, 5, 2), 1.0)) and "net" in names(
+        NetworkPart("critic", (5, 5, 2), 1.0)
+    )
 
 
 def test_no_factory_is_imported_that_only_stored_bytes_name():

@@ -13,7 +13,7 @@ from marless.coordinator.drive.ports import Ports
 from marless.coordinator.errors import UserError
 from marless.estimation.recording import Recording
 from marless.estimation.service_times import by_dispatch, fit, longest_path_s, makespan, slots_of
-from marless.estimation.simulation import Setting, simulate
+from marless.estimation.simulation import SimulatedSetting, simulate
 from marless.estimation.virtual_functions import Faults
 from marless.functions.messages.usage import Usage
 
@@ -131,7 +131,7 @@ def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
     ("rollouts", "slots", "waves_of_sampling"), [(4, 4, 1), (8, 4, 2), (9, 4, 3), (100, 100, 1), (100, 7, 15)]
 )
 def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rollouts, slots, waves_of_sampling):
-    found = simulate(recording(), Setting(rollouts, 6, slots))
+    found = simulate(recording(), SimulatedSetting(rollouts, 6, slots))
     # 80 rows (four rollouts of two agents in two environments for five steps) take the learner 100 ms: 2 ms are its
     # overhead, the rest is in proportion.
     learning = 0.002 + 0.098 * rollouts / 4
@@ -143,7 +143,7 @@ def test_a_round_takes_what_its_waves_take_and_what_the_coordinator_computes(rol
 
 
 def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
-    found = simulate(recording(**{"pipeline.lag": 5}), Setting(4, 6, 5))
+    found = simulate(recording(**{"pipeline.lag": 5}), SimulatedSetting(4, 6, 5))
     # Four rollouts of 40 ms beside a learner of 100 ms.
     assert len(found.round_s) == 5 and min(found.round_s) >= 0.1 - 1e-9
     assert found.critical_path_s == pytest.approx(0.1) == found.busy_s["learn"]
@@ -152,7 +152,7 @@ def test_rounds_that_only_sample_are_no_part_of_what_a_round_takes():
 
 
 def test_a_simulated_run_has_the_bill_of_its_tasks():
-    found = simulate(recording(), Setting(8, 6, 4))
+    found = simulate(recording(), SimulatedSetting(8, 6, 4))
     meter = found.state.meter
     assert meter.actor.invocations == 1 + 6 * 8
     # 40 ms on a function's share of a vCPU, rounded up; describing takes 1 ms.
@@ -164,7 +164,7 @@ def test_a_simulated_run_has_the_bill_of_its_tasks():
 
 @pytest.mark.parametrize(("start", "learners"), [("together", 1), ("apart", 2)])
 def test_where_a_rule_switches_sharing_its_first_groups_stay(start, learners):
-    found = simulate(recording(**{"sharing.rule": "roles", "sharing.start": start}), Setting(4, 6, 4))
+    found = simulate(recording(**{"sharing.rule": "roles", "sharing.start": start}), SimulatedSetting(4, 6, 4))
     assert len(set(found.state.groups)) == learners
 
 
@@ -172,7 +172,7 @@ def test_the_same_seed_draws_the_same_durations():
     spread = [recording(sample_ms=took).records for took in (10.0, 40.0)]
     mixed = dataclasses.replace(recording(), records=[*spread[0], *_later(spread[1])])
     drawn = [
-        [(record.work, record.duration_ms) for record in simulate(mixed, Setting(8, 5, 4, seed=seed)).records]
+        [(record.work, record.duration_ms) for record in simulate(mixed, SimulatedSetting(8, 5, 4, seed=seed)).records]
         for seed in (1, 1, 2)
     ]
     assert sorted(drawn[0]) == sorted(drawn[1]) != sorted(drawn[2])
@@ -186,7 +186,9 @@ def _later(records):
 
 
 def test_slow_attempts_make_a_round_longer_and_dearer():
-    usual, slow = (simulate(recording(), Setting(4, 5, 4, faults=faults)) for faults in (Faults(), Faults(slow=1.0)))
+    usual, slow = (
+        simulate(recording(), SimulatedSetting(4, 5, 4, faults=faults)) for faults in (Faults(), Faults(slow=1.0))
+    )
     assert slow.round_s[0] == pytest.approx(10 * 0.14, rel=0.2)
     assert slow.state.meter.learner.billed_ms == pytest.approx(10 * usual.state.meter.learner.billed_ms, rel=0.01)
     assert slow.dollars > usual.dollars
@@ -194,7 +196,7 @@ def test_slow_attempts_make_a_round_longer_and_dearer():
 
 def test_lost_attempts_run_into_their_time_out_and_are_tried_again():
     record = recording(**{"functions.actor.timeout_s": 2, "attempts": 10})
-    found = simulate(record, Setting(4, 9, 4, faults=Faults(lost=0.1)))
+    found = simulate(record, SimulatedSetting(4, 9, 4, faults=Faults(lost=0.1)))
     lost = [each for each in found.records if each.outcome == "timeout"]
     assert lost and {each.duration_ms for each in lost if each.function == "actor"} == {2000.0}
     assert found.state.meter.actor.invocations == sum(each.function == "actor" for each in found.records)
@@ -202,7 +204,7 @@ def test_lost_attempts_run_into_their_time_out_and_are_tried_again():
 
 def test_a_deployed_run_waits_for_storage_and_has_a_share_of_a_vcpu():
     record = recording(**{"functions.actor.memory_mb": 885})
-    found = simulate(record, Setting(4, 5, 4, deployed=True))
+    found = simulate(record, SimulatedSetting(4, 5, 4, deployed=True))
     task = next(each for each in found.records if each.work.startswith("sample/"))
     # Twice the time on half a vCPU (885 of 1,769 MB), a GET of 20 ms of the policies, and one PUT of 30 ms with 1 KB.
     assert task.duration_ms == pytest.approx(40 * 1769 / 885 + 20 + 30, abs=0.1)
@@ -220,17 +222,17 @@ def test_a_run_without_answers_cannot_be_simulated():
     empty = dataclasses.replace(recording(), records=[attempt("sample", 0.0, 1)])
     crashed = [msgspec.structs.replace(each, outcome="crash") for each in empty.records]
     with pytest.raises(UserError, match="no attempt is recorded"):
-        simulate(dataclasses.replace(empty, records=crashed), Setting(1, 3, 1))
+        simulate(dataclasses.replace(empty, records=crashed), SimulatedSetting(1, 3, 1))
 
 
 def test_a_kind_that_was_not_recorded_is_named():
     with pytest.raises(UserError, match="the kind learn"):
-        simulate(dataclasses.replace(recording(), records=recording().records[:6]), Setting(1, 3, 1))
+        simulate(dataclasses.replace(recording(), records=recording().records[:6]), SimulatedSetting(1, 3, 1))
 
 
 def test_replies_are_those_of_the_recorded_rounds():
     record = recording()
-    found = simulate(record, Setting(4, 5, 4))
+    found = simulate(record, SimulatedSetting(4, 5, 4))
     recorded: list[RoundLine] = list(record.lines)
     assert [line.return_mean for line in found.lines[:3]] == [line.return_mean for line in recorded]
     assert found.lines[0].agent_returns == pytest.approx(recorded[0].agent_returns)
@@ -244,7 +246,7 @@ def test_a_learner_reads_the_trajectories_of_every_invocation_whatever_the_recor
         msgspec.structs.replace(each, usage=Usage(puts=2, **reads)) if each.kind == "learn" else each
         for each in record.records
     ]
-    found = simulate(dataclasses.replace(record, records=reading), Setting(50, 4, 50, deployed=True))
+    found = simulate(dataclasses.replace(record, records=reading), SimulatedSetting(50, 4, 50, deployed=True))
     task = next(each for each in found.records if each.kind == "learn")
     # One object for each of 50 rollouts, the policies and the rest of the learner's state.
     assert (task.usage.puts, task.usage.gets) == (2, 52)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marless.estimation.asking_functions import VirtualResources
-from marless.estimation.recorded_calls import Ask, asks_of, blocked_ms
+from marless.estimation.recorded_calls import RecordedAsk, asks_of, blocked_ms
 from marless.estimation.service_times import ResourceTimes
 from marless.functions.messages.usage import CallTime, CallUse
 
@@ -25,7 +25,7 @@ def played(times, *courses, seed=0):
 
 
 def test_a_task_computes_asks_and_computes():
-    course = (5.0, (Ask("judge", 10.0, (100.0,)), Ask("judge", 20.0, (100.0, 50.0))), 40.0)
+    course = (5.0, (RecordedAsk("judge", 10.0, (100.0,)), RecordedAsk("judge", 20.0, (100.0, 50.0))), 40.0)
     ends, use = played(ResourceTimes(slots=2), course)
     # 5 + 10 + 100 + 20 + 100, and 10 of its own work that are left.
     assert ends == [245.0]
@@ -33,14 +33,14 @@ def test_a_task_computes_asks_and_computes():
 
 
 def test_questions_beyond_the_slots_wait_in_order():
-    ends, _ = played(ResourceTimes(slots=1), *((0.0, (Ask("judge", 0.0, (10.0,)),), 0.0) for _ in range(3)))
+    ends, _ = played(ResourceTimes(slots=1), *((0.0, (RecordedAsk("judge", 0.0, (10.0,)),), 0.0) for _ in range(3)))
     assert ends == [10.0, 20.0, 30.0]
-    ends, _ = played(ResourceTimes(slots=2), (0.0, (Ask("judge", 0.0, (10.0, 10.0, 10.0)),), 0.0))
+    ends, _ = played(ResourceTimes(slots=2), (0.0, (RecordedAsk("judge", 0.0, (10.0, 10.0, 10.0)),), 0.0))
     assert ends == [20.0]
 
 
 def test_each_slot_starts_up_once_and_start_ups_are_billed():
-    ask = Ask("judge", 0.0, (10.0, 10.0, 10.0))
+    ask = RecordedAsk("judge", 0.0, (10.0, 10.0, 10.0))
     ends, use = played(ResourceTimes(slots=2, hand_over_ms=1.0, init_ms=100.0), (0.0, (ask, ask), 0.0))
     # Two slots start; the third question, and the second ask's, find them warm.
     assert use == CallUse(count=6, ms=2 * 100 + 60)
@@ -48,7 +48,7 @@ def test_each_slot_starts_up_once_and_start_ups_are_billed():
 
 
 def test_who_polls_wastes_no_more_than_pauses_and_never_overtakes_the_slots():
-    courses = [(0.0, (Ask("judge", 0.0, (200.0,)),) * 4, 0.0) for _ in range(12)]
+    courses = [(0.0, (RecordedAsk("judge", 0.0, (200.0,)),) * 4, 0.0) for _ in range(12)]
     queued, _ = played(ResourceTimes(slots=3), *courses)
     polled, use = played(ResourceTimes(slots=3, polls=True), *courses)
     least_ms = 12 * 4 * 200 / 3
@@ -63,6 +63,6 @@ def test_actions_that_were_asked_together_are_one_ask():
         CallTime("judge", 1, 10.0, 30.0, 90.0),
         CallTime("judge", 0, 100.0, 100.0, 105.0),
     ]
-    assert asks_of(actions) == (Ask("judge", 10.0, (50.0, 60.0)), Ask("judge", 10.0, (5.0,)))
+    assert asks_of(actions) == (RecordedAsk("judge", 10.0, (50.0, 60.0)), RecordedAsk("judge", 10.0, (5.0,)))
     assert blocked_ms(actions) == 80.0 + 5.0
     assert asks_of(()) == () and blocked_ms(()) == 0.0

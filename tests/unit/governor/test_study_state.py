@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marless.coordinator.governor.concurrency_shares import divide
-from marless.coordinator.governor.study_state import Outcome, StudyPlan, advance, initial_state
+from marless.coordinator.governor.study_state import RunOutcome, StudyPlan, advance, initial_state
 
 
 def plan_of(owners, width, weights=None, dollars=None, caps=None, at_work=64):
@@ -27,7 +27,7 @@ def plan_of(owners, width, weights=None, dollars=None, caps=None, at_work=64):
 
 
 def finished(dollars=0.0):
-    return Outcome(status="finished", dollars=dollars)
+    return RunOutcome(status="finished", dollars=dollars)
 
 
 def test_owners_share_by_weight_and_their_runs_equally():

@@ -8,7 +8,7 @@ import pytest
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Capacity, Slot, choose
+from marless.infra.local.dispatch import Capacity, WorkerSlot, choose
 from marless.infra.local.scheduling.fair_shares import FairShares
 from tests.unit.pool.test_dispatch import SECOND, task
 
@@ -67,16 +67,21 @@ def test_affinity_beats_one_queue_and_a_worker_for_each_agent(seed):
 def test_a_worker_loads_what_more_tasks_for_each_worker_that_holds_it_want():
     """Six tasks want x, which three busy workers hold, four want y, which one holds: 1.5 and 2 for each that would."""
     queue = [task(number, 0.2, reads={"x" if number < 6 else "y": SECOND}) for number in range(10)]
-    busy = [Slot(number, frozenset(), False, frozenset(holds), None, 99.0) for number, holds in enumerate("xxxy")]
+    busy = [WorkerSlot(number, frozenset(), False, frozenset(holds), None, 99.0) for number, holds in enumerate("xxxy")]
     shares = FairShares()
     shares.open("run", 1.0)
     found = choose(
-        shares, {"run": queue}, [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)], {"cores": 4.0}, SIX, 10.0
+        shares,
+        {"run": queue},
+        [*busy, WorkerSlot(4, frozenset(), False, frozenset(), 0.0, 0.0)],
+        {"cores": 4.0},
+        SIX,
+        10.0,
     )
     assert found is not None and found.task.number == 6
     # The queue may show a part of the tasks that read the same: x is wanted by 12 now, so 3 for each.
     counts = {"run": {frozenset("x"): 12, frozenset("y"): 4}}
-    slots = [*busy, Slot(4, frozenset(), False, frozenset(), 0.0, 0.0)]
+    slots = [*busy, WorkerSlot(4, frozenset(), False, frozenset(), 0.0, 0.0)]
     found = choose(shares, {"run": queue}, slots, {"cores": 4.0}, SIX, 10.0, counts)
     assert found is not None and found.task.number == 0
 

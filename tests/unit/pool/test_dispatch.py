@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated_pool import Arrival, SimulatedPool
 
 from marless.infra.local import dispatch
-from marless.infra.local.dispatch import Capacity, QueuedTask, Slot, choose, dominant_share
+from marless.infra.local.dispatch import Capacity, QueuedTask, WorkerSlot, choose, dominant_share
 from marless.infra.local.scheduling.fair_shares import FairShares
 
 SECOND = round(1 / dispatch.LOAD_S_PER_BYTE)
@@ -23,7 +23,7 @@ def task(number, expected_s=1.0, cores=1.0, reads=None, module="learner", group=
 
 
 def slot(number, holds=(), modules=(), idle_since=0.0, free_at=0.0):
-    return Slot(number, frozenset(modules), False, frozenset(holds), idle_since, free_at)
+    return WorkerSlot(number, frozenset(modules), False, frozenset(holds), idle_since, free_at)
 
 
 def chosen(queue, slots, *, capacity=None, busy_cores=0.0, now=10.0, **in_use):

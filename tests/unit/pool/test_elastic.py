@@ -13,7 +13,7 @@ from simulated_pool import Arrival, SimulatedPool
 from simulated_resource import SimulatedResource
 
 from marless.infra.local.dispatch import Capacity, QueuedTask
-from marless.infra.local.resources.elastic import Cores, Curve, ElasticCores, Load, SpeedUp, side_by_side
+from marless.infra.local.resources.elastic import CoreCurve, Cores, ElasticCores, Load, SpeedUp, side_by_side
 from marless.infra.local.resources.rate_limit import RateLimit
 
 
@@ -207,7 +207,7 @@ def test_erlangs_formula_gives_the_known_waits():
 
 
 def test_the_curve_is_that_of_the_measurements():
-    for curve in (Curve(0.25, 0.75, 4), Curve(0.1, 0.9, 2), Curve(1.0, 0.0, 1), Curve(0.0, 2.0, 4)):
+    for curve in (CoreCurve(0.25, 0.75, 4), CoreCurve(0.1, 0.9, 2), CoreCurve(1.0, 0.0, 1), CoreCurve(0.0, 2.0, 4)):
         speed_up = SpeedUp(1, 4)
         for cores in [1, 2, 3, 4] * 200:
             speed_up.add(cores, curve.seconds(cores))

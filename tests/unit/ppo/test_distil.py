@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from marless.functions.algorithms.engine import AdamDescent
-from marless.functions.algorithms.engines.numpy_engine import LossGradient
+from marless.functions.algorithms.engines.numpy_engine import NumpyLossGradient
 from marless.functions.algorithms.minibatches import Independent
 from marless.functions.algorithms.ppo import distil
 from marless.functions.algorithms.trainable import Trainable
@@ -87,7 +87,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
     distil_target = distil.distil_target(OneChoice(3), teacher, None, LEGAL)
-    Trainable(AdamDescent(LossGradient(NETWORK, student.parameters), student)).learn(
+    Trainable(AdamDescent(NumpyLossGradient(NETWORK, student.parameters), student)).learn(
         [Independent(inputs).part(rows) for rows in batches], distil_target.loss
     )
     for rows in batches:

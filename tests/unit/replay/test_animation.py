@@ -10,12 +10,12 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageSequence
 
 from marless.replays.animation import Animation, Panel, gif
-from marless.replays.greedy_episodes import Frame, SideReturns
+from marless.replays.greedy_episodes import ReplayFrame, SideReturns
 
 
 def episode(steps, colour, size=(300, 260)):
     """Frames of one colour that grow lighter by the step."""
-    return [Frame(np.full((*size, 3), colour + step, np.uint8), step, -1.0 * step) for step in range(steps + 1)]
+    return [ReplayFrame(np.full((*size, 3), colour + step, np.uint8), step, -1.0 * step) for step in range(steps + 1)]
 
 
 def animation(*teams):
@@ -38,7 +38,7 @@ def test_an_episode_that_ended_waits_for_the_longer_one():
 
 
 def test_every_frame_is_kept_with_its_time():
-    equal = [Frame(np.zeros((300, 260, 3), np.uint8), 0, 0.0)] * 4
+    equal = [ReplayFrame(np.zeros((300, 260, 3), np.uint8), 0, 0.0)] * 4
     drawn = Image.open(io.BytesIO(gif(animation(("a team", [equal])))))
     assert [frame.info["duration"] for frame in ImageSequence.Iterator(drawn)] == [80, 80, 80, 800]
 
@@ -50,7 +50,7 @@ def test_common_colours_stay_as_they_are():
         # A slope of many colours beside it, and one that is nearly white.
         part[100:150, 100:250] = np.arange(150)[None, :, None]
         part[200:230, 100:250] = 253
-    frames = [Frame(part, step, 0.0) for step, part in enumerate(pictures)]
+    frames = [ReplayFrame(part, step, 0.0) for step, part in enumerate(pictures)]
     drawn = Image.open(io.BytesIO(gif(animation(("a team", [frames])))))
     for image in ImageSequence.Iterator(drawn):
         shown = image.convert("RGB")
@@ -80,8 +80,8 @@ def test_letters_grow_with_large_pictures():
 def test_returns_of_sides_stand_on_a_line_of_their_own_behind_their_colours():
     blank = np.full((300, 260, 3), 255, np.uint8)
     sides = (SideReturns("red", 1.0, (1.0, 0.0, 0.0)), SideReturns("blue", -1.0, (0.0, 0.0, 1.0)))
-    (plain,) = animation(("a team", [[Frame(blank, 0, 0.0)]])).stills()
-    (still,) = animation(("a team", [[Frame(blank, 0, 0.0, sides)]])).stills()
+    (plain,) = animation(("a team", [[ReplayFrame(blank, 0, 0.0)]])).stills()
+    (still,) = animation(("a team", [[ReplayFrame(blank, 0, 0.0, sides)]])).stills()
     assert still.image.height == plain.image.height + 14
     line = np.asarray(still.image)[-18:]
     red, blue = (np.flatnonzero((line == colour).all(axis=-1).any(axis=0)) for colour in ((255, 0, 0), (0, 0, 255)))

@@ -13,7 +13,7 @@ import pygame
 
 from marless.infra.local.pictures.pygame_window import CLOSED, NoDisplay, Window
 from marless.replays.animation import Animation, Panel
-from marless.replays.greedy_episodes import Frame
+from marless.replays.greedy_episodes import ReplayFrame
 from marless.replays.replay_window import Playback, play
 
 
@@ -26,7 +26,7 @@ class Played:
     def episode(self, number):
         for step in range(3):
             self.drawn[number] += 1
-            yield Frame(np.full((300, 260, 3), 100 * number + step, np.uint8), step, 0.0)
+            yield ReplayFrame(np.full((300, 260, 3), 100 * number + step, np.uint8), step, 0.0)
 
 
 def animation(played):

@@ -8,7 +8,7 @@ from marless.cli import arguments as common
 from marless.coordinator.errors import FINISHED
 from marless.estimation.forecast import Simulated
 from marless.estimation.recording import recording_of
-from marless.estimation.simulation import LEAST_ROUNDS, Setting, Simulations, simulate, spread
+from marless.estimation.simulation import LEAST_ROUNDS, SimulatedSetting, Simulations, simulate, spread
 from marless.estimation.virtual_functions import Faults
 from marless.output import say, say_json, say_text
 from marless.page import timeline_page
@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
         recording = recording_of(*run_and_settings, options.workers, progress)
     results = []
     for rollouts in options.rollouts or (recording.lines[-1].rollouts,):
-        setting = Setting(
+        setting = SimulatedSetting(
             rollouts=rollouts,
             rounds=options.rounds,
             slots=options.concurrency or recording.slots,
@@ -70,7 +70,7 @@ def run(options: Namespace) -> int:
     return FINISHED
 
 
-def _figures(setting: Setting, simulation: Simulated, took: float) -> dict[str, object]:
+def _figures(setting: SimulatedSetting, simulation: Simulated, took: float) -> dict[str, object]:
     low, median, high = spread(simulation.round_s)
     return {
         "rollouts": setting.rollouts,
@@ -93,13 +93,13 @@ def _figures(setting: Setting, simulation: Simulated, took: float) -> dict[str, 
     }
 
 
-def _show(results: list[tuple[Setting, Simulated, float]]) -> None:
+def _show(results: list[tuple[SimulatedSetting, Simulated, float]]) -> None:
     simulations = Simulations((simulation for _, simulation, _ in results), results[-1][0].slots)
     say_text("\n\n".join(section.text for section in simulations.sections))
     say(*simulations.sentences)
 
 
-def _draw(path: Path, setting: Setting, simulation: Simulated) -> None:
+def _draw(path: Path, setting: SimulatedSetting, simulation: Simulated) -> None:
     last = simulation.lines[-1].round
     recent = [record for record in simulation.records if last - 3 <= record.round < last]
     title = f"simulated, {setting.rollouts:,} rollouts a round"

@@ -21,7 +21,7 @@ from marless.functions.messages.message import Ref
 from marless.functions.messages.order import LanguageModel
 from marless.functions.system_errors import explain
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.processes.bounded_program import Bounds, TookTooLong, run
+from marless.infra.local.processes.bounded_program import ProgramLimits, TookTooLong, run
 from marless.program import cache_folder
 from marless.reports import provenance
 from marless.signals import end, handle_signals
@@ -120,7 +120,9 @@ def _copied(source: Path) -> Path:
 
 def _converted(source: Path) -> Path:
     size = sum(path.stat().st_size for path in _files_of(source)) >> 20
-    bounds = Bounds(_LEAST_S + _S_OF_MB * size, _LEAST_MB + (_MB_OF_MB if source.is_file() else _MB_OF_FOLDER) * size)
+    bounds = ProgramLimits(
+        _LEAST_S + _S_OF_MB * size, _LEAST_MB + (_MB_OF_MB if source.is_file() else _MB_OF_FOLDER) * size
+    )
     digest = _digest_of(source)
 
     def make(part: Path) -> None:
@@ -145,7 +147,7 @@ def small_base(task: EnvTask, training: Training = USUAL, target: Path | None = 
     program = (_code(), version("torch"), provenance.machine())
     names = (*program, symbols.symbols, language_task.context, training)
     digest = hashlib.sha256(to_json(names) + b"".join(lesson.tokens.tobytes() for lesson in lessons)).hexdigest()
-    bounds = Bounds(_LEAST_S + _S_OF_STEP * training.steps, _MB_OF_TASK)
+    bounds = ProgramLimits(_LEAST_S + _S_OF_STEP * training.steps, _MB_OF_TASK)
 
     def make_it(part: Path) -> None:
         often = "" if target else ", once for this machine"
@@ -174,7 +176,7 @@ def _cached(digest: str, make_it: Callable[[Path], None]) -> Path:
         raise UserError(f"base.model: {cache_folder() / 'models'}: {explain(error)}") from error
 
 
-def _make(request: BaseRequest, bounds: Bounds) -> None:
+def _make(request: BaseRequest, bounds: ProgramLimits) -> None:
     """Makes the file in a separate process. A signal ends that process together with this call."""
     what, target = request.source or (request.task.name if request.task else ""), Path(request.target)
     try:
