@@ -36,7 +36,7 @@ _LAYOUTS = {
 _BYTES = 64
 
 
-class Arithmetic:
+class ControlRegisters:
     """The control registers of the thread that asks; a new thread begins with those of the thread that made it."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Arithmetic:
         self._set(self._state)
 
 
-ARITHMETIC = Arithmetic()
+ARITHMETIC = ControlRegisters()
 
 
 @contextmanager

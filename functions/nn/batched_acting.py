@@ -23,7 +23,7 @@ from marless.functions.nn.heads import Head, head_of, head_of_network, outputs_o
 from marless.functions.nn.layers import Gru, Layer, forward
 from marless.functions.nn.normaliser import SEEN, InputStatistics
 from marless.functions.nn.onnx_acting import OnnxNetworks, made_by_factory, onnx_networks
-from marless.functions.nn.recurrent import Weights, weights_of
+from marless.functions.nn.recurrent import LayeredWeights, weights_of
 from marless.functions.nn.shape import tensor_names
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def single_agent_policy(
     return policy | {matrix: np.ascontiguousarray(weight), offset: bias}
 
 
-def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> list[Weights]:
+def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> list[LayeredWeights]:
     """Return the networks of a class's agents. Raises `BadRequest` for unequal shapes, or if the spaces do not fit."""
-    kind, of_group, before = spec.classes[index], dict[int, Weights](), None
+    kind, of_group, before = spec.classes[index], dict[int, LayeredWeights](), None
     for agent in kind.agents:
         group, name = team.groups[agent], spec.agents[agent]
         if group in of_group:
@@ -157,7 +157,7 @@ def _networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], in
 
 
 def _in_c(
-    first: Weights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
+    first: LayeredWeights, layers: Sequence[Layer], normalisers: Sequence[Layer], log_std: FloatArray | None
 ) -> "NativeNetworks | None":
     """Return the stacked layers of networks like `first` for the kernels, or None if the kernels do not cover them."""
     from marless.functions.nn.native.acting import native_networks
@@ -169,7 +169,7 @@ def _prefix(group: int) -> str:
     return f"policy/{group_name(group)}"
 
 
-def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> Weights:
+def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> LayeredWeights:
     try:
         return weights_of(tensors, _prefix(group))
     except KeyError as error:
@@ -178,14 +178,14 @@ def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> Weig
         raise BadRequest(f"the policy of {name} is no network: {error}") from error
 
 
-def _shapes(network: Weights, statistics: NDArray[Any] | None) -> tuple[object, ...]:
+def _shapes(network: LayeredWeights, statistics: NDArray[Any] | None) -> tuple[object, ...]:
     """Return the shapes that all networks of a class must share."""
     shapes = [array.shape for layer in network.layers for array in layer.arrays]
     log_std = None if network.log_std is None else network.log_std.shape
     return network.kinds, network.marks, shapes, log_std, None if statistics is None else statistics.shape
 
 
-def _require_consistent(name: str, network: Weights) -> None:
+def _require_consistent(name: str, network: LayeredWeights) -> None:
     """Raises `BadRequest` when the shapes of the layers do not fit each other."""
     place, width = 0, network.inputs
     for layer in network.layers:
@@ -197,7 +197,7 @@ def _require_consistent(name: str, network: Weights) -> None:
         place += bool(layer.entry)
 
 
-def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: Weights) -> None:
+def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: LayeredWeights) -> None:
     """Raises `BadRequest` when the network does not fit the spaces of the class."""
     kind = spec.classes[index]
     width = kind.observation_size + (len(spec.agents) if team.identity else 0)
@@ -233,7 +233,7 @@ def _fold_identity(first: Layer, count: int, agents: tuple[int, ...]) -> Layer:
     return kind(**fields | dict(zip(first.entry, (weight, bias), strict=True)))
 
 
-def _for_entities_of(kind: AgentClass, network: Weights, identity: int) -> Weights:
+def _for_entities_of(kind: AgentClass, network: LayeredWeights, identity: int) -> LayeredWeights:
     """The network for the entities of this task, which may have another number of equal ones than in training."""
     if network.front is None:
         return network

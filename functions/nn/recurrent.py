@@ -25,7 +25,7 @@ DrawsOrthogonal = Callable[[np.random.Generator, int, int], Array]
 _MARKS = (*(kind.mark for kind in ACTIVATIONS if kind.mark), CLIPPED)
 
 
-class Trace(NamedTuple):
+class LayeredTrace(NamedTuple):
     """A forward pass: `outputs` ``[..., out]``, and what each layer's gradient needs."""
 
     outputs: Array
@@ -49,7 +49,7 @@ class Trace(NamedTuple):
         raise ValueError("a network without a GRU has no hidden state")
 
 
-class Weights(NamedTuple):
+class LayeredWeights(NamedTuple):
     """The layers of a network, their parameters views into a flat vector.
 
     Only Gaussian policies have a `log_std` ``[out]``; their samples are squashed by tanh, or clipped if
@@ -107,7 +107,7 @@ class Weights(NamedTuple):
 
     def forward(
         self, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
-    ) -> Trace:
+    ) -> LayeredTrace:
         """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a GRU sequences ``[T, B, in]`` to ``[T, B, out]``.
 
         `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
@@ -123,9 +123,9 @@ class Weights(NamedTuple):
             else:
                 values, cache = layer.forward(values)
             caches.append(cache)
-        return Trace(values.reshape(*sequences, values.shape[-1]), caches)
+        return LayeredTrace(values.reshape(*sequences, values.shape[-1]), caches)
 
-    def backward(self, trace: Trace, grad_output: Array, gradient: "Weights | None") -> None:
+    def backward(self, trace: LayeredTrace, grad_output: Array, gradient: "LayeredWeights | None") -> None:
         """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
 
         It does not write the gradient of `log_std`, which comes from the loss.
@@ -137,7 +137,9 @@ class Weights(NamedTuple):
         rows = self._backward(self.forward(inputs, first=first), grad_output, None, to_inputs=True)
         return rows.reshape(inputs.shape)
 
-    def _backward(self, trace: Trace, grad_output: Array, gradient: "Weights | None", to_inputs: bool) -> Array:
+    def _backward(
+        self, trace: LayeredTrace, grad_output: Array, gradient: "LayeredWeights | None", to_inputs: bool
+    ) -> Array:
         grad_output = grad_output.reshape(-1, grad_output.shape[-1])
         for index in range(len(self.layers) - 1, -1, -1):
             into = None if gradient is None else gradient.layers[index]
@@ -167,16 +169,16 @@ class FlatPerceptron:
     def __init__(self, network: Network, parameters: Array) -> None:
         self._network, self._weights = network, views(network, parameters)
 
-    def forward(self, inputs: Array) -> Trace:
+    def forward(self, inputs: Array) -> LayeredTrace:
         return self._weights.forward(inputs)
 
-    def backward(self, trace: Trace, grad_output: Array, gradient: Array) -> None:
+    def backward(self, trace: LayeredTrace, grad_output: Array, gradient: Array) -> None:
         self._weights.backward(trace, grad_output, views(self._network, gradient))
 
 
-def views(network: Network, flat: Array) -> Weights:
+def views(network: Network, flat: Array) -> LayeredWeights:
     """The weights of a network as views into its flat vector ``[parameters]``."""
-    return Weights(network.layers(flat), flat[-network.sizes[-1] :] if network.gaussian else None, network.marks)
+    return LayeredWeights(network.layers(flat), flat[-network.sizes[-1] :] if network.gaussian else None, network.marks)
 
 
 def initialise(
@@ -198,7 +200,7 @@ def initialise(
 
 
 def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
-    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `Weights.to_tensors`."""
+    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `LayeredWeights.to_tensors`."""
     return {f"{prefix}/{name}": array for name, array in views(network, flat).to_tensors().items()}
 
 
@@ -223,7 +225,7 @@ def _described(shapes: tuple[tuple[str, tuple[int, ...]], ...], entities: bytes)
     return weights.network, tuple(name for name in weights.to_tensors() if name != ENTITIES)
 
 
-def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
+def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> LayeredWeights:
     """The named tensors of `to_tensors`, not copied.
 
     Raises `KeyError` when there is no such network, and `ValueError` when its norms are not those of its hidden layers.
@@ -243,7 +245,7 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
         kind(*[tensors[f"{prefix}/{name}"] for name in names])
         for kind, names in zip(kinds, tensor_names(kinds), strict=True)
     ]
-    return Weights(layers, tensors.get(f"{prefix}/log_std"), marks)
+    return LayeredWeights(layers, tensors.get(f"{prefix}/log_std"), marks)
 
 
 def _activation(marks: Sequence[str]) -> Kind:

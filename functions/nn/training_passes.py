@@ -1,8 +1,8 @@
 """Forward and backward passes of a feed-forward network in training.
 
-They compute what `recurrent.Weights.forward` and `backward` do, in fewer operations: what hidden layers are computed
-from has a further column of ones, so that the matrix products add the biases and sum their gradients. For minibatches
-of some hundred rows the number of operations decides the time outside the products.
+They compute the same as `recurrent.LayeredWeights.forward` and `backward` in fewer operations. Inputs of hidden layers
+have a further column of ones, so that the matrix products add the biases and sum their gradients. For minibatches of
+some hundred rows the number of operations decides the time outside the products.
 """
 
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ from marless.functions.native.kernels import kernels
 from marless.functions.nn import recurrent
 from marless.functions.nn.adam import finite_norm
 from marless.functions.nn.layers import Array
-from marless.functions.nn.native.calls import Optimiser, covers
+from marless.functions.nn.native.calls import NativeOptimiser, covers
 from marless.functions.nn.native.losses import NativeLoss, native_loss
 from marless.functions.nn.native.random_matrices import orthogonal
 from marless.functions.nn.native.weights import PerceptronTrace, PerceptronWeights
@@ -38,7 +38,7 @@ from marless.functions.nn.networks import Weights
 from marless.functions.nn.shape import Network
 
 
-class NativeAdam(Optimiser):
+class NativeAdam(NativeOptimiser):
     """Adam in C."""
 
     def step(self, gradient: Array) -> float:
@@ -66,7 +66,7 @@ class NativeLossGradient(FlatGradient):
 class NativeDescent(AdamDescent):
     """A perceptron in training."""
 
-    def __init__(self, network: Network, optimiser: Optimiser) -> None:
+    def __init__(self, network: Network, optimiser: NativeOptimiser) -> None:
         loss_gradient = NativeLossGradient(network, optimiser.parameters)
         super().__init__(loss_gradient, optimiser)
         self._native_weights, self._native_optimiser = loss_gradient.weights, optimiser
@@ -129,7 +129,7 @@ class NativeEngine(NumpyEngine):
         return NativeDescent(network, _adam(flat, settings, moments))
 
 
-def _adam(parameters: Array, settings: OptimiserSettings, moments: Moments | None) -> Optimiser:
+def _adam(parameters: Array, settings: OptimiserSettings, moments: Moments | None) -> NativeOptimiser:
     first, second, steps = moments or Moments(np.zeros_like(parameters), np.zeros_like(parameters), 0)
     return NativeAdam(parameters, np.array(first), np.array(second), steps, *settings)
 

@@ -57,7 +57,7 @@ class FlatGradient:
 class NumpyLossGradient(FlatGradient):
     """That of perceptrons and GRUs in numpy."""
 
-    weights: recurrent.Weights
+    weights: recurrent.LayeredWeights
 
     def __init__(self, network: Network, parameters: Array) -> None:
         super().__init__(network, parameters, recurrent.views(network, parameters))
@@ -75,7 +75,7 @@ class NumpyLossGradient(FlatGradient):
 
         return part.select(trace.outputs), backward
 
-    def at(self, trace: recurrent.Trace, grad_output: Array) -> Array:
+    def at(self, trace: recurrent.LayeredTrace, grad_output: Array) -> Array:
         self.weights.backward(trace, grad_output, self._views)
         return self._gradient
 

@@ -33,7 +33,7 @@ from marless.functions.nn.shape import SHAPE, Network
 from marless.functions.randomness import generator
 
 
-class Estimates(NamedTuple):
+class MemberValues(NamedTuple):
     """Value targets and old values ``[rows]`` of all living members, float64 in units of the return."""
 
     targets: Array
@@ -120,7 +120,7 @@ class Merging:
         distillation.train(student, pieces, loss)
         return student.network("critic", name)
 
-    def _estimates(self, context: Context[PpoConfig], agents: list[int]) -> Estimates:
+    def _estimates(self, context: Context[PpoConfig], agents: list[int]) -> MemberValues:
         targets, values = [], []
         for agent in agents:
             name = group_name(agent)
@@ -129,7 +129,7 @@ class Merging:
             living = context.batch.alive[[agent]][learning_signal(context, agent).loss_mask]
             targets.append(new.denormalise(after[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(after[f"value/{name}"][living].astype(np.float64)))
-        return Estimates(np.concatenate(targets), np.concatenate(values))
+        return MemberValues(np.concatenate(targets), np.concatenate(values))
 
 
 def _critic_of(

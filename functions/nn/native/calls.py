@@ -66,7 +66,7 @@ class Description(NamedTuple):
         return cls(EntitiesFields(len(columns), len(tokens), width, HEADS, bias, *places), *arrays)
 
 
-class Optimiser:
+class NativeOptimiser:
     """Adam on the flat vector `parameters`, see `marless.functions.nn.adam.Adam`; `gradient` is what `step` steps
     along."""
 
@@ -103,7 +103,7 @@ class Training(NamedTuple):
     norms: NDArray[np.float64]
 
 
-class Perceptron:
+class NativePerceptron:
     """The passes of a feed-forward network, one that the kernels cover, see `covers`.
 
     One that `trains` passes all rows forward together and keeps what `backward` needs; another one computes outputs
@@ -140,7 +140,7 @@ class Perceptron:
         )
 
     def train(
-        self, optimiser: Optimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
+        self, optimiser: NativeOptimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
     ) -> Training:
         """One step of the optimiser for each minibatch: the rows of `inputs` ``[n, in]`` with the indices `order`
         between two successive `bounds`."""

@@ -10,7 +10,7 @@ from marless.functions.native.kernels import RowIndices
 from marless.functions.nn import recurrent
 from marless.functions.nn.gru import Flags
 from marless.functions.nn.layers import Array
-from marless.functions.nn.native.calls import Optimiser, Perceptron, Training, perceptron_parameters
+from marless.functions.nn.native.calls import NativeOptimiser, NativePerceptron, Training, perceptron_parameters
 from marless.functions.nn.native.losses import NativeLoss
 from marless.functions.nn.networks import Weights
 from marless.functions.nn.shape import Network
@@ -41,11 +41,11 @@ class PerceptronWeights(Weights):
     def __init__(self, network: Network, parameters: Array, trains: bool = True) -> None:
         self._network, self._parameters = network, parameters
         self._size = perceptron_parameters(network)
-        self._perceptron = Perceptron(network, trains)
+        self._perceptron = NativePerceptron(network, trains)
         self._latest: PerceptronTrace | None = None
 
     @cached_property
-    def _views(self) -> recurrent.Weights:
+    def _views(self) -> recurrent.LayeredWeights:
         return recurrent.views(self._network, self._parameters)
 
     @property
@@ -84,8 +84,8 @@ class PerceptronWeights(Weights):
         return self._views.input_gradient(inputs, grad_output, first)
 
     def train(
-        self, optimiser: Optimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
+        self, optimiser: NativeOptimiser, inputs: Array, order: RowIndices, bounds: Sequence[int], loss: NativeLoss
     ) -> Training:
-        """See `Perceptron.train`; the parameters are the optimiser's."""
+        """See `NativePerceptron.train`; the parameters are the optimiser's."""
         self._latest = None
         return self._perceptron.train(optimiser, inputs, order, bounds, loss)

@@ -27,7 +27,7 @@ from marless.functions.nn.discrete import OneChoice
 from marless.functions.nn.entities.attention import attention_over
 from marless.functions.nn.layers import Gru, Relu, Tanh
 from marless.functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
-from marless.functions.nn.native.calls import Optimiser, Perceptron, room_for
+from marless.functions.nn.native.calls import NativeOptimiser, NativePerceptron, room_for
 from marless.functions.nn.native.losses import native_loss
 from marless.functions.nn.shape import Network
 from marless.infra.packaging import kernel_build
@@ -41,7 +41,7 @@ STEPS = st.integers(0, 2**40) | st.integers(-(2**66), 2**66)
 @fuzzed
 @given(st.data(), networks(), st.integers(1, 50))
 def test_passes_are_refused_or_come_to_numbers_of_their_shapes(data, network, rows):
-    perceptron, size, out = Perceptron(network), (network.parameters,), network.sizes[-1]
+    perceptron, size, out = NativePerceptron(network), (network.parameters,), network.sizes[-1]
     flat, inputs, grad_output, gradient = arrays(data.draw, size, (rows, network.sizes[0]), (rows, out), size)
     outputs = is_called(perceptron.forward, flat, inputs)
     assert outputs is None or outputs.shape == (len(inputs), out)
@@ -54,7 +54,7 @@ def test_passes_over_numbers_are_those_of_torch(data, network, rows):
     flat = numbers(data.draw, (network.parameters,), is_finite=True) / 3
     inputs = numbers(data.draw, (rows, network.sizes[0]), is_finite=True)
     grad_output = numbers(data.draw, (rows, network.sizes[-1]), is_finite=True)
-    perceptron, gradient = Perceptron(network), np.zeros(network.parameters, np.float32)
+    perceptron, gradient = NativePerceptron(network), np.zeros(network.parameters, np.float32)
     outputs = perceptron.forward(flat, inputs)
     perceptron.backward(grad_output, gradient)
     exact_outputs, exact = expected(network, *(each.astype(np.float64) for each in (flat, inputs, grad_output)))
@@ -70,7 +70,7 @@ def test_a_pass_of_training_is_refused_or_leaves_numbers_as_they_were_given(data
     network = replace(network, sizes=(*network.sizes[:-1], 1)) if is_critic else network
     draw, choices, size = data.draw, network.sizes[-1], (network.parameters,)
     *vectors, inputs, first, second = arrays(draw, size, size, size, (rows, network.sizes[0]), (rows,), (rows,))
-    optimiser = is_called(Optimiser, *vectors, draw(STEPS), 1e-3, 1e-5, draw(st.sampled_from([0.5, 0])))
+    optimiser = is_called(NativeOptimiser, *vectors, draw(STEPS), 1e-3, 1e-5, draw(st.sampled_from([0.5, 0])))
     fault = draw(st.integers(0, 5))
     order = np.array(draw(st.lists(st.integers(-(fault == 0), rows - (fault != 0)), min_size=1, max_size=2 * rows)))
     bounds = [0, *draw(st.sets(st.integers(1, len(order)), max_size=3).map(sorted)), len(order) + (fault == 1)]
@@ -79,7 +79,7 @@ def test_a_pass_of_training_is_refused_or_leaves_numbers_as_they_were_given(data
     policy = ClippedPolicyLoss(OneChoice(choices), actions, first, second, legal, 0.2, 0.01)
     loss = native_loss(ClippedValueLoss(first, second, 0.2, 10.0) if is_critic else policy)
     if optimiser is not None:
-        training = is_called(Perceptron(network).train, optimiser, inputs, order, sorted({*bounds}), loss)
+        training = is_called(NativePerceptron(network).train, optimiser, inputs, order, sorted({*bounds}), loss)
         assert training is None or training.metrics.shape == (loss.metrics, len(order))
 
 
@@ -87,7 +87,7 @@ def test_a_pass_of_training_is_refused_or_leaves_numbers_as_they_were_given(data
 @given(st.data(), st.integers(1, 200))
 def test_a_step_is_refused_or_taken(data, size):
     (*vectors, gradient), steps = arrays(data.draw, *[(size,)] * 4), data.draw(STEPS)
-    optimiser = is_called(Optimiser, *vectors, steps, 1e-3, 1e-5, 0.5)
+    optimiser = is_called(NativeOptimiser, *vectors, steps, 1e-3, 1e-5, 0.5)
     if optimiser is not None:
         assert 0 <= steps == optimiser.steps
         is_called(optimiser.step, gradient)
@@ -137,7 +137,7 @@ def test_a_network_that_the_kernels_do_not_cover_is_refused(network):
 
 def test_rows_that_no_memory_holds_are_refused_and_leave_room_for_others():
     network, rng = Network((3, 8, 2)), np.random.default_rng(1)
-    perceptron, flat = Perceptron(network), rng.standard_normal(network.parameters).astype(np.float32)
+    perceptron, flat = NativePerceptron(network), rng.standard_normal(network.parameters).astype(np.float32)
     for rows in (2**27 + 1, 2**58):
         with pytest.raises(ValueError):
             perceptron.forward(flat, np.broadcast_to(np.float32(1), (rows, 3)))

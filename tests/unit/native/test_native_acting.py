@@ -14,7 +14,7 @@ from marless.functions.nn.entities.attention import attention_over, with_rest
 from marless.functions.nn.layers import LayerNorm, Relu, Tanh
 from marless.functions.nn.losses import ClippedPolicyLoss
 from marless.functions.nn.native.acting import NativeChoice, NativeNetworks
-from marless.functions.nn.native.calls import Optimiser, Perceptron
+from marless.functions.nn.native.calls import NativeOptimiser, NativePerceptron
 from marless.functions.nn.native.losses import native_loss
 from marless.functions.nn.normaliser import SEEN
 from marless.functions.nn.shape import Network
@@ -152,8 +152,8 @@ def test_the_learner_finds_the_log_probabilities_of_the_actor_to_the_last_bit(ne
     outputs, _ = NativeNetworks(network, [flat[None]], [], None).outputs(inputs[None, None], None)
     chosen, log_p = NativeChoice(5).draw(outputs[:, 0], None, rng.random((1, 203), np.float32))
     loss = ClippedPolicyLoss(OneChoice(5), chosen[0], log_p[0], np.ones(203, np.float32), None, 0.2, 0.01)
-    optimiser = Optimiser(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1.0)
-    trained = Perceptron(network).train(optimiser, inputs, np.arange(203), [0, 203], native_loss(loss))
+    optimiser = NativeOptimiser(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1.0)
+    trained = NativePerceptron(network).train(optimiser, inputs, np.arange(203), [0, 203], native_loss(loss))
     assert not trained.metrics[2].any()  # the divergence, 0 where the ratio is 1
 
 

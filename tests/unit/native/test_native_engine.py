@@ -20,7 +20,7 @@ from marless.functions.nn.entities.attention import attention_over
 from marless.functions.nn.entities.forward_pass import HEADS
 from marless.functions.nn.layers import LayerNorm, Relu, Tanh
 from marless.functions.nn.losses import ClippedPolicyLoss, ClippedValueLoss
-from marless.functions.nn.native.calls import Optimiser, Perceptron, covers
+from marless.functions.nn.native.calls import NativeOptimiser, NativePerceptron, covers
 from marless.functions.nn.native.losses import native_loss
 from marless.functions.nn.native.weights import PerceptronWeights
 from marless.functions.nn.shape import Network
@@ -78,9 +78,9 @@ def require_torch_s(network, inputs, rng):
     rows, inputs = len(inputs), inputs.astype(np.float32)
     flat = (rng.standard_normal(network.parameters) / 3).astype(np.float32)
     grad_output = rng.standard_normal((rows, network.sizes[-1])).astype(np.float32)
-    perceptron, gradient = Perceptron(network), np.full(network.parameters, np.nan, np.float32)
+    perceptron, gradient = NativePerceptron(network), np.full(network.parameters, np.nan, np.float32)
     outputs = perceptron.forward(flat, inputs)
-    np.testing.assert_array_equal(Perceptron(network, trains=False).forward(flat, inputs), outputs)
+    np.testing.assert_array_equal(NativePerceptron(network, trains=False).forward(flat, inputs), outputs)
     perceptron.backward(grad_output, gradient)
     exact_outputs, exact = expected(network, *(each.astype(np.float64) for each in (flat, inputs, grad_output)))
     np.testing.assert_allclose(outputs, exact_outputs, rtol=1e-5, atol=1e-5)
@@ -100,7 +100,7 @@ def test_an_observation_in_another_order_that_is_described_leaves_every_byte():
     grad_output, gradients = rng.standard_normal((50, 2)).astype(np.float32), np.zeros((2, len(flat)), np.float32)
     outputs = []
     for network, inputs, gradient in zip(networks, (rows, moved), gradients, strict=True):
-        perceptron = Perceptron(network)
+        perceptron = NativePerceptron(network)
         outputs.append(perceptron.forward(flat, inputs))
         perceptron.backward(grad_output, gradient)
     assert outputs[0].tobytes() == outputs[1].tobytes() and gradients[0].tobytes() == gradients[1].tobytes()
@@ -122,7 +122,7 @@ def test_a_network_is_refused_at_the_door_of_the_kernels():
 def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():
     rng = np.random.default_rng(3)
     parameters = rng.standard_normal(37).astype(np.float32)
-    ours = Optimiser(parameters.copy(), np.zeros_like(parameters), np.zeros_like(parameters), 0, 1e-2, 1e-5, 0.5)
+    ours = NativeOptimiser(parameters.copy(), np.zeros_like(parameters), np.zeros_like(parameters), 0, 1e-2, 1e-5, 0.5)
     theirs = torch.nn.Parameter(torch.tensor(parameters, dtype=torch.float64))
     optimiser = torch.optim.Adam([theirs], lr=1e-2, eps=1e-5)
     for scale in (3.0, 1e-3, 0.2):
@@ -135,7 +135,7 @@ def test_steps_are_those_of_torch_s_adam_whose_gradient_is_clipped():
 
 
 def test_an_array_that_c_would_misread_is_refused():
-    perceptron, flat = Perceptron(NETWORK), np.zeros(NETWORK.parameters, np.float32)
+    perceptron, flat = NativePerceptron(NETWORK), np.zeros(NETWORK.parameters, np.float32)
     rows = np.zeros((8, 4), np.float32)
     for parameters, inputs in (
         (flat.astype(np.float64), rows),
@@ -151,11 +151,11 @@ def test_an_array_that_c_would_misread_is_refused():
 def test_a_network_that_does_not_train_has_the_outputs_of_one_that_does_and_no_gradient():
     rng = np.random.default_rng(4)
     flat, rows = (rng.standard_normal(shape, np.float32) for shape in (NETWORK.parameters, (203, 4)))
-    acting = Perceptron(NETWORK, trains=False)
-    np.testing.assert_array_equal(acting.forward(flat, rows), Perceptron(NETWORK).forward(flat, rows))
+    acting = NativePerceptron(NETWORK, trains=False)
+    np.testing.assert_array_equal(acting.forward(flat, rows), NativePerceptron(NETWORK).forward(flat, rows))
     with pytest.raises(ValueError, match="kept for one backwards"):
         acting.backward(np.zeros((203, 3), np.float32), flat)
-    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    optimiser = NativeOptimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
     loss = native_loss(ClippedPolicyLoss(OneChoice(3), ACTIONS, ROWS, ROWS, None, 0.2, 0.01))
     with pytest.raises(ValueError, match="computes outputs alone"):
         acting.train(optimiser, rows[:5], np.arange(5), [0, 5], loss)
@@ -180,10 +180,10 @@ ACTIONS = np.array([0, 1, 2, 0, 1])
 )
 def test_rows_that_there_are_not_are_refused(order, bounds, actions, advantage):
     flat = np.zeros(NETWORK.parameters, np.float32)
-    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    optimiser = NativeOptimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
     loss = native_loss(ClippedPolicyLoss(OneChoice(3), actions, ROWS, advantage, None, 0.2, 0.01))
     with pytest.raises(ValueError, match=r"in one piece|do not part|an index is not"):
-        Perceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
+        NativePerceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.array(order), bounds, loss)
 
 
 # Of two rows of sixteen lanes, of whole blocks of lanes, and beyond.
@@ -196,9 +196,9 @@ def test_the_loss_of_policies_of_many_actions_is_numpys(actions, rows):
     loss = ClippedPolicyLoss(
         OneChoice(actions), taken, old - 3, advantage, rng.random((rows, actions)) < 0.7, 0.2, 0.01
     )
-    optimiser = Optimiser(flat.copy(), np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1e9)
-    training = Perceptron(network).train(optimiser, inputs, np.arange(rows), [0, rows], native_loss(loss))
-    expected_loss = loss(Perceptron(network).forward(flat, inputs), None, np.arange(rows))
+    optimiser = NativeOptimiser(flat.copy(), np.zeros_like(flat), np.zeros_like(flat), 0, 1e-3, 1e-5, 1e9)
+    training = NativePerceptron(network).train(optimiser, inputs, np.arange(rows), [0, rows], native_loss(loss))
+    expected_loss = loss(NativePerceptron(network).forward(flat, inputs), None, np.arange(rows))
     _, gradient = expected(network, *(each.astype(np.float64) for each in (flat, inputs, expected_loss.grad_output)))
     np.testing.assert_allclose(optimiser.gradient, gradient, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(training.losses, [expected_loss.surrogate], rtol=1e-5)
@@ -213,8 +213,8 @@ def test_a_value_that_is_nan_is_one_in_the_loss():
         loss = ClippedValueLoss(*arrays, 0.2, 10.0)
         network = Network((4, 1))
         flat = np.zeros(network.parameters, np.float32)
-        optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
-        training = Perceptron(network).train(
+        optimiser = NativeOptimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+        training = NativePerceptron(network).train(
             optimiser, np.ones((5, 4), np.float32), np.arange(5), [0, 2, 5], native_loss(loss)
         )
         assert np.isfinite(training.losses[0]) and np.isnan(training.losses[1])
@@ -223,10 +223,10 @@ def test_a_value_that_is_nan_is_one_in_the_loss():
 
 def test_a_critic_has_one_output():
     flat = np.zeros(NETWORK.parameters, np.float32)
-    optimiser = Optimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
+    optimiser = NativeOptimiser(flat, flat.copy(), flat.copy(), 0, 1e-3, 1e-5, 1.0)
     loss = native_loss(ClippedValueLoss(ROWS, ROWS, 0.2, 10.0))
     with pytest.raises(ValueError, match="a critic has one output, not 3"):
-        Perceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
+        NativePerceptron(NETWORK).train(optimiser, np.zeros((5, 4), np.float32), np.arange(5), [0, 5], loss)
 
 
 def test_networks_with_memory_of_double_precision_or_too_deep_are_numpys():

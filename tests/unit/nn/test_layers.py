@@ -6,7 +6,7 @@ import torch
 
 from marless.functions.nn import torch_layers
 from marless.functions.nn.layers import KINDS, Gru, LayerNorm, Linear, Normalise, Relu, Tanh, forward
-from marless.functions.nn.recurrent import Weights
+from marless.functions.nn.recurrent import LayeredWeights
 
 WIDTHS = (4, 6)
 # Norms behind activations, activations behind norms and behind a GRU, and several without a linear layer between.
@@ -30,7 +30,7 @@ def drawn(kinds, rng):
 def test_a_list_in_any_order_has_the_outputs_and_gradients_of_torch(kinds):
     rng = np.random.default_rng(1)
     layers = drawn(kinds, rng)
-    weights = Weights(layers, None)
+    weights = LayeredWeights(layers, None)
     inputs = rng.standard_normal((5, 7, 3) if weights.hidden_size else (7, 3))
     parameters = [[torch.tensor(array, requires_grad=True) for array in layer.arrays] for layer in layers]
     x = torch.tensor(inputs, requires_grad=True)
@@ -39,7 +39,7 @@ def test_a_list_in_any_order_has_the_outputs_and_gradients_of_torch(kinds):
     outputs.backward(torch.tensor(grad_output))
 
     trace = weights.forward(inputs)
-    gradient = Weights([type(layer)(*map(np.empty_like, layer.arrays)) for layer in layers], None)
+    gradient = LayeredWeights([type(layer)(*map(np.empty_like, layer.arrays)) for layer in layers], None)
     weights.backward(trace, grad_output, gradient)
     np.testing.assert_allclose(trace.outputs, outputs.detach().numpy(), rtol=0, atol=1e-12)
     for layer, of_layer in zip(gradient.layers, parameters, strict=True):
@@ -52,7 +52,7 @@ def test_acting_step_by_step_gives_the_outputs_of_the_whole_sequence():
     rng = np.random.default_rng(2)
     layers = drawn((Linear, Tanh, Gru, LayerNorm, Linear), rng)
     inputs, state = rng.standard_normal((5, 7, 3)), np.zeros((7, layers[2].width(0)))
-    whole = Weights(layers, None).forward(inputs)
+    whole = LayeredWeights(layers, None).forward(inputs)
     for step, rows in enumerate(inputs):
         outputs, state = forward(layers, rows, state)
         np.testing.assert_allclose(outputs, whole.outputs[step], rtol=0, atol=1e-12)
