@@ -22,7 +22,6 @@ from marless.runs.train_and_resume import is_limit
 Exist = Literal["error", "resume", "replace"]
 
 _ASIDE = ".replaced"
-_LOGGER = logging.getLogger(__name__)
 
 
 def find(name: str | None, exist: Exist) -> RunFolder | None:
@@ -98,4 +97,5 @@ def _delete(aside: Path) -> None:
     try:
         shutil.rmtree(aside)
     except OSError as error:
-        _LOGGER.warning("the run that was replaced is still in %s, which cannot be deleted: %s", aside, error.strerror)
+        line = f"the run that was replaced is still in {aside}, which cannot be deleted: {error.strerror}"
+        logging.getLogger(__name__).warning(line)

@@ -10,7 +10,7 @@ SWEEPS = 30 * 24 * 60
 _GB = 2**30
 
 
-class DeployedResources(NamedTuple):
+class IdleStack(NamedTuple):
     """The resources of a deployment. Bytes: `image` of container images, `table` and `objects` that runs left, `logs`
     of runs. A sweep takes the coordinator `sweep_ms` at `coordinator_mb`. `dashboards` are billed beyond the account's
     free ones, as if it had no others. An alarm is billed by its metrics."""
@@ -25,7 +25,7 @@ class DeployedResources(NamedTuple):
     logs: int = 0
 
 
-def idle_month(prices: Prices, deployment: DeployedResources, architecture: Architecture = "arm") -> tuple[Line, ...]:
+def idle_month(prices: Prices, deployment: IdleStack, architecture: Architecture = "arm") -> tuple[Line, ...]:
     """The lines of a month of thirty days, at list prices without free tier; `bill.total` adds them up.
 
     The sweep looks for detached runs every minute: an invocation of the coordinator, a read of an empty list, a log

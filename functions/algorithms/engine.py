@@ -173,7 +173,6 @@ class AdamDescent(Descent):
         return Moments(self._optimiser.first, self._optimiser.second, self._optimiser.steps)
 
     def learn(self, minibatches: Minibatches, loss_of: LossOf[L]) -> Sequence[OptimiserStep[L]]:
-        """Take one step for each minibatch. Raises `NotFinite` if a gradient norm overflows."""
         steps = list[OptimiserStep[L]]()
         for part in minibatches:
             loss, gradient = self._loss_gradient.of(part, loss_of)
@@ -181,11 +180,9 @@ class AdamDescent(Descent):
         return steps
 
     def along(self, trace: Any, grad_output: Array) -> float:
-        """Take one step, given d loss / d outputs of a forward pass. Return the gradient norm before clipping."""
         return self._step(self._loss_gradient.at(trace, grad_output))
 
     def apply(self, gradient: Array) -> float:
-        """Take one step along a flat gradient, ``[parameters]``. Return its norm before clipping."""
         return self._step(np.array(gradient, self.weights.dtype))
 
     def _step(self, gradient: Array) -> float:

@@ -110,13 +110,11 @@ class Linear(Layer):
         self.weight[...] = gain * orthogonal(*self.weight.shape)
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
-        """Return ``values weight + bias``, ``[..., out]``, and the values for `backward`."""
         outputs: Array = values @ self.weight
         outputs += self.bias
         return outputs, values
 
     def backward(self, cache: Array, grad_output: Array, gradient: "Linear | None", to_inputs: bool = True) -> Array:
-        """Return ``grad_output weightᵀ``, and write ``valuesᵀ grad_output`` and the sum over rows into `gradient`."""
         if gradient is not None:
             np.matmul(cache.T, grad_output, out=gradient.weight)
             np.add.reduce(grad_output, axis=0, out=gradient.bias)
@@ -179,12 +177,10 @@ class Tanh(Layer):
     elementwise: ClassVar[bool] = True
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
-        """Return tanh x, and keep it for `backward`."""
         outputs = np.tanh(values, out=out)
         return outputs, outputs
 
     def backward(self, cache: Array, grad_output: Array, gradient: "Tanh | None", to_inputs: bool = True) -> Array:
-        """Return ``(1 - tanh² x) grad_output``."""
         grad_output *= 1 - cache * cache
         return grad_output
 
@@ -198,12 +194,10 @@ class Relu(Layer):
     elementwise: ClassVar[bool] = True
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, Array]:
-        """Return max(0, x), and keep it for `backward`."""
         outputs = np.maximum(values, 0, out=out)
         return outputs, outputs
 
     def backward(self, cache: Array, grad_output: Array, gradient: "Relu | None", to_inputs: bool = True) -> Array:
-        """Return `grad_output`, with 0 at inputs below 0."""
         grad_output *= cache > 0
         return grad_output
 
@@ -223,7 +217,6 @@ class Normalise(Layer):
         return (outputs,), (outputs,)
 
     def forward(self, values: Array, out: Array | None = None) -> tuple[Array, None]:
-        """Return the normalised inputs, cut off at `MOST_DEVIATIONS`."""
         outputs: Array = np.subtract(values, self.mean, out=out)
         outputs *= self.inverse
         return np.clip(outputs, -MOST_DEVIATIONS, MOST_DEVIATIONS, out=outputs), None

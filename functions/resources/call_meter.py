@@ -57,8 +57,8 @@ class CallMeter:
         """Stores what was counted, if anything was; the first attempt that comes here counts."""
         if not self.use:
             return
-        address, times = request.address, tuple(self.times)
-        header = CallsHeader(task=address.id, attempt=request.attempt, use=self.use, call_times=times)
+        times = tuple(self.times)
+        header = CallsHeader(task=request.address.id, attempt=request.attempt, use=self.use, call_times=times)
         try:
             blobs.put(_key(request), codec.encode({}, header))
         except KeyTaken:

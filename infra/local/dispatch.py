@@ -49,41 +49,49 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
-    """A task that waits for a worker."""
+    """A task that waits for a worker.
+
+    Attributes:
+        number: unique in its lane, in the order of arrival
+        module: the module that serves it
+        expected_s: predicted duration, above 0. A lane with tasks of no cost would always come first
+        need: a slot, the cores that it keeps busy, and other resources. A task that sleeps needs nearly 0 cores. An
+            unknown task needs 1
+        reads: bytes of the objects that it reads, by their SHA-256
+        group: tasks of a lane and group may share a worker whatever they do to it
+        apart: whether it runs code of others. A worker that serves it serves nothing else from then on
+    """
 
     number: int
-    """Unique in its lane, in the order of arrival."""
     module: str
-    """What serves it."""
     expected_s: float
-    """Predicted duration, above 0: a lane with tasks of no cost would always come first."""
     need: Need
-    """A slot; the cores that it keeps busy: near 0 for one that sleeps, 1.0 where it is not known; and what else."""
     reads: Mapping[str, int]
-    """Bytes of the objects that it reads, by their SHA-256."""
     group: str = ""
-    """Tasks of a lane that may share a worker whatever they do to it."""
     apart: bool = False
-    """It runs code that is not ours: a worker that serves it serves nothing else from then on."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """A worker process."""
+    """A worker process.
+
+    Attributes:
+        number: the number of the worker
+        modules: modules that are imported or being imported, and `GPUS` after it has computed on a GPU
+        importing: whether it is free, but an import keeps it busy
+        holds: SHA-256 of the objects in its cache
+        idle_since: None while it is busy
+        free_at: expected end of its task, if it is busy
+        serves: the lane, and the group of the lane's tasks, that it serves alone. None: it serves all
+    """
 
     number: int
     modules: Set[str]
-    """Imported, or being imported; and `GPUS` where it has computed on one, which takes seconds to begin."""
     importing: bool
-    """It is free, and yet at work at an import."""
     holds: Set[str]
-    """SHA-256 of the objects in its cache."""
     idle_since: float | None
-    """None: busy."""
     free_at: float
-    """When its task is expected to end, if it is busy."""
     serves: tuple[str, str] | None = None
-    """The lane and the group of its tasks that it serves alone; None: all."""
 
     def suits(self, lane: str, task: QueuedTask) -> bool:
         """Whether it may serve the lane's task."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from marless.cloud.accounts import Caller
 from marless.coordinator.pricing.bill import total
-from marless.coordinator.pricing.idle_cost import DeployedResources, idle_month
+from marless.coordinator.pricing.idle_cost import IdleStack, idle_month
 from marless.coordinator.pricing.prices import Prices, load_prices, priced_as
 from marless.functions.resources.settings import Resource
 from marless.infra.deployment import IMAGE_SUFFIX, ROLES, Change, Deployment, template
@@ -96,12 +96,12 @@ def _learner(deployment: Deployment | None, torch: TorchUsers) -> str:
     return f"{packaging}; runs in progress cannot go on, because their learner, {old_packaging}, is removed"
 
 
-def _idle(standing: DeployedResources, prices: Prices) -> str:
+def _idle(standing: IdleStack, prices: Prices) -> str:
     lines = idle_month(prices, standing)
     return f"{money(float(total(lines)))} per month at list prices of {prices.region}, without the free tier"
 
 
-def _lines(standing: DeployedResources, prices: Prices) -> list[tuple[str, str, str]]:
+def _lines(standing: IdleStack, prices: Prices) -> list[tuple[str, str, str]]:
     lines = idle_month(prices, standing)
     return [
         (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
@@ -110,12 +110,12 @@ def _lines(standing: DeployedResources, prices: Prices) -> list[tuple[str, str, 
     ]
 
 
-def standing_of(parameters: Mapping[str, str], image: bool = False) -> DeployedResources:
+def standing_of(parameters: Mapping[str, str], image: bool = False) -> IdleStack:
     """The resources of a deployment with these template parameters that are billed by the month.
 
     `image`: whether the learner is a container image.
     """
-    return DeployedResources(
+    return IdleStack(
         coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
         # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").
         alarm_metrics=template.text().count("MetricName: "),

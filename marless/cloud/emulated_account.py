@@ -148,8 +148,8 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
     code = provenance.code_sha256()
     if deployment is not None and deployment.code == code:
         return
-    doing = "updating" if deployment else "deploying"
-    _LOGGER.info("%s stack %s in the emulated account", doing, stack_name(tenant))
+    line = f"{'updating' if deployment else 'deploying'} stack {stack_name(tenant)} in the emulated account"
+    _LOGGER.info(line)
     try:
         deploy(cloud, tenant, merged_parameters(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:

@@ -45,11 +45,11 @@ class PlacementPlan:
             )
             for item in forecasts
         ]
-        placements = table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows)
         hourly = float(load_prices(self.config.pricing.region).ec2[INSTANCE])
         share = planner.break_even(self.choice, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
-        return f"{placements}\na {INSTANCE} (${hourly:g}/h) would do the same work for less {verdict}"
+        header = ("", "placement", "$ a round", "functions", "storage", "coordination", "time")
+        return f"{table(header, rows)}\na {INSTANCE} (${hourly:g}/h) would do the same work for less {verdict}"
 
 
 def plan_placement(config: RunConfig, workers: int, target: Target, progress: Progress = unseen) -> PlacementPlan:

@@ -25,8 +25,7 @@ def on_stage(folder: RunFolder, episodes: int, beside: str | None, store: RunSto
     stored_run, team = load_team(folder)
     teams = {f"{stored_run.plan.run}, round {stored_run.saved_state.round:,}": team}
     if beside is not None:
-        is_random = beside == RANDOM
-        teams[beside] = random_team(team) if is_random else find_policies(beside, team.task, "--beside", store)
+        teams[beside] = random_team(team) if beside == RANDOM else find_policies(beside, team.task, "--beside", store)
     with ExitStack() as resources:
         resources.enter_context(resources_of(folder))
         stages = []

@@ -45,9 +45,10 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
         begins = "begins within a minute or two"
     folder.become_latest()
     follow, stop = (f"{program_name()} {command} {folder.argument}" for command in ("status --follow", "stop"))
-    result = (
-        f"{folder.name} {begins} in the cloud; {platform.survives}\n"
+    return Ending(
+        FINISHED,
+        "",
+        result=f"{folder.name} {begins} in the cloud; {platform.survives}\n"
         f"  {follow}     what it does, and its policies when it has ended\n"
-        f"  {stop}      end it after the tasks in flight"
+        f"  {stop}      end it after the tasks in flight",
     )
-    return Ending(FINISHED, "", result=result)

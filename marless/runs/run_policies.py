@@ -36,8 +36,6 @@ from marless.runs.stored_run import Stored, look
 # A running run deletes older objects; by then it has newer policies.
 _TRIES = 5
 
-_LOGGER = logging.getLogger(__name__)
-
 
 def download(folder: RunFolder, temporary: Path) -> Stored:
     """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
@@ -99,7 +97,7 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
 def _remark_code(folder: RunFolder, run: Stored) -> None:
     """Remark that the code of the run's task is different here."""
     if line := remark(folder, run.identity, run.plan.config):
-        _LOGGER.warning(line)
+        logging.getLogger(__name__).warning(line)
 
 
 def _download_policies(folder: RunFolder, run: Stored, target: Path) -> None:

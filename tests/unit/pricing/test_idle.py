@@ -3,16 +3,14 @@
 from decimal import Decimal
 
 from marless.coordinator.pricing.bill import total
-from marless.coordinator.pricing.idle_cost import SWEEPS, DeployedResources, idle_month
+from marless.coordinator.pricing.idle_cost import SWEEPS, IdleStack, idle_month
 from marless.coordinator.pricing.prices import load_prices
 
 PRICES = load_prices()
 
 
 def month(**fields):
-    deployment = DeployedResources(
-        **{"coordinator_mb": 1024, "alarm_metrics": 0, "dashboards": 0, "image": 0, **fields}
-    )
+    deployment = IdleStack(**{"coordinator_mb": 1024, "alarm_metrics": 0, "dashboards": 0, "image": 0, **fields})
     return {line.name: line.dollars for line in idle_month(PRICES, deployment)}
 
 
@@ -26,11 +24,7 @@ def test_a_month_of_sweeps_is_as_by_hand():
     assert found["sweep logs"] == Decimal(43_200) / 2**20 / 2
     assert found["logs kept"] == Decimal(43_200) / 2**20 * Decimal("0.03")
     # That is the total without other resources: less than five cents.
-    assert (
-        total(idle_month(PRICES, DeployedResources(1024, 0, 0, 0, sweep_ms=20)))
-        == sum(found.values())
-        < Decimal("0.05")
-    )
+    assert total(idle_month(PRICES, IdleStack(1024, 0, 0, 0, sweep_ms=20))) == sum(found.values()) < Decimal("0.05")
 
 
 def test_what_stands_is_paid_by_the_month():
