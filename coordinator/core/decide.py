@@ -12,14 +12,7 @@ from marless.coordinator.core.budget import affordable, allowed_s
 from marless.coordinator.core.controller import is_payable
 from marless.coordinator.core.events import Abandoned, Finishing, Stopped
 from marless.coordinator.core.planning.next_placement import round_price
-from marless.coordinator.core.round_graph import (
-    PHASES,
-    OpenGate,
-    WorkAttempt,
-    coming_learners,
-    open_gates,
-    task_name,
-)
+from marless.coordinator.core.round_graph import PHASES, OpenGate, WorkAttempt, coming_learners, open_gates, task_name
 from marless.coordinator.core.round_nodes import Node
 from marless.coordinator.core.state import Plan, Slot, State
 

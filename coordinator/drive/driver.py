@@ -30,13 +30,7 @@ from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive.attempts_in_flight import AttemptsInFlight
 from marless.coordinator.drive.completion_reports import Detached, new_asks, report_addresses
 from marless.coordinator.drive.inlined_objects import InlinedObjects
-from marless.coordinator.drive.ledger_items import (
-    CHECKPOINT,
-    STATE,
-    StateEncoder,
-    Unresumable,
-    decode_state,
-)
+from marless.coordinator.drive.ledger_items import CHECKPOINT, STATE, StateEncoder, Unresumable, decode_state
 from marless.coordinator.drive.ports import Ports
 from marless.coordinator.drive.recovery import intact_state, leftover_keys
 from marless.coordinator.pricing.bill import Meter

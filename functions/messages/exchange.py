@@ -28,30 +28,33 @@ Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply 
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """The answer of a task that succeeded."""
+    """The answer of a task that succeeded.
+
+    Attributes:
+        id: The task's, as in its address.
+        attempt: The attempt that answers.
+        format_version: See `marless.functions.encoding`.
+        objects: By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories
+            of several rounds.
+        reply: Results other than objects.
+        usage: Storage operations and calls of the attempt.
+        call_times: The times of its calls of resources; not part of the stored answer, as `usage` is not.
+        calls_of: The attempt that made the calls, if this attempt found its answer stored. Else None.
+        inlined: Objects by key that this message holds; none of them is stored.
+        remarks: What a user should know of the task's code, such as what it did to its process, for the run's output;
+            not part of the stored answer.
+    """
 
     id: str
-    """The task's, as in its address."""
     attempt: int
-    """The attempt that answers."""
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `marless.functions.encoding`."""
     objects: dict[str, Ref] = {}
-    """By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of
-    several rounds."""
     reply: Reply
-    """Results other than objects."""
     usage: Usage = Usage()
-    """Storage operations and calls of the attempt."""
     call_times: tuple[CallTime, ...] = field(default=(), name="actions")
-    """The times of its calls of resources; not part of the stored answer, as `usage` is not."""
     calls_of: int | None = field(default=None, name="actions_of")
-    """The attempt that made the calls, if this attempt found its answer stored. Else None."""
     inlined: dict[str, bytes] = {}
-    """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
-    """What a user should know of the task's code, such as what it did to its process, for the run's output; not part of
-    the stored answer."""
 
 
 FailureKind = Literal[
@@ -60,60 +63,67 @@ FailureKind = Literal[
 
 
 class Failed(Message, frozen=True, kw_only=True, tag="failed"):
-    """The answer of a task that failed."""
+    """The answer of a task that failed.
+
+    Attributes:
+        id: The task's, as in its address.
+        attempt: The attempt that failed.
+        format_version: See `marless.functions.encoding`.
+        kind: What failed.
+        message: The error, for the user.
+        again: Whether another attempt may succeed.
+        usage: Storage operations and calls of the attempt.
+        call_times: As in `Done`.
+        remarks: As in `Done`.
+    """
 
     id: str
-    """The task's, as in its address."""
     attempt: int
-    """The attempt that failed."""
     format_version: int | UnsetType = field(default_factory=own_format)
-    """See `marless.functions.encoding`."""
     kind: FailureKind
-    """What failed."""
     message: str
-    """The error, for the user."""
     again: bool
-    """Whether another attempt may succeed."""
     usage: Usage = Usage()
-    """Storage operations and calls of the attempt."""
     call_times: tuple[CallTime, ...] = field(default=(), name="actions")
-    """As in `Done`."""
     remarks: tuple[str, ...] = ()
-    """As in `Done`."""
 
 
 Answer = Done | Failed
 
 
 class Report(Message, frozen=True, kw_only=True):
-    """The outcome of one invocation, measured by the platform (its REPORT line)."""
+    """The outcome of one invocation, measured by the platform (its REPORT line).
+
+    Attributes:
+        id: The task's, as in its address.
+        attempt: The attempt that ended.
+        function: The name of the function.
+        outcome: How the invocation ended. `withdrawn`: it was still waiting for a worker when the run was told to stop.
+        body: An encoded `Answer` when `outcome` is `answered`.
+        duration_ms: Milliseconds on this machine.
+        init_ms: Start of the execution environment when this invocation paid for it.
+        queued_ms: How long it waited for a slot, where the platform says so; never billed.
+        peak_mb: The most memory it used, MB.
+        detail: Why it did not answer, if it did not.
+        remarks: What happened to its process, for the run's output.
+        call_use: What the attempt used of resources, where the platform knows and no answer says: those of workers that
+            died.
+        call_times: The times of its calls.
+    """
 
     id: str
-    """The task's, as in its address."""
     attempt: int
-    """The attempt that ended."""
     function: str
-    """The name of the function."""
     outcome: Literal["answered", "timeout", "crash", "throttled", "withdrawn"]
-    """How the invocation ended. `withdrawn`: it was still waiting for a worker when the run was told to stop."""
     body: bytes = b""
-    """An encoded `Answer` when `outcome` is `answered`."""
     duration_ms: float = 0.0
-    """Milliseconds on this machine."""
     init_ms: float = 0.0
-    """Start of the execution environment when this invocation paid for it."""
     queued_ms: float = 0.0
-    """How long it waited for a slot, where the platform says so; never billed."""
     peak_mb: float = 0.0
-    """The most memory it used, MB."""
     detail: str = ""
-    """Why it did not answer, if it did not."""
     remarks: tuple[str, ...] = ()
-    """What happened to its process, for the run's output."""
     call_use: dict[str, CallUse] = {}
-    """What the attempt used of resources, where the platform knows and no answer says: those of workers that died."""
     call_times: tuple[CallTime, ...] = field(default=(), name="actions")
-    """The times of its calls."""
 
     @property
     def has_begun(self) -> bool:

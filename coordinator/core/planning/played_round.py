@@ -14,13 +14,7 @@ from msgspec.structs import replace
 from marless.coordinator.core import rounds
 from marless.coordinator.core.round_graph import Gate, round_gates
 from marless.coordinator.core.round_nodes import Node
-from marless.coordinator.core.rounds import (
-    WHOLE,
-    index_objects,
-    learner_schedule,
-    locations_after_learning,
-    sum_works,
-)
+from marless.coordinator.core.rounds import WHOLE, index_objects, learner_schedule, locations_after_learning, sum_works
 from marless.coordinator.core.state import Plan, Slot, State, WorkItem
 from marless.coordinator.placement.layout import (
     BEFORE,

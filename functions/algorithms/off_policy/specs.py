@@ -34,14 +34,7 @@ from marless.functions.errors import BadRequest
 from marless.functions.messages.team import Team
 from marless.functions.nn.layers import LayerNorm
 from marless.functions.nn.shape import Network
-from marless.functions.setting_limits import (
-    LARGEST,
-    LARGEST_STEP,
-    MOST_ENV_STEPS,
-    MOST_STEPS,
-    MOST_UNITS,
-    MOST_UPDATES,
-)
+from marless.functions.setting_limits import LARGEST, LARGEST_STEP, MOST_ENV_STEPS, MOST_STEPS, MOST_UNITS, MOST_UPDATES
 
 if TYPE_CHECKING:  # descriptions of algorithms load without data
     from marless.functions.data.batch import Batch

@@ -75,7 +75,7 @@ def _listener(options: DriverOptions, badge: Badge) -> PoolListener:
     command = f"{program_name()} worker {listener.address._replace(host=here)}"
     _LOGGER.info("listens on %s; on other machines: %s%s", listener.address, command, " --tls-ca FILE" if tls else "")
     if tls is None:
-        _LOGGER.warning("connections are not encrypted: who reads the network reads the run; see `tls_cert` of --machines")
+        _LOGGER.warning("connections are not encrypted: others on the network can read; see `tls_cert` of --machines")
     return listener
 
 
