@@ -181,10 +181,7 @@ def resume(
 
 @contextmanager
 def ends_at_once(how_to_go_on: Callable[[], str]) -> Iterator[None]:
-    """Show remarks while a run is driven, and raise `TrainingInterrupted` at the second signal, which ends it at once.
-
-    A program that handles the log `marless` itself gets the remarks there.
-    """
+    """Show remarks, unless the program handles the log. Raise `TrainingInterrupted` at the second signal."""
     show_remarks(unless_handled=True)
     try:
         yield

@@ -32,29 +32,24 @@ class Outside(Protocol):
     """The ports of a run, or of a study."""
 
     @property
-    def ledger(self) -> Ledger:
-        """Return the ledger of the run or study."""
+    def ledger(self) -> Ledger: ...
 
 
 class Listing(Ledger, Items, Protocol):
     """The live runs and studies of a tenant, with the coordinators that drive them."""
 
-    def remove(self, item: str) -> None:
-        """Remove an item if it exists."""
+    def remove(self, item: str) -> None: ...
 
 
 class TenantDeployment(Protocol):
     """A tenant's deployment."""
 
     @property
-    def live(self) -> Listing:
-        """Return the list of live runs and studies."""
+    def live(self) -> Listing: ...
 
-    def outside(self, run: str) -> Outside:
-        """Return the ports of the run with this name."""
+    def outside(self, run: str) -> Outside: ...
 
-    def wake(self, coordinator: str, run: str) -> None:
-        """Invoke the coordinator for the run, and do not wait for it."""
+    def wake(self, coordinator: str, run: str) -> None: ...
 
 
 def begin(deployment: TenantDeployment, plan: StudyPlan) -> StudyPlan:

@@ -105,11 +105,9 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """The opponents of these rollouts; None if all agents act by the newest policies."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the policies, the opponents of a match, and the objects that rollouts begin with."""
         return (*self.policies, *(self.match.policies if self.match else ()), *self.sampling.reads())
 
     def writes(self) -> tuple[str, ...]:
-        """Return the kinds of objects that the task stores: trajectories, and episodes that are not over."""
         return (*self.sampling.writes(), "trajectory")
 
     def continued_episodes(self) -> tuple[Ref, ...]:

@@ -27,7 +27,6 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     """Returns are sums over the agents of this side (`EnvSpec.sides`), or over all."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the policies of all players."""
         return self.policies
 
 

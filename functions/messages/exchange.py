@@ -28,33 +28,30 @@ Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply 
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """The answer of a task that succeeded.
-
-    Attributes:
-        id: The task's, as in its address.
-        attempt: The attempt that answers.
-        format_version: See `marless.functions.encoding`.
-        objects: By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories
-            of several rounds.
-        reply: Results other than objects.
-        usage: Storage operations and calls of the attempt.
-        call_times: The times of its calls of resources; not part of the stored answer, as `usage` is not.
-        calls_of: The attempt that made the calls, if this attempt found its answer stored. Else None.
-        inlined: Objects by key that this message holds; none of them is stored.
-        remarks: What a user should know of the task's code, such as what it did to its process, for the run's output;
-            not part of the stored answer.
-    """
+    """The answer of a task that succeeded."""
 
     id: str
+    """The task's, as in its address."""
     attempt: int
+    """The attempt that answers."""
     format_version: int | UnsetType = field(default_factory=own_format)
+    """See `marless.functions.encoding`."""
     objects: dict[str, Ref] = {}
+    """By kind: `policies`, `learner`, `tensors`, `trajectory`, `unfinished`, or `played` for the trajectories of
+    several rounds."""
     reply: Reply
+    """Results other than objects."""
     usage: Usage = Usage()
+    """Storage operations and calls of the attempt."""
     call_times: tuple[CallTime, ...] = field(default=(), name="actions")
+    """The times of its calls of resources; not part of the stored answer, as `usage` is not."""
     calls_of: int | None = field(default=None, name="actions_of")
+    """The attempt that made the calls, if this attempt found its answer stored. Else None."""
     inlined: dict[str, bytes] = {}
+    """Objects by key that this message holds; none of them is stored."""
     remarks: tuple[str, ...] = ()
+    """What a user should know of the task's code, such as what it did to its process, for the run's output; not part of
+    the stored answer."""
 
 
 FailureKind = Literal[
@@ -63,29 +60,26 @@ FailureKind = Literal[
 
 
 class Failed(Message, frozen=True, kw_only=True, tag="failed"):
-    """The answer of a task that failed.
-
-    Attributes:
-        id: The task's, as in its address.
-        attempt: The attempt that failed.
-        format_version: See `marless.functions.encoding`.
-        kind: What failed.
-        message: The error, for the user.
-        again: Whether another attempt may succeed.
-        usage: Storage operations and calls of the attempt.
-        call_times: As in `Done`.
-        remarks: As in `Done`.
-    """
+    """The answer of a task that failed."""
 
     id: str
+    """The task's, as in its address."""
     attempt: int
+    """The attempt that failed."""
     format_version: int | UnsetType = field(default_factory=own_format)
+    """See `marless.functions.encoding`."""
     kind: FailureKind
+    """What failed."""
     message: str
+    """The error, for the user."""
     again: bool
+    """Whether another attempt may succeed."""
     usage: Usage = Usage()
+    """Storage operations and calls of the attempt."""
     call_times: tuple[CallTime, ...] = field(default=(), name="actions")
+    """As in `Done`."""
     remarks: tuple[str, ...] = ()
+    """As in `Done`."""
 
 
 Answer = Done | Failed

@@ -91,11 +91,9 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     """The largest rank of differences to the base."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the objects of the base, if the run has one."""
         return self.learning.reads()
 
     def writes(self) -> tuple[str, ...]:
-        """Return the kinds of objects that the task stores: first policies, and the state of the learner."""
         return ("policies", "learner")
 
 
@@ -138,11 +136,9 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
         return Past(round=self.address.round - self.age, rollouts=len(self.rollouts), trajectories=self.trajectories)
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the trajectories, the state of the learner, tensors of earlier stages, and the base."""
         return (*self.trajectories, *self.state, *self.tensors, *self.learning.reads())
 
     def writes(self) -> tuple[str, ...]:
-        """Return the kinds of objects that the task stores: sums of a micro-batch, or policies, tensors and state."""
         if self.partial is not None:
             return ("tensors",)
         # Policies only where a stage trains them.
@@ -180,11 +176,9 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
         return len(self.behaviours)
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the objects of the rollouts and of the learner."""
         return (*self.state, *self.sampling.reads(), *self.learning.reads())
 
     def writes(self) -> tuple[str, ...]:
-        """Return the kinds of objects that its rollouts and its learner store."""
         return (*self.sampling.writes(), *(("played",) if self.replayed_steps else ()), "policies", "learner")
 
     def continued_episodes(self) -> tuple[Ref, ...]:
@@ -221,11 +215,9 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     """Steps of distillation from the members' policies into a merged one."""
 
     def reads(self) -> tuple[Ref, ...]:
-        """Return the trajectories, their policies, the state of the learner, and inputs of the rollouts."""
         return (*self.trajectories, *self.policies, *self.state, *self.sampling.reads())
 
     def writes(self) -> tuple[str, ...]:
-        """Return the kinds of objects that the task stores: policies of the new groups, and the learner's state."""
         return ("policies", "learner")
 
     def continued_episodes(self) -> tuple[Ref, ...]:

@@ -19,25 +19,20 @@ class Nodes:
         self.functions: list[Any] = []
 
     def constant(self, array: NDArray[Any]) -> str:
-        """Add a constant and return its name."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
     def numbers(self, *values: float) -> str:
-        """Add a constant vector of single precision and return its name."""
         return self.constant(np.array(values, np.float32))
 
     def integers(self, *values: int) -> str:
-        """Add a constant vector of whole numbers and return its name."""
         return self.constant(np.array(values, np.int64))
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output and return the name of the output."""
         return self.split(operator, *inputs, parts=1, **attributes)[0]
 
     def split(self, operator: str, *inputs: str, parts: int, **attributes: Any) -> list[str]:
-        """Add a node with so many outputs and return their names."""
         outputs = [f"value_{len(self.nodes)}_{part}" for part in range(parts)]
         self.nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
         return outputs
