@@ -34,7 +34,7 @@ EXTRAS = {
     "butterfly": ("PettingZoo's Butterfly", ("pettingzoo", "pygame", "pymunk")),
     "lbf": ("lbforaging, to compare with lbf/", ("marless_tasks", "lbforaging")),
     "rware": ("rware, to compare with rware/", ("marless_tasks", "rware")),
-    "overcooked": ("cooks in a kitchen", ("marless_tasks", "overcooked_ai_py", "gym")),
+    "overcooked": ("overcooked-ai, to compare with overcooked/", ("marless_tasks", "overcooked_ai_py", "gym")),
     "mamujoco": ("Multi-Agent MuJoCo", ("marless_tasks", "gymnasium_robotics", "mujoco")),
     "magent2": ("many agents on a grid", ("marless_tasks", "magent2")),
     "vmas": ("VMAS's robots", ("marless_tasks", "vmas")),

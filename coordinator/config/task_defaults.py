@@ -64,6 +64,16 @@ _MIXED_FORAGING: Settings = {
     "algorithm.max_grad_norm": 10.0,
     "algorithm.tau": 0.01,
 }
+# A soup pays after some dozen steps, and published self-play shares a network. An episode has 400 steps. With eight of
+# them a round is about as long as a round of the Multi-Particle tasks. Kitchens have no randomness, so a short
+# evaluation is enough.
+_KITCHENS: Settings = {
+    "actors.num_envs": 8,
+    "evaluation.episodes": 16,
+    "evaluation.final_episodes": 160,
+    "sharing.rule": "all",
+    "algorithm.gamma": 0.99,
+}
 
 # By prefix of the task name, the first that matches; the empty prefix matches all others.
 FAMILIES: Mapping[str, Settings] = {
@@ -73,6 +83,7 @@ FAMILIES: Mapping[str, Settings] = {
     "toy/": {},
     # Rewards are rare.
     "rware/": {"sharing.rule": "all", "algorithm.gamma": 0.99},
+    "overcooked/": _KITCHENS,
     "smac/": _STARCRAFT,
     "smacv2/": _STARCRAFT,
     "smax/": _BATTLES,

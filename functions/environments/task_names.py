@@ -82,6 +82,9 @@ _FAMILIES: dict[str, TaskFamily | str] = {
     "rware/": TaskFamily(
         "marless.functions.environments.games.warehouse", "rware/tiny-2ag", "robots in a warehouse", vectors=True
     ),
+    "overcooked/": TaskFamily(
+        "marless.functions.environments.games.kitchen", "overcooked/cramped_room", "cooks in a kitchen", vectors=True
+    ),
     "pettingzoo:": TaskFamily(
         "marless.functions.environments.pettingzoo.adapter",
         "pettingzoo:package.module:factory",
@@ -98,10 +101,11 @@ FAMILIES = Registry(
 
 # Families of other packages, by prefix, and the extra that installs each.
 GUESTS: Mapping[str, str] = {
-    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "overcooked", "vmas")},
+    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "vmas")},
     # Packages whose games we also play in C.
     "package:lbf/": "lbf",
     "package:rware/": "rware",
+    "package:overcooked/": "overcooked",
 }
 
 

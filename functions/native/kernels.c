@@ -5,6 +5,7 @@
 #include "games/battle.h"
 #include "games/foraging.h"
 #include "games/warehouse.h"
+#include "games/kitchen.h"
 #include "losses.h"
 #include "network.h"
 #include "physics.h"
@@ -125,6 +126,7 @@ const Layout *layouts(void) {
         ML_SIZE(Battle), ML_BATTLE(ML_ROW, Battle)
         ML_SIZE(Foraging), ML_FORAGING(ML_ROW, Foraging)
         ML_SIZE(Warehouse), ML_WAREHOUSE(ML_ROW, Warehouse)
+        ML_SIZE(Kitchen), ML_KITCHEN(ML_ROW, Kitchen)
         {0, 0, 0},
     };
     return table;

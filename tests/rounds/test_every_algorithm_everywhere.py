@@ -162,8 +162,6 @@ FAMILIES = {
         ("task.name=overcooked/cramped_room", "task.options.horizon=5"),
         horizon=5,
         groups=1,
-        package="overcooked_ai_py",
-        large=True,
     ),
     "mamujoco": Family(
         ("task.name=mamujoco/HalfCheetah-2x3", "task.options.horizon=5"),

@@ -25,6 +25,12 @@ GAMES = {
         "sensor_range", "msg_bits", "reward_type", "is_image", "has_features", "is_directional", "floor", "homes",
         "goals", "across", "down", "robots", "shelf_at", "robot_at", "requested", "idle",
     ),
+    "kitchen": (
+        *_SHARED, "columns", "area", "counters", "pots", "horizon", "paints",
+        "terrain", "pot_numbers", "pot_cells", "pays", "cook_steps", "shaping", "first_cooks", "first_tiles", "blank",
+        "spots", "to_dispensers", "next_pots", "next_counters", "to_counters",
+        "cells", "facings", "hands", "tiles", "dropped", "laid", "cooked", "sales",
+    ),
 }  # fmt: skip
 # The result and the arguments of each kernel, see `marless.functions.native.interface`.
 KERNELS: dict[str, tuple[Any, tuple[Any, ...]]] = {

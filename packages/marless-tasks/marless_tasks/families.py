@@ -43,12 +43,11 @@ ROBOTS = TaskFamily(
 SUBSTRATES = TaskFamily(
     "marless_tasks.meltingpot", "meltingpot/coins", "Melting Pot's substrates", defaults={**_SLOW, **_SHARED}
 )
-# Pay comes at the end of some dozen steps, a soup's after 20 of cooking alone, and all published self-play shares a
-# network.
+# To compare with `overcooked/`, which plays the same game in C.
 KITCHENS = TaskFamily(
     "marless_tasks.overcooked.kitchen",
-    "overcooked/cramped_room",
-    "cooks in a kitchen",
+    "package:overcooked/cramped_room",
+    "cooks in a kitchen of the package overcooked-ai",
     defaults={**_SLOW, **_SHARED},
 )
 # To compare with `rware/`, which plays the same game in C. 64 episodes of 500 steps took 35 of the actor's 60 s.

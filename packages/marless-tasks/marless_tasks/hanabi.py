@@ -18,10 +18,10 @@ import msgspec
 
 from marless.functions.environments.base import EnvTask, VectorEnvironment, options_of
 from marless.functions.environments.pettingzoo.adapter import assemble
-from marless.functions.environments.pettingzoo.open_spiel import SpielGame
 from marless.functions.environments.pettingzoo.turns import StepResult, TurnEnvironment
 from marless.functions.environments.scene import Box, Colour, Scene
 from marless.functions.errors import MissingExtra
+from marless_tasks.open_spiel import SpielGame
 
 PREFIX = "hanabi/"
 # As in the learning environment of Bard et al.; `full` has hands of four from four players on.

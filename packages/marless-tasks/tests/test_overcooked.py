@@ -1,4 +1,4 @@
-"""Overcooked: soups served by hand, and distances and views against the package's own."""
+"""Kitchens in C against overcooked-ai: rewards, features, images and distances, step by step."""
 
 import sys
 
@@ -7,21 +7,27 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games.kitchen_layouts import TILES, layout_of
+from marless.functions.environments.games.kitchen_tables import steps_to_tiles
 from marless.functions.errors import BadRequest, MissingExtra
-from marless.testing.environments import check
 from marless_tasks.overcooked.distances import Distances
 
-UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)
-# In cramped_room the pot is above the middle, onions are at both sides; the first cook stands beside the dishes.
-ONION = [RIGHT, INTERACT, LEFT, UP, INTERACT]
-COOK = [*ONION * 3, INTERACT, RIGHT, *[STAY] * 25]
-SERVE = [*[STAY] * 16, DOWN, INTERACT, UP, RIGHT, UP, *[STAY] * 15, INTERACT, DOWN, RIGHT, DOWN, INTERACT, STAY]
-PAPER = (
+STAY, INTERACT, ACTIONS = 4, 5, 6
+DISH, SOUP = 3, 16
+FLOOR, COUNTER, POT, ONIONS, TOMATOES, DISHES, SERVING = range(7)
+ENVS, HORIZON = 4, 100
+# Carroll et al., and others with tomatoes, bonus orders, prices by order, two pots, or a soup at the start.
+LAYOUTS = (
     "cramped_room",
     "asymmetric_advantages",
     "coordination_ring",
     "forced_coordination",
     "counter_circuit_o_1order",
+    "bonus_order_test",
+    "mdp_test",
+    "soup_coordination",
+    "tutorial_1",
+    "tutorial_2",
 )
 
 
@@ -32,165 +38,157 @@ class Hall:
         return [(1, 1), (2, 1)]
 
 
-def kitchen(layout="cramped_room", num_envs=1, **options):
-    return registry.make(EnvTask(name=f"overcooked/{layout}", options=options), num_envs)
+class Walkers:
+    """Cooks who walk to tiles that they draw by lot, mostly useful ones, use them, and rarely do something else."""
+
+    def __init__(self, environment, rng):
+        self._arrays, self._tables, self._rng = environment.arrays, environment._tables, rng
+        self._terrain = self._tables["terrain"]
+        columns = len(environment._layout.rows[0])
+        self._beside = np.array([-columns, columns, 1, -1])
+        self._steps = steps_to_tiles(self._terrain, columns)
+        self._goals = np.full((environment.num_envs, 2), -1)
+
+    def act(self):
+        """An action of each cook ``[E, cooks]``."""
+        return np.array([[self._choose(env, cook) for cook in range(2)] for env in range(len(self._goals))])
+
+    def _choose(self, env, cook):
+        if self._rng.random() < 0.1:
+            return self._rng.integers(ACTIONS)
+        cell, facing = (int(self._arrays[name][env, cook]) for name in ("cells", "facings"))
+        goal, steps = self._goals[env, cook], self._steps[4 * cell + facing]
+        if goal < 0:
+            goal = self._goals[env, cook] = self._draw(env, steps, self._arrays["hands"][env, cook])
+        if steps[goal] == 1:
+            self._goals[env, cook] = -1
+            return INTERACT
+        beside = cell + self._beside
+        next_cells = np.where(self._terrain[beside] == FLOOR, beside, cell)
+        return int(np.argmin(self._steps[4 * next_cells + np.arange(4), goal]))
+
+    def _draw(self, env, steps, hand):
+        """A tile that can be reached, most often a useful one: empty hands fetch, others use the thing they hold."""
+        things, pots = self._arrays["tiles"][env], self._terrain == POT
+        started = np.zeros(len(steps), bool)
+        started[self._tables["pot_cells"]] = self._arrays["cooked"][env] >= 0
+        full = (things & 3) + (things >> 2 & 3) == 3
+        counters = self._terrain == COUNTER
+        if hand == 0:
+            fetched = np.isin(self._terrain, [ONIONS, TOMATOES]) + started.any() * (self._terrain == DISHES)
+            weights = 4.0 * fetched + pots * ~started * np.where(full, 9, 0.5) + 2 * counters * (things > 0)
+        else:
+            served = self._terrain == SERVING if hand >= SOUP else started if hand == DISH else pots * ~started * ~full
+            weights = 9.0 * served + 0.3 * counters * (things == 0)
+        weights = (weights + 0.01) * (steps < 2**15 - 1)
+        return self._rng.choice(len(weights), p=weights / weights.sum())
 
 
-@pytest.fixture
-def package():
-    """The package's module of gridworlds; it is imported with its notice swallowed."""
+def kitchens(layout, **options):
+    """The same kitchens in C and of the package."""
     pytest.importorskip("overcooked_ai_py.mdp.overcooked_mdp")
+    names = (f"overcooked/{layout}", f"package:overcooked/{layout}")
+    return [registry.make(EnvTask(name=name, options={"horizon": HORIZON, **options}), ENVS) for name in names]
+
+
+def policies(environment, rng):
+    """Policies by name. Each returns actions ``[E, cooks]``."""
+    shape = (environment.num_envs, 2)
+    return {
+        "random": lambda: rng.integers(ACTIONS, size=shape),
+        "walking": lambda: rng.integers(STAY, size=shape),
+        "serving": Walkers(environment, rng).act,
+    }
+
+
+def package():
+    """The package's module of gridworlds."""
     return sys.modules["overcooked_ai_py.mdp.overcooked_mdp"]
-
-
-def serve(environment):
-    """The rewards ``[steps, 2]`` of two cooks who serve one soup."""
-    environment.reset(np.random.default_rng(0))
-    steps = [environment.step((np.array([pair]),)) for pair in zip(SERVE, COOK, strict=True)]
-    return np.array([step.rewards[0] for step in steps]), steps
 
 
 def test_turning_moving_and_interacting_are_a_step_each():
     distances = Distances(Hall())
     right = (1, 0)
-    # It looks right, at the free cell: turning left and interacting; moving right and interacting with what is ahead.
+    # It looks right, at the free cell: turn left and interact, or move right and interact with the tile ahead.
     assert distances.min_cost_to_feature(((1, 1), right), [(0, 1)]) == (2, (0, 1))
     assert distances.min_cost_to_feature(((1, 1), right), [(3, 1)]) == (2, (3, 1))
     assert distances.min_cost_to_feature(((2, 1), right), [(3, 1)]) == (1, (3, 1))
     assert distances.min_cost_to_feature(((1, 1), right), [(2, 0)]) == (3, (2, 0))
 
 
-def test_the_first_of_the_nearest_tiles_counts_and_none_where_none_can_be_reached():
-    distances = Distances(Hall())
-    assert distances.min_cost_to_feature(((1, 1), (1, 0)), [(3, 1), (0, 1)]) == (2, (3, 1))
-    assert distances.min_cost_to_feature(((1, 1), (1, 0)), [(9, 9)]) == (np.inf, None)
-
-
 def test_a_missing_package_is_named_with_what_installs_it_alone(shell):
     shell.uninstall("overcooked_ai_py")
     with pytest.raises(MissingExtra, match=r"needs the package .*: pip install --no-deps overcooked-ai gym$"):
-        kitchen()
+        registry.make(EnvTask(name="package:overcooked/cramped_room"), 1)
 
 
 @pytest.mark.packages
-def test_a_soup_pays_both_cooks_and_steps_on_the_way_pay_who_takes_them(package):
-    rewards, _ = serve(kitchen())
-    # Three onions in the pot: 3 each. A dish: 3. The soup taken: 5. The soup served: 20 for both.
-    assert rewards.sum(axis=0).tolist() == [3 + 5 + 20, 3 * 3 + 20]
-    assert rewards[-2].tolist() == [20, 20]
+def test_a_layout_that_the_package_lacks_is_refused():
+    pytest.importorskip("overcooked_ai_py.mdp.overcooked_mdp")
+    with pytest.raises(BadRequest, match=r"no layout 'cramped_rom' .*; nearest: package:overcooked/cramped_room"):
+        registry.make(EnvTask(name="package:overcooked/cramped_rom"), 1)
 
 
 @pytest.mark.packages
-@pytest.mark.parametrize(("shaping", "paid"), [(0, [20, 20]), (0.5, [24, 24.5])])
-def test_shaping_is_the_share_of_the_pay_on_the_way(package, shaping, paid):
-    assert serve(kitchen(shaping=shaping))[0].sum(axis=0).tolist() == paid
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("observation", ["features", "image"])
+@pytest.mark.parametrize("policy", ["random", "walking", "serving"])
+def test_every_step_is_the_packages(layout, observation, policy):
+    compiled, reference = kitchens(layout, observation=observation, shaping=0.5)
+    act = policies(compiled, np.random.default_rng(7))[policy]
+    seen = [environment.reset(np.random.default_rng(0)).values[0] for environment in (compiled, reference)]
+    np.testing.assert_array_equal(*seen)
+    for _ in range(HORIZON + 20):
+        actions = act()
+        step, expected = (environment.step((actions,)) for environment in (compiled, reference))
+        np.testing.assert_array_equal(step.rewards, expected.rewards)
+        np.testing.assert_array_equal(step.observation.values[0], expected.observation.values[0])
+        np.testing.assert_array_equal(step.ended, expected.ended)
+        np.testing.assert_array_equal(step.truncated, expected.truncated)
+        if step.final is not None:
+            np.testing.assert_array_equal(step.final.values[0], expected.final.values[0])
+            metric = (result.env_metrics["sparse_return"] for result in (step, expected))
+            np.testing.assert_array_equal(*metric)
 
 
 @pytest.mark.packages
-def test_the_metric_of_an_episode_is_what_soups_paid_the_team(package):
-    _, steps = serve(kitchen(horizon=len(SERVE)))
-    assert [step.env_metrics for step in steps[:-1]] == [{}] * (len(SERVE) - 1)
-    assert steps[-1].env_metrics["sparse_return"].tolist() == [20]
-    assert steps[-1].truncated.tolist() == [True] and not steps[-1].terminated.any()
+def test_layouts_are_the_packages():
+    pytest.importorskip("overcooked_ai_py.mdp.overcooked_mdp")
+    from marless.functions.environments.games import kitchen_layouts
+
+    for name in kitchen_layouts._GRIDS:
+        gridworld = package().OvercookedGridworld.from_layout_name(name)
+        layout, state = layout_of("a task", name, ""), gridworld.get_standard_start_state()
+        assert [list(row) for row in layout.rows] == gridworld.terrain_mtx
+        facings = [(0, -1), (0, 1), (1, 0), (-1, 0)]
+        starts = [(*cook.position, facings.index(cook.orientation)) for cook in state.players]
+        assert list(layout.cooks) == starts
+        soups = {place: soup.ingredients for place, soup in state.objects.items()}
+        assert {place: ["onion"] * onions for place, onions in layout.soups.items()} == soups
+        for recipe in package().Recipe.ALL_RECIPES:
+            letters = "".join(sorted(ingredient[0] for ingredient in recipe.ingredients))
+            price = gridworld.get_recipe_value(state, recipe), recipe.time
+            assert layout.menu.price(letters) == price, (name, letters)
 
 
 @pytest.mark.packages
-def test_a_kitchen_keeps_its_recipes_while_another_layout_is_played(package):
-    environment = kitchen()
-    kitchen("cramped_room_tomato")  # its soups of three onions pay 45 and cook for 30 steps
-    assert serve(environment)[0][-2].tolist() == [20, 20]
-
-
-@pytest.mark.packages
-@pytest.mark.parametrize("layout", PAPER)
-def test_distances_are_those_of_the_packages_planner(package, layout):
-    pytest.importorskip("scipy")
+@pytest.mark.parametrize("layout", LAYOUTS[:5])
+def test_distances_are_those_of_the_packages_planner(layout):
+    pytest.importorskip("overcooked_ai_py.mdp.overcooked_mdp"), pytest.importorskip("scipy")
     np.Inf = np.inf  # the package is older than NumPy 2
     from overcooked_ai_py.planning.planners import MotionPlanner
 
-    gridworld = package.OvercookedGridworld.from_layout_name(layout)
+    gridworld = package().OvercookedGridworld.from_layout_name(layout)
     planner = MotionPlanner(gridworld, counter_goals=gridworld.get_counter_locations())
-    ours = Distances(gridworld)
+    distances = Distances(gridworld)
+    terrain = np.array([TILES.index(letter) for row in gridworld.terrain_mtx for letter in row], np.uint8)
+    steps_of = steps_to_tiles(terrain, gridworld.width)
     tiles = [place for kind, places in gridworld.terrain_pos_dict.items() if kind != " " for place in places]
     for pose in gridworld.get_valid_player_positions_and_orientations():
+        (x, y), facing = pose
+        row = steps_of[4 * (y * gridworld.width + x) + [(0, -1), (0, 1), (1, 0), (-1, 0)].index(facing)]
         for tile in tiles:
-            assert ours.min_cost_to_feature(pose, [tile]) == planner.min_cost_to_feature(pose, [tile], True)
-        assert ours.min_cost_to_feature(pose, tiles) == planner.min_cost_to_feature(pose, tiles, True)
-
-
-@pytest.mark.packages
-def test_features_and_images_are_the_packages_own(package):
-    features, image = kitchen(), kitchen(observation="image")
-    assert features.spec.classes[0].observation_shape == ()
-    assert image.spec.classes[0].observation_shape == (4, 5, 26)
-    serve(features), serve(image)
-    game = image._guards[0].environment
-    own = np.array(game._gridworld.lossless_state_encoding(game._state, 400))
-    step = image.step((np.array([[STAY, STAY]]),))
-    seen = step.observation.values[0][0].reshape(2, 4, 5, 26)
-    assert (seen == own.transpose(0, 2, 1, 3)).all()
-    # cook_0 stands at (3, 2) and looks down, at the counter where soups are served.
-    assert seen[0, 2, 3, 0] == 1 and seen[1, 2, 3, 1] == 1
-    numbers = features.step((np.array([[STAY, STAY]]),)).observation.values[0][0]
-    assert numbers.shape == (2, 96)
-    # The last two are where a cook stands, those before it where the other one is from there.
-    assert numbers[:, -4:].tolist() == [[0, -1, 3, 2], [0, 1, 3, 1]]
-
-
-@pytest.mark.packages
-def test_the_last_layer_of_the_image_says_that_time_runs_out(package):
-    # In the last 40 steps of an episode.
-    early, late = (
-        environment.reset(np.random.default_rng(0)).values[0].reshape(-1, 26)[:, 25]
-        for environment in (kitchen(observation="image"), kitchen(observation="image", horizon=39))
-    )
-    assert not early.any() and late.all()
-
-
-@pytest.mark.packages
-@pytest.mark.parametrize("layout", PAPER)
-@pytest.mark.parametrize("observation", ["features", "image"])
-def test_a_kitchen_keeps_every_promise(package, layout, observation):
-    check(lambda num_envs: kitchen(layout, num_envs, observation=observation, horizon=9), random_starts=False)
-
-
-@pytest.mark.packages
-@pytest.mark.parametrize(
-    ("layout", "options", "message"),
-    [
-        ("cramped_rom", {}, "overcooked-ai has no layout 'cramped_rom' .*; nearest: overcooked/cramped_room"),
-        ("xyz", {}, "write it as overcooked/<layout>, such as overcooked/cramped_room$"),
-        ("../layouts/cramped_room", {}, "overcooked-ai has no layout"),
-        ("cramped_room_single", {}, "is a kitchen for 1; only those for two"),
-        ("multiplayer_schelling", {}, "is a kitchen for 4; only those for two"),
-        ("cramped_room", {"observation": "picture"}, "observation is 'picture'; there are features, image"),
-        ("cramped_room", {"shaping": -1}, "shaping is -1; it must be a number from 0"),
-        ("cramped_room", {"shapping": 1}, "refuses task.options {'shapping': 1}"),
-        ("cramped_room", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
-    ],
-)
-def test_what_a_user_gets_wrong_in_a_kitchen_is_answered_in_one_line(package, layout, options, message):
-    with pytest.raises(BadRequest, match=message) as refused:
-        kitchen(layout, **options)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.packages
-def test_a_kitchen_shows_tiles_things_and_cooks(package):
-    environment = kitchen()
-    environment.reset(np.random.default_rng(0))
-    for pair in zip([STAY] * 5 + [DOWN, INTERACT], ONION + [STAY] * 2, strict=True):
-        environment.step((np.array([pair]),))
-    scene = environment.render(0)
-    assert (scene.width, scene.height) == (5, 4)
-    tiles = {(shape.x, shape.y): shape.label for shape in scene.shapes if hasattr(shape, "height")}
-    assert {place: label for place, label in tiles.items() if label} == {
-        (2, 0): "P",
-        (0, 1): "O",
-        (4, 1): "O",
-        (1, 3): "D",
-        (3, 3): "S",
-    }
-    discs = [(disc.x, disc.y, disc.label) for disc in scene.shapes if hasattr(disc, "radius")]
-    # A soup of one onion in the pot, two cooks, and the dish that the first one holds, at its side of the counter.
-    assert discs == [(2.5, 0.5, "1"), (1.5, 2.5, ""), (1.5, 2.72, ""), (2.5, 1.5, "")]
+            cost = planner.min_cost_to_feature(pose, [tile], True)
+            assert distances.min_cost_to_feature(pose, [tile]) == cost
+            steps = row[tile[1] * gridworld.width + tile[0]]
+            assert (np.inf if steps == 2**15 - 1 else steps) == cost[0]

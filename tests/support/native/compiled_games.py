@@ -27,6 +27,8 @@ TASKS = {
             "joint_actions": True,
         },
     ),
+    "kitchen": EnvTask(name="overcooked/cramped_room", options={"horizon": 12}),
+    "kitchen, drawn": EnvTask(name="overcooked/coordination_ring", options={"horizon": 12, "observation": "image"}),
 }
 
 

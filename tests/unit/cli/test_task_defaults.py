@@ -91,10 +91,9 @@ def test_tasks_whose_every_step_is_slow_are_played_in_few_environments_with_time
     assert config.task.options == {}
 
 
-def test_kitchens_robots_and_grids_have_the_settings_of_their_published_runs():
+def test_robots_and_grids_have_the_settings_of_their_published_runs():
     long = {"sharing.rule": "none", "algorithm.gamma": 0.9, "actors.num_envs": 8}
     expected = {
-        "overcooked/cramped_room": {**long, "sharing.rule": "all", "algorithm.gamma": 0.99},
         "mamujoco/Ant-2x4": {**long, "algorithm.gamma": 0.99, "actors.num_envs": 2},
         "magent2/battle": {**long, "sharing.rule": "all"},
     }
@@ -102,6 +101,12 @@ def test_kitchens_robots_and_grids_have_the_settings_of_their_published_runs():
         config = flat(load(None, (f"task.name={task}", "algorithm.name=ippo")))
         assert {key: config[key] for key in settings} == settings
         assert config["evaluation.episodes"] == 16 and config["functions.actor.timeout_s"] == 300
+
+
+def test_kitchens_are_played_as_many_as_in_published_runs():
+    short = {"actors.num_envs": 8, "evaluation.episodes": 16, "evaluation.final_episodes": 160}
+    kitchens = {**short, "sharing.rule": "all", "algorithm.gamma": 0.99}
+    assert changed("task.name=overcooked/cramped_room", "algorithm.name=ippo") == kitchens
 
 
 @pytest.mark.parametrize("task", ["vmas/balance", "hanabi/small", "meltingpot/coins"])

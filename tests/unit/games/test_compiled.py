@@ -35,7 +35,7 @@ def test_random_words_are_those_of_philox(key, counter, words):
 
 @every_task
 def test_every_promise_of_the_protocol_is_kept(task):
-    conformance.check(lambda num_envs: made(task, num_envs))
+    conformance.check(lambda num_envs: made(task, num_envs), random_starts=not task.name.startswith("overcooked/"))
 
 
 @every_task

@@ -98,7 +98,7 @@ def grid(game: str, module: str, **options: Any) -> Entry:
 
 def cooks(observation: str) -> Entry:
     """The entry of Overcooked's cramped room."""
-    task = EnvTask(name="overcooked/cramped_room", options={"observation": observation})
+    task = EnvTask(name="package:overcooked/cramped_room", options={"observation": observation})
     loop = own_interfaces.kitchen(image=observation == "image")
     return Entry(task, loop, of=f"transition and {observation}", packages=("--no-deps", "overcooked-ai", "gym"))
 

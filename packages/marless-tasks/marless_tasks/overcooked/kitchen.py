@@ -1,16 +1,7 @@
-"""Overcooked, of the package `overcooked-ai`: a task ``overcooked/cramped_room`` is its layout ``cramped_room``.
+"""Overcooked, stepped by the package `overcooked-ai`: a task ``package:overcooked/cramped_room`` is its layout.
 
-Cooks bring ingredients to pots, start to cook, and serve the soup on a dish. A soup pays every cook what its order is
-worth (20 in the layouts of Carroll et al.), and steps on the way pay the cook who takes them: 3 for an ingredient put
-into a pot and for a dish taken when one is needed, 5 for a soup taken from a pot, times the option `shaping`. The env
-metric `sparse_return` is what papers report: what soups paid in an episode, once for the team. Players start where the
-layout says and nothing is drawn by lot, so only the actions of the team make episodes differ. Only the time limit ends
-an episode, so it is truncated, never terminated.
-
-With `observation` ``"features"`` (the default) a cook sees the package's `featurize_state`, 96 numbers for two cooks,
-with every counter as a goal of its planner: its default leaves counters out, so that nobody would see what lies there.
-With ``"image"`` it sees `lossless_state_encoding`, 26 layers as ``[height, width, 26]``, on which Carroll et al. and
-most papers since train convolutional networks.
+Tasks ``overcooked/<layout>`` of MARLess compute the same in C, and describe rules and options. This adapter is for
+comparisons. It has the options `horizon`, `observation` and `shaping`.
 
 Source: Carroll et al., "On the Utility of Learning about Humans for Human-AI Coordination", 2019.
 """
@@ -26,39 +17,40 @@ from numpy.typing import NDArray
 from marless.functions.environments.base import EnvTask, VectorEnvironment
 from marless.functions.environments.pettingzoo.adapter import assemble
 from marless.functions.environments.pettingzoo.factory import build, quiet_module_of
-from marless.functions.environments.scene import Scene
 from marless_tasks.overcooked.distances import Distances
-from marless_tasks.overcooked.kitchen_shapes import draw
 
 _HORIZON = 400
-_FORM = "overcooked/<layout>, such as overcooked/cramped_room"
+_PREFIX = "package:overcooked/"
 
 # One array per cook.
 Views = Sequence[NDArray[Any]]
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for unknown layouts and options, `MissingExtra` if the package is
-    not installed, and the errors of `pettingzoo.assemble`."""
+    """Return `num_envs` environments.
+
+    Raises `ValueError` for unknown layouts and options, `MissingExtra` if the package is not installed, and the errors
+    of `pettingzoo.assemble`.
+    """
     mdp = quiet_module_of(task.name, "overcooked_ai_py.mdp.overcooked_mdp")
     layouts = Path(quiet_module_of(task.name, "overcooked_ai_py.static").LAYOUTS_DIR)
     gridworld = mdp.OvercookedGridworld.from_layout_name(_layout(task.name, layouts))
     if gridworld.num_players != 2:
         raise ValueError(f"{task.name} is a kitchen for {gridworld.num_players}; only those for two are supported")
 
-    def kitchen(observation: str = "features", shaping: float = 1.0) -> Kitchen:
+    def kitchen(observation: str = "features", shaping: float = 1.0) -> PackageKitchen:
         if observation not in _OBSERVATIONS:
             raise ValueError(f"observation is {observation!r}; there are {', '.join(_OBSERVATIONS)}")
         if isinstance(shaping, bool) or not isinstance(shaping, int | float) or shaping < 0:
             raise ValueError(f"shaping is {shaping!r}; it must be a number from 0")
         horizon = task.options.get("horizon", _HORIZON)
-        return Kitchen(mdp, gridworld, horizon, _OBSERVATIONS[observation](gridworld, horizon), shaping)
+        return PackageKitchen(mdp, gridworld, horizon, _OBSERVATIONS[observation](gridworld, horizon), shaping)
 
     return assemble(task, num_envs, lambda: build(task, kitchen))
 
 
-class Kitchen:
-    """One kitchen with the interface of PettingZoo's `ParallelEnv`; it goes on until the adapter truncates it.
+class PackageKitchen:
+    """One kitchen with the interface of PettingZoo's `ParallelEnv`. The adapter truncates its episodes.
 
     `views` encodes a state of the package, and `shaping` is the share of the pay for steps on the way to a soup.
     """
@@ -104,19 +96,14 @@ class Kitchen:
         return self._by_cook(self._views(self._state)), self._by_cook(rewards), goes_on, goes_on, {}
 
     def episode_metrics(self) -> dict[str, float]:
-        """What soups paid in the episode."""
+        """Return the pay for soups in the episode."""
         return {"sparse_return": self._sparse}
-
-    def render(self) -> Scene:
-        """The kitchen as `kitchen_shapes` draws it."""
-        self._open()
-        return draw(self._gridworld, self._state)
 
     def close(self) -> None:
         """Nothing has to be freed."""
 
     def _open(self) -> None:
-        """Sets the recipes, of which the package keeps one set for the whole process: those of the newest layout."""
+        """Set the recipes. The package keeps the recipes of the newest layout for the whole process."""
         if self._recipes.configuration is not self._gridworld.recipe_config:
             self._recipes.configure(self._gridworld.recipe_config)
 
@@ -138,11 +125,10 @@ _OBSERVATIONS = {"features": _features, "image": _image}
 
 
 def _layout(name: str, folder: Path) -> str:
-    """The layout that the task `name` names, which is one of the files in `folder`; raises `ValueError`."""
-    layout = name.partition("/")[2]
+    """The layout that the task `name` names, which is one of the files in `folder`. Raises `ValueError`."""
+    layout = name.removeprefix(_PREFIX)
     layouts = sorted(file.stem for file in folder.glob("*.layout"))
     if layout in layouts:
         return layout
-    nearest = ", ".join(f"overcooked/{match}" for match in difflib.get_close_matches(layout, layouts))
-    hint = f"nearest: {nearest}" if nearest else f"write it as {_FORM}"
-    raise ValueError(f"overcooked-ai has no layout '{layout}' for {name}; {hint}")
+    nearest = ", ".join(difflib.get_close_matches(layout, layouts, n=1, cutoff=0))
+    raise ValueError(f"overcooked-ai has no layout '{layout}' for {name}; nearest: {_PREFIX}{nearest}")
