@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marless.cli.command_names import COMMANDS
+from marless.cli.command_names import COMMANDS, OLD_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 # Runs commands, one a line, without the packages that the extras `aws` and `emulated` bring, and prints their codes.
@@ -46,14 +46,14 @@ def run(folder, *commands):
         input="\n".join(commands),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     *errors, codes = done.stderr.splitlines()
     return codes, errors, done.stdout
 
 
 def test_help_and_doctor_need_no_extra(tmp_path):
-    lines = (*(f"{command} --help" for command in COMMANDS), "doctor")
+    lines = (*(f"{command} --help" for command in (*COMMANDS, *OLD_COMMANDS)), "doctor")
     assert run(tmp_path, *lines)[0] == str([0] * len(lines))
 
 

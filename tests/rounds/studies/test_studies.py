@@ -26,7 +26,7 @@ def alone(tmp_path_factory):
 
 def test_every_run_of_a_study_has_the_weights_of_the_run_alone(marless, tmp_path, alone):
     study(tmp_path / "all.toml", *settings_of(EACH_ONCE))
-    said = marless("study", "all.toml")
+    said = marless("study", "all.toml", "--json")
     assert (said.code, said.err) == (0, [])
     assert hashes(tmp_path / "studies/all") == alone and len(alone) == 8
     one = marless("resume", "studies/all/runs/ippo-signal-s1", "stop.rounds=6")
