@@ -116,7 +116,7 @@ def test_turning_moving_and_interacting_are_a_step_each():
     assert distances.min_cost_to_feature(((1, 1), right), [(2, 0)]) == (3, (2, 0))
 
 
-def test_a_missing_package_is_named_with_what_installs_it_alone(shell):
+def test_a_missing_package_is_named_with_its_command(shell):
     shell.uninstall("overcooked_ai_py")
     with pytest.raises(MissingExtra, match=r"needs the package .*: pip install --no-deps overcooked-ai gym$"):
         registry.make(EnvTask(name="package:overcooked/cramped_room"), 1)

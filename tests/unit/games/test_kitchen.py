@@ -63,7 +63,7 @@ def serve(environment):
     return np.array([step.rewards[0] for step in steps]), steps
 
 
-def test_a_soup_pays_both_cooks_and_steps_pay_their_cook():
+def test_soups_pay_both_cooks_and_steps_one():
     rewards, _ = serve(kitchen())
     # Three onions in the pot: 3 each. A dish: 3. The soup taken: 5. The soup served: 20 for both.
     assert rewards.sum(axis=0).tolist() == [3 + 5 + 20, 3 * 3 + 20]
@@ -82,7 +82,7 @@ def test_the_metric_is_what_soups_paid_the_team():
     assert steps[-1].truncated.tolist() == [True] and not steps[-1].terminated.any()
 
 
-def test_things_are_passed_over_a_counter_in_one_step():
+def test_a_counter_passes_things_in_one_step():
     environment = begun("counter_circuit_o_1order")
     # Cooks at both sides of the counters in the middle: cook 0 acts first.
     stand(environment, (3, 3, NORTH), (3, 1, SOUTH), hands=(ONION, 0))
@@ -131,7 +131,7 @@ def test_cooks_who_meet_stay_and_turn(cooks, actions, cells):
         (THREE_ONIONS, 20, (0, 0), DISH, 0),
     ],
 )
-def test_a_dish_pays_where_a_pot_waits_for_it(pot, cooked, hands, counter, paid):
+def test_a_dish_pays_where_a_pot_waits(pot, cooked, hands, counter, paid):
     environment = begun()
     stand(environment, (1, 2, SOUTH), (3, 1, NORTH), hands=hands, at_2_0=pot, at_0_0=counter)
     environment.arrays["cooked"][0, 0] = cooked
@@ -151,7 +151,7 @@ def test_pots_for_dishes_are_those_before_the_step():
     assert act(environment, INTERACT, INTERACT).rewards[0].tolist() == [5, 3]
 
 
-def test_a_pot_cooks_from_the_step_that_starts_it():
+def test_a_pot_cooks_from_its_first_step():
     environment = begun()
     stand(environment, (2, 1, NORTH), (3, 2, NORTH), at_2_0=THREE_ONIONS)
     steps = [act(environment, INTERACT)] + [act(environment, STAY) for _ in range(19)]
@@ -218,7 +218,7 @@ def put_down(environment, thing, *poses):
         act(environment, STAY, INTERACT)
 
 
-def test_of_equally_near_things_the_first_put_down_counts():
+def test_of_equally_near_things_the_first_counts():
     places = {"left": ((1, 1, NORTH), (-1, -1)), "right": ((3, 1, NORTH), (1, -1))}
     for first, second in (("left", "right"), ("right", "left")):
         environment = begun()
@@ -238,7 +238,7 @@ def test_of_equally_near_things_a_dispenser_counts_first():
     assert features(act(environment, STAY))[8:10].tolist() == [0, -1]
 
 
-def test_the_way_to_a_thing_in_the_hand_is_zero():
+def test_the_way_to_a_held_thing_is_zero():
     environment = begun()
     stand(environment, (2, 1, NORTH), (3, 2, NORTH), hands=(SOUP + 2 + 4, ONION))
     step = act(environment, STAY)
@@ -274,7 +274,7 @@ def test_an_image_shows_each_cook_itself_first():
     assert image[1, [0, 0, 1, 3, 3], [2, 0, 0, 1, 3], [10, 11, 12, 14, 15]].tolist() == [1] * 5
 
 
-def test_the_last_layer_of_the_image_says_that_time_runs_out():
+def test_the_image_says_that_time_runs_out():
     # In the last 40 steps of an episode.
     early, late = (
         environment.reset(np.random.default_rng(0)).values[0].reshape(-1, 26)[:, 25]
@@ -283,7 +283,7 @@ def test_the_last_layer_of_the_image_says_that_time_runs_out():
     assert not early.any() and late.all()
 
 
-def test_a_layout_may_begin_with_onions_in_a_pot():
+def test_a_layout_may_begin_with_onions():
     environment = begun("tutorial_1")
     assert environment.arrays["tiles"][0, 2 * 7 + 2] == SOUP + 2
     assert environment.arrays["facings"][0].tolist() == [WEST, NORTH]
