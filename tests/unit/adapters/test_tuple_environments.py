@@ -221,38 +221,16 @@ def test_a_name_that_nobody_knows_is_answered_with_the_families():
 
 
 @pytest.mark.parametrize(
-    "task",
+    ("name", "package", "options"),
     [
-        EnvTask(name="package:lbf/8x8-2p-3f", options={"horizon": 12}),
-        EnvTask(name="package:lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
-        EnvTask(name="package:lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
+        ("package:lbf/2s-5x5-2p-1f-coop", "lbforaging", {"penalty": 0.1}),
+        ("package:rware/tiny-2ag", "rware", {"observation_type": "image_dict"}),
     ],
-    ids=str,
 )
-def test_level_based_foraging_keeps_every_promise(task):
-    pytest.importorskip("lbforaging")
-    check(lambda num_envs: registry.make(task, num_envs), episodes=5)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"msg_bits": 2},
-        {"msg_bits": 2, "joint_actions": True},
-        {"observation_type": "dict"},
-        {"observation_type": "image"},
-        {"observation_type": "image_dict"},
-    ],
-    ids=str,
-)
-def test_a_warehouse_keeps_every_promise(options):
-    pytest.importorskip("rware")
-    check(
-        lambda num_envs: registry.make(
-            EnvTask(name="package:rware/tiny-2ag", options=options | {"horizon": 8}), num_envs
-        )
-    )
+def test_games_of_packages_keep_every_promise(name, package, options):
+    pytest.importorskip(package)
+    task = EnvTask(name=name, options=options | {"horizon": 8})
+    check(lambda num_envs: registry.make(task, num_envs))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,27 @@ BATTLES = st.fixed_dictionaries(
         **dict.fromkeys(("walls_cause_death", "earlier_rules"), st.booleans()),
     },
 )
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "players": st.integers(1, 9),
+        "max_num_food": st.integers(1, 12),
+        "sight": st.integers(0, 9),
+        "horizon": st.integers(1, 12),
+        **dict.fromkeys(("force_coop", "grid_observation", "observe_agent_levels"), st.booleans()),
+    },
+)
+HALLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "layout": st.lists(st.text("gx.", min_size=4, max_size=4), min_size=1, max_size=6).map("\n".join),
+        "n_agents": st.integers(1, 24),
+        "request_queue_size": st.integers(0, 9),
+        "sensor_range": st.integers(1, 4),
+        "horizon": st.integers(1, 12),
+        "observation_type": st.sampled_from(["flattened", "image", "image_dict"]),
+    },
+)
 
 
 def play(environment, draw):
@@ -44,3 +65,19 @@ def test_any_game_is_played_or_refused(data, task, num_envs):
 @given(st.data(), st.sampled_from(MAPS), BATTLES, st.integers(1, 5))
 def test_battles_are_played_with_any_options(data, name, options, num_envs):
     play(made(EnvTask(name=f"smax/{name}", options=options), num_envs), data.draw)
+
+
+@fuzzed
+@given(st.data(), st.sampled_from(["3x3", "3x9", "8x5"]), FIELDS, st.integers(1, 5))
+def test_foraging_is_played_or_refused_with_any_options(data, size, options, num_envs):
+    environment = is_called(made, EnvTask(name=f"lbf/{size}-2p-1f", options=options), num_envs)
+    if environment is not None:
+        play(environment, data.draw)
+
+
+@fuzzed
+@given(st.data(), HALLS, st.integers(1, 5))
+def test_warehouses_are_played_or_refused_with_any_options(data, options, num_envs):
+    environment = is_called(made, EnvTask(name="rware/tiny-2ag", options=options), num_envs)
+    if environment is not None:
+        play(environment, data.draw)
