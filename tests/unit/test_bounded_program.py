@@ -72,9 +72,8 @@ def test_a_program_ends_at_a_signal(tmp_path: Path):
 
 def test_a_program_ends_with_a_starter_that_is_killed(tmp_path: Path):
     body = SLEEPS.format(path=str(tmp_path / "address")).encode()
-    program = (
-        f"from marless.infra.local.processes.bounded_program import Bounds, run; run('code', {body!r}, Bounds(600, 0))"
-    )
+    program = "from marless.infra.local.processes.bounded_program import ProgramLimits, run;"
+    program += f" run('code', {body!r}, ProgramLimits(600, 0))"
     starter = subprocess.Popen([sys.executable, "-c", program])
     address = begun(tmp_path / "address")
     starter.kill()
