@@ -4,21 +4,7 @@ mean-field methods (Yang et al., "Mean Field Multi-Agent Reinforcement Learning"
 import numpy as np
 
 import marless
-from marless.algorithms import (
-    PPO_PARTS,
-    PPO_STAGES,
-    PPO_SUMMARIES,
-    AlgorithmSpec,
-    CriticView,
-    Merging,
-    Ppo,
-    PpoConfig,
-    check,
-)
-
-
-class MeanFieldConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="mean_field_ppo"):
-    """All settings of PPO."""
+from marless.algorithms import CriticView, check, ppo_variant
 
 
 def width(spec, agent):
@@ -34,17 +20,15 @@ def inputs(batch, agent):
     return seen, after
 
 
-VIEW = CriticView(width, inputs)
-PPO = Ppo(VIEW)
-STAGES, SUMMARIES, initialise, merge = PPO.stages, PPO_SUMMARIES, PPO.initialise, Merging(VIEW).merge
-SPEC = AlgorithmSpec(
-    "mean_field_ppo", MeanFieldConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES), part_bytes=PPO.part_bytes
-)
+@marless.algorithm
+def mean_field_ppo():
+    """Return PPO with this critic."""
+    return ppo_variant(CriticView(width, inputs))
 
 
 def main(rounds: int = 60) -> None:
-    check(SPEC, {"hidden": [8], "epochs": 1, "num_minibatches": 1})
-    run = marless.train(algorithm={"name": "mean_field_ppo"}, stop={"rounds": rounds})
+    check(mean_field_ppo, {"hidden": [8], "epochs": 1, "num_minibatches": 1})
+    run = marless.train("mpe/simple_spread", "mean_field_ppo", rounds=rounds)
     print(f"{run.summary.final_return.mean:.1f} after {run.summary.env_steps:,} steps")
 
 

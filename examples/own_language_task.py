@@ -45,9 +45,7 @@ def make(tokenizer) -> LanguageTask:
 def main(rounds: int = 60) -> None:
     """Check the task, train it and print its share of right replies."""
     check(lambda: make(None))
-    run = marless.train(
-        task={"name": "text:own_language_task:make"}, algorithm={"name": "grpo"}, stop={"rounds": rounds}
-    )
+    run = marless.train(make, "grpo", rounds=rounds)
     share = run.summary.final_return.mean / len(Signals.roles)
     print(f"right in {share:.2f} of the episodes; random replies are right in {1 / len(ANIMALS):.2f}")
 

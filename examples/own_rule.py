@@ -2,7 +2,6 @@
 nothing of a run is the control of every rule that does."""
 
 import marless
-from marless.rules import Rule, ScalingRule
 
 
 def chance(history, bounds, rng):
@@ -10,11 +9,8 @@ def chance(history, bounds, rng):
     return int(rng.integers(bounds.least, bounds.most + 1))
 
 
-CHANCE = Rule("a random number every round", ScalingRule(chance))
-
-
 def main(rounds: int = 20) -> None:
-    run = marless.train(scaling={"rule": "chance", "rollouts": 6, "min_rollouts": 1}, stop={"rounds": rounds})
+    run = marless.train(scaling={"rule": chance, "rollouts": 6, "min_rollouts": 1}, rounds=rounds)
     print("rollouts by round:", [row["rollouts"] for row in run.metrics()])
 
 

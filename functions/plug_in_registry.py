@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, version
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Generic, TypeVar, cast
 
 from marless.functions.errors import BadRequest, MissingExtra
 
 T = TypeVar("T")
 
+# The name of an object that no package offers: ``package.module:object``.
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _EXACT = re.compile(r"marless(?:\[[^]]*\])? *== *([^\s;,]+)")
 
 
@@ -27,8 +29,11 @@ class Registry(Mapping[str, T], Generic[T]):
     Ours are objects, or the ``module:attribute`` that holds one, which is imported when it is asked for; `attribute` is
     that of those that name a module alone. A plug-in cannot take a name of ours. Messages are of class `error`: `label`
     says in them what a name stands for, and `problem` why an object of another package is none; '' when it is one.
-    `extras` has the extras that install plug-ins of this project, by name.
+    `extras` has the extras that install plug-ins of this project, by name. With `by_module`, any
+    ``package.module:object`` is a name, too.
     """
+
+    by_module = False
 
     def __init__(
         self,
@@ -50,7 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """Raises `KeyError` for a name that nobody knows, `error` for a plug-in that cannot be used."""
         if name in self.built_in:
             return self._ours(self.built_in[name])
-        offers = plug_ins(self.group).get(f"{self._prefix}{name}", ())
+        offers = self._offers(name)
         if not offers:
             raise KeyError(name)
         if len(offers) > 1:
@@ -69,7 +74,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self.built_in.keys() | self._plug_ins())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.built_in or name in self._plug_ins()
+        return name in self.built_in or name in self._plug_ins() or (self.by_module and is_reference(name))
 
     def lookup(self, name: str) -> T:
         """As indexing, but also raises `error` for a name that nobody knows."""
@@ -94,12 +99,21 @@ class Registry(Mapping[str, T], Generic[T]):
     def load(self, name: str, offer: EntryPoint) -> T:
         """The object of an entry point; raises `error`."""
         try:
-            value = offer.load()
+            value = self.adapt(imported(offer))
         except Exception as error:
             raise self.error(f"{self.label(name)} ({offer.value}) cannot be loaded: {error}") from error
         if problem := self._problem(value):
             raise self.error(f"{self.label(name)}: {offer.value} {problem}")
         return cast(T, value)
+
+    def adapt(self, value: object) -> object:
+        """Return the object that a package offers, made from `value`."""
+        return value
+
+    def _offers(self, name: str) -> tuple[EntryPoint, ...]:
+        if self.by_module and is_reference(name):
+            return (EntryPoint(name, name, self.group),)
+        return plug_ins(self.group).get(f"{self._prefix}{name}", ())
 
     def _ours(self, entry: T | str) -> T:
         if not isinstance(entry, str):
@@ -110,6 +124,21 @@ class Registry(Mapping[str, T], Generic[T]):
     def _plug_ins(self) -> set[str]:
         names = plug_ins(self.group)
         return {name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)}
+
+
+def is_reference(name: object) -> bool:
+    """Return whether the name is ``package.module:object``."""
+    return isinstance(name, str) and _REFERENCE.fullmatch(name) is not None
+
+
+def imported(offer: EntryPoint) -> object:
+    """Import the object of an entry point, or of a name with a module. Raises what the module raises, and `ValueError`
+    for a name in Python's own library."""
+    if is_reference(offer.name):
+        from marless.functions.named_code import refuse_standard
+
+        refuse_standard(offer.module)
+    return offer.load()
 
 
 def version_fault(offer: EntryPoint) -> str:
@@ -171,6 +200,8 @@ class Rule(Generic[T]):
 class Family(Registry[T]):
     """All rules of one kind by name, ours first. `rule_type` is the class of a rule, for plug-ins."""
 
+    by_module = True
+
     def __init__(self, name: str, built_in: Mapping[str, Rule[T]], rule_type: type = object) -> None:
         kind = "" if rule_type is object else f" of a {rule_type.__name__}"
 
@@ -181,11 +212,19 @@ class Family(Registry[T]):
         def label(rule: str) -> str:
             return f"{name} rule {rule!r}"
 
+        self._rule_type = rule_type
         rules = cast(dict[str, T | str], {**built_in})
         super().__init__("marless.rules", rules, label, problem, prefix=f"{name}.")
 
     def __getitem__(self, name: str) -> T:
         return cast(Rule[T], super().__getitem__(name)).rule
+
+    def adapt(self, value: object) -> object:
+        """Return a function as a rule, which its docstring explains."""
+        if not isinstance(value, FunctionType):
+            return value
+        summary = (value.__doc__ or value.__name__).partition("\n")[0]
+        return Rule(summary, value if self._rule_type is object else self._rule_type(value))
 
     def summary(self, name: str) -> str:
         """The line that explains a rule; raises as indexing does."""

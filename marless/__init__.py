@@ -1,8 +1,8 @@
 """MARLess: multi-agent reinforcement learning on serverless functions.
 
 You may import everything here and in `marless.algorithms`, `marless.environments`, `marless.language`,
-`marless.resources`, `marless.rules`, `marless.settings`, `marless.loggers` and `marless.backends`. All other modules
-may change without notice.
+`marless.resources`, `marless.results`, `marless.rules`, `marless.settings`, `marless.loggers` and `marless.backends`.
+All other modules may change without notice.
 
 Examples:
     >>> import marless
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from marless.costs import estimate, simulate
     from marless.driving import RunFailed, TrainingInterrupted, resume, train
     from marless.experiments import ablate, benchmark, compare, study
+    from marless.reports.user_code.decorators import algorithm, environment, judge, rule
     from marless.results import crossplay, evaluate, export, replay, report
     from marless.run import Run, load_policy, open_run
     from marless.settings import *  # noqa: F403
@@ -37,17 +38,21 @@ __all__ = [
     "UserError",
     "__version__",
     "ablate",
+    "algorithm",
     "benchmark",
     "compare",
     "crossplay",
+    "environment",
     "estimate",
     "evaluate",
     "export",
+    "judge",
     "load_policy",
     "open_run",
     "replay",
     "report",
     "resume",
+    "rule",
     "simulate",
     "study",
     "train",
@@ -58,6 +63,7 @@ _MODULES = {
     "marless.coordinator.config.schema": ("ConfigError",),
     "marless.coordinator.errors": ("UserError",),
     "marless.costs": ("estimate", "simulate"),
+    "marless.reports.user_code.decorators": ("algorithm", "environment", "judge", "rule"),
     "marless.driving": ("RunFailed", "TrainingInterrupted", "resume", "train"),
     "marless.experiments": ("ablate", "benchmark", "compare", "study"),
     "marless.results": ("crossplay", "evaluate", "export", "replay", "report"),
@@ -66,7 +72,7 @@ _MODULES = {
 
 
 # Modules for plug-ins and notebooks.
-_PUBLIC = ("algorithms", "backends", "environments", "language", "loggers", "resources", "rules", "settings")
+_PUBLIC = ("algorithms", "backends", "environments", "language", "loggers", "resources", "results", "rules", "settings")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,13 @@
 """What an algorithm of yours may use: its description, a stage's context and result, networks, losses, and the check.
 
-A package offers an algorithm by an entry point of the group ``marless.algorithms`` whose value is an `AlgorithmSpec`.
+`marless.train` takes an `AlgorithmSpec`, or a function that makes one. A package offers an algorithm by an entry point
+of the group ``marless.algorithms`` whose value is an `AlgorithmSpec`.
 
 Examples:
     >>> from marless.algorithms import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, check
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from marless.functions.algorithms.advantages import gae
@@ -17,10 +18,10 @@ from marless.functions.algorithms.minibatches import training_samples
 from marless.functions.algorithms.ppo.merge import Merging
 from marless.functions.algorithms.ppo.policy_summaries import PPO_SUMMARIES
 from marless.functions.algorithms.ppo.ppo import Ppo
-from marless.functions.algorithms.ppo.specs import PPO_PARTS, PPO_STAGES, PpoConfig
+from marless.functions.algorithms.ppo.specs import OWN, PPO_PARTS, PPO_STAGES, PpoConfig
 from marless.functions.algorithms.registry import names
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, NetworkConfig, StageSpec
-from marless.functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult, as_base
+from marless.functions.algorithms.stage import Context, Implementation, Stage, StageResult, SummaryResult, as_base
 from marless.functions.algorithms.trainable import Trainable, minibatches, moments
 from marless.functions.errors import BadRequest
 from marless.functions.keys import group_name
@@ -71,6 +72,7 @@ __all__ = [
     "names",
     "observations",
     "pooling",
+    "ppo_variant",
     "recurrent",
     "torch_loss",
     "training_samples",
@@ -84,25 +86,34 @@ def torch_loss(of: "TorchLossOf") -> "LossOf[TorchLoss]":
     `outputs` ``[B, out]`` of the network, `log_std` ``[out]`` of a Gaussian head or None, and the indices `rows`
     ``[B]`` of a minibatch are tensors. torch computes the gradient at the outputs, and either engine the network.
     Raises `ModuleNotFoundError` without torch, which only learners need.
-
-    Examples:
-        >>> network.learn(batches, torch_loss(lambda outputs, log_std, rows: ((outputs - aims[rows]) ** 2).mean()))
     """
     from marless.functions.algorithms.torch_loss import torch_loss as differentiated
 
     return differentiated(of)
 
 
-def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> None:
-    """Tries all that an algorithm promises on random tasks; raises `AssertionError` that names what is broken.
+def ppo_variant(critic_view: CriticView = OWN, config: type[PpoConfig] = PpoConfig, **stages: Stage) -> AlgorithmSpec:
+    """Return PPO with another critic, other settings, or other stages.
 
-    Examples:
-        >>> check(SPEC, {"hidden": [8]})
+    Args:
+        critic_view: the inputs of critics. The default is the agent's own observation.
+        config: the settings.
+        **stages: functions in place of the stages ``postprocess``, ``critic`` and ``policy``.
     """
+    ppo = Ppo(critic_view)
+    code = Implementation(ppo.stages | stages, ppo.initialise, PPO_SUMMARIES, Merging(critic_view).merge)
+    return AlgorithmSpec(
+        "ppo_variant", config, PPO_STAGES, PPO_PARTS, code, tuple(PPO_SUMMARIES), part_bytes=ppo.part_bytes
+    )
+
+
+def check(spec: AlgorithmSpec | Callable[[], AlgorithmSpec], settings: Mapping[str, Any] | None = None) -> None:
+    """Tries all that an algorithm promises on random tasks; raises `AssertionError` that names what is broken."""
     from marless.testing.algorithms.conformance import check as run_checks
 
-    run_checks(spec, dict(settings or {}))
+    algorithm = spec if isinstance(spec, AlgorithmSpec) else spec()
+    tag = algorithm.config.__struct_config__.tag
+    run_checks(algorithm if tag else algorithm.called(algorithm.name), dict(settings or {}))
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -35,10 +35,6 @@ def estimate(
     """What a run would cost on AWS Lambda and how long it would take, after playing a few of its rounds here.
 
     Raises `ConfigError` and `UserError`.
-
-    Examples:
-        >>> marless.estimate("my.toml", backend="aws", detach=True).dollars
-        0.021
     """
     place, count = registry.lookup(backend), workers or cores()
     if detach and not place.remote:
@@ -74,10 +70,6 @@ def simulate(
         **settings: keys over those of the run or the file; tables as mappings.
 
     Raises `ConfigError`, and `UserError` for a run that has no record.
-
-    Examples:
-        >>> [run.dollars for run in marless.simulate("latest", [50, 500], concurrency=100)]
-        [0.0011, 0.0104]
     """
     faults = faults or {}
     if rounds < LEAST_ROUNDS:

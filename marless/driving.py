@@ -15,6 +15,7 @@ from marless.coordinator.config.nested_tables import flatten, merge
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
+from marless.functions.algorithms.specification import AlgorithmSpec
 from marless.infra.local.available_cores import cores
 from marless.output import show_remarks
 from marless.reports.text import counted
@@ -43,6 +44,8 @@ __all__ = [
 
 ConfigLike = str | os.PathLike[str] | Mapping[str, Any] | Callable[..., Any] | None
 """A task by its name or its class, the path of a TOML file, or tables. The defaults without one."""
+# An algorithm by its name, its settings, its specification, or a function that makes the specification.
+AlgorithmLike = str | Mapping[str, Any] | AlgorithmSpec | Callable[[], AlgorithmSpec] | None
 
 
 class RunFailed(Exception):
@@ -89,7 +92,7 @@ def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str
 @short_errors(RunFailed, TrainingInterrupted)
 def train(
     config: ConfigLike = None,
-    algorithm: str | Mapping[str, Any] | None = None,
+    algorithm: AlgorithmLike = None,
     *,
     backend: str = "local",
     workers: int | None = None,
@@ -104,7 +107,7 @@ def train(
     Args:
         config: a task by its name, its class or a function that makes it; the path of a TOML file or a mapping of its
             tables. The defaults without one.
-        algorithm: its name, or its settings.
+        algorithm: its name, its settings, an `AlgorithmSpec`, or a function that makes one.
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
         workers: worker processes; one per core without it.
         run: the run's name; made of task, algorithm, seed and time without it.
@@ -167,10 +170,6 @@ def resume(
     `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`, `callbacks` as in `train`:
     a run keeps the names of its callbacks, and a resumed run needs them again. With `changed_code` the
     run continues although its code changed since it began; it records what changed. Raises as `train`.
-
-    Examples:
-        >>> marless.resume("runs/latest", stop={"rounds": 600})
-        <Run runs/simple_spread-mappo-s1-20261123-101500: finished, 600 rounds, return -31.9 ± 0.4, $0.028>
     """
     folder, folders = playable(run, trust), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append, callbacks)

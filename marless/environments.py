@@ -63,9 +63,6 @@ def check(make_environment: Any, **options: Any) -> None:
 
     `make_environment` takes the number of environments. Where an adapter had to look for the length of an episode, it
     logs where that was.
-
-    Examples:
-        >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
     """
     from marless.testing.environments import check as run_checks
 
@@ -79,10 +76,6 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
     """An env task as a PettingZoo `ParallelEnv`, for other trainers and for playing exported policies.
 
     Raises `MissingExtra` without PettingZoo, and what `make` raises.
-
-    Examples:
-        >>> environment = as_pettingzoo("mpe/simple_spread")
-        >>> observations, infos = environment.reset(seed=7)
     """
     try:
         from marless.functions.environments.pettingzoo.parallel_view import ParallelView
@@ -94,5 +87,4 @@ def as_pettingzoo(task: EnvTask | str) -> "ParallelEnv[str, Any, Any]":
     return ParallelView(make(replace(env_task, order=INDEX), 1), env_task)
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

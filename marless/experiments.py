@@ -18,7 +18,7 @@ from marless.coordinator.errors import UserError
 from marless.driving import ConfigLike, TrainingInterrupted, configuration, ends_at_once
 from marless.functions.encoding import to_json
 from marless.infra.local.available_cores import cores
-from marless.reports.user_code.named_objects import with_names
+from marless.reports.user_code.named_objects import require_importable, with_names
 from marless.runs.run_policies import with_absolute_policies
 from marless.signals import Signals
 from marless.studies import cloud_study
@@ -60,11 +60,6 @@ def study(
 
     The same call goes on with a study that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
     Raises `ConfigError` for settings that no run can have, and `UserError` for a folder that holds another study.
-
-    Examples:
-        >>> rates = marless.study({"seeds": "1-5", "vary": {"algorithm": {"lr": [3e-4, 1e-3]}}}, out="studies/rates")
-        >>> [(run.setting, run.seed, run.score) for run in rates.runs][0]
-        ('lr-0.0003', 1, -51.2)
     """
     if isinstance(file, Mapping):
         if out is None:
@@ -86,8 +81,8 @@ def study(
 
 @short_errors(TrainingInterrupted, slots="workers")
 def benchmark(
-    tasks: Sequence[str],
-    algorithms: Sequence[str | Mapping[str, Any]],
+    tasks: Sequence[Any],
+    algorithms: Sequence[Any],
     *,
     seeds: int | str | Sequence[int] = 5,
     out: str | os.PathLike[str] | None = None,
@@ -99,7 +94,7 @@ def benchmark(
 
     Args:
         tasks: names, classes, or functions that make environments.
-        algorithms: names, or settings such as ``marless.MAPPO(lr=3e-4)``.
+        algorithms: names, settings such as ``marless.MAPPO(lr=3e-4)``, or algorithms of your own.
         seeds: how many, or which ones.
         out: the study's folder. By default it is ``studies/benchmark-HASH``, with a hash of all arguments.
         workers: worker processes. The default is one per core.
@@ -107,10 +102,6 @@ def benchmark(
         **settings: keys of all runs, as in `train`.
 
     The same call continues a benchmark that was stopped. Raises as `study` and `compare`.
-
-    Examples:
-        >>> result = marless.benchmark(["mpe/simple_spread"], ["ippo", "mappo", "qmix"], seeds=5, rounds=50)
-        >>> result.plot().savefig("benchmark.png")
     """
     file = {
         "base": with_names(settings),
@@ -155,13 +146,9 @@ def ablate(
 
     The same call goes on with an ablation that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
     Raises `ConfigError` and `UserError`.
-
-    Examples:
-        >>> result = marless.ablate("my.toml", arms=["marless-minus", "ours"], seeds="1-3")
-        >>> result.comparison.comparisons[1].ratios["dollars"].value
-        0.62
     """
     base = with_absolute_policies(configuration(config, settings, is_run=False))
+    require_importable(base, backend or "local")
     folder, arm_list = None if out is None else Path(out), arms_by_name(arms or list(ARMS))
     opponents = None if reference is None else os.fspath(reference)
     ablation = plan(base, arm_list, seeds_of(seeds), folder, random, headlines, list(overrides(settings)), opponents)
@@ -192,11 +179,6 @@ def compare(
         out: the folder for the tables and pictures; nothing is written without it.
 
     Raises `UserError` for runs that cannot be compared.
-
-    Examples:
-        >>> comparison = marless.compare("studies/rates").comparison
-        >>> [(row.arm, row.against.verdict) for row in comparison.equal[1:]]
-        [('lr=0.001', 'higher')]
     """
     from marless.comparison import comparison_files
 
@@ -206,11 +188,11 @@ def compare(
     return result
 
 
-def _pairs(tasks: Sequence[str], algorithms: Sequence[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _pairs(tasks: Sequence[Any], algorithms: Sequence[Any]) -> list[dict[str, Any]]:
     """The settings of a study. Algorithms of the same name get a number."""
     pairs = [spelled_out(with_names({"task": task, "algorithm": name})) for task in tasks for name in algorithms]
     tables = ("task", "algorithm") if len(tasks) > 1 else ("algorithm",)
-    names = ["-".join(pair[table]["name"] for table in tables) for pair in pairs]
+    names = ["-".join(pair[table]["name"].rpartition(":")[2] for table in tables) for pair in pairs]
     labels = [f"{name}-{at}" if names.count(name) > 1 else name for at, name in enumerate(names)]
     clean = [re.sub("[^A-Za-z0-9_-]", "-", label).strip("-") for label in labels]
     return [{"name": name, "values": pair} for name, pair in zip(clean, pairs, strict=True)]

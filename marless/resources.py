@@ -48,5 +48,4 @@ def local(folder: str | os.PathLike[str] | None = None, /, **resources: dict[str
     return LocalResources(settings, None if folder is None else Path(folder))
 
 
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -1,25 +1,48 @@
-"""What runs came to, from Python: what the commands do, as functions."""
+"""The results of runs, studies and comparisons. They have `frame()`, `plot()` and a table in notebooks."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
+from marless.ablation.ablate import AblationResult
+from marless.comparison.compare_runs import RunComparison
+from marless.comparison.comparison import Comparison
+from marless.comparison.paired_by_seed import PairedComparison
+from marless.comparison.run_evaluations import Axis
+from marless.comparison.tournament import Tournament
 from marless.coordinator.errors import UserError
+from marless.estimation.estimate import Estimate
+from marless.estimation.forecast import Simulated
+from marless.estimation.simulation import Simulations
+from marless.exports.export import Exported
 from marless.infra.local.available_cores import cores
+from marless.reports.policy import TeamPolicy
 from marless.run import Run
+from marless.runs.cross_evaluation import CrossEvaluation
+from marless.runs.evaluation import EvaluationResult
 from marless.runs.integrity.trusted_origin import playable
 from marless.runs.run_store import RUNS
+from marless.runs.summary import Summary
+from marless.studies.train_study import StudyResult
 from marless.user_errors import short_errors
 
-if TYPE_CHECKING:
-    from marless.comparison.run_evaluations import Axis
-    from marless.comparison.tournament import Tournament
-    from marless.exports.export import Exported
-    from marless.runs.cross_evaluation import CrossEvaluation
-    from marless.runs.evaluation import EvaluationResult
-
-__all__ = ["crossplay", "evaluate", "export", "replay", "report"]
+__all__ = [
+    "AblationResult",
+    "Comparison",
+    "CrossEvaluation",
+    "Estimate",
+    "EvaluationResult",
+    "Exported",
+    "PairedComparison",
+    "RunComparison",
+    "Simulated",
+    "Simulations",
+    "StudyResult",
+    "Summary",
+    "TeamPolicy",
+    "Tournament",
+]
 
 
 @overload
@@ -30,14 +53,14 @@ def evaluate(
     workers: int | None = None,
     task: Mapping[str, Any] | None = None,
     trust: bool = False,
-) -> "EvaluationResult":
+) -> EvaluationResult:
     """Play the run's own task."""
 
 
 @overload
 def evaluate(
     run: str | os.PathLike[str], *, against: str | Sequence[str], episodes: int | None = None, trust: bool = False
-) -> "CrossEvaluation":
+) -> CrossEvaluation:
     """Play each side against the opponents."""
 
 
@@ -50,7 +73,7 @@ def evaluate(
     task: Mapping[str, Any] | None = None,
     against: str | Sequence[str] = (),
     trust: bool = False,
-) -> "EvaluationResult | CrossEvaluation":
+) -> EvaluationResult | CrossEvaluation:
     """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
 
     Args:
@@ -62,12 +85,6 @@ def evaluate(
         trust: a run that another person made may run the code that its configuration names. This is remembered.
 
     Raises `UserError` for a run without policies, and for a task that they cannot play.
-
-    Examples:
-        >>> marless.evaluate("runs/latest", episodes=320).returns.mean
-        -33.4
-        >>> marless.evaluate("chase", against="random").plays[0].returns.mean
-        0.62
     """
     if not against:
         return Run(run).evaluate(episodes=episodes, workers=workers, task=task, trust=trust)
@@ -101,10 +118,6 @@ def replay(
         trust: as in `evaluate`.
 
     Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
-
-    Examples:
-        >>> marless.replay("runs/latest", "team.gif", beside="random")
-        ReplayFile('team.gif')
     """
     return Run(run).replay(out, episodes, beside=beside, trust=trust)
 
@@ -121,7 +134,7 @@ def export(
     rounds: tuple[int, int] | None = None,
     workers: int | None = None,
     trust: bool = False,
-) -> "Exported":
+) -> Exported:
     """Writes a run's policies, or episodes, in a new folder for programs that do not know MARLess.
 
     Args:
@@ -137,10 +150,6 @@ def export(
         trust: as in `evaluate`, where episodes are played.
 
     Raises `UserError` for what does not fit the format, for what the run does not have, and for a folder that is taken.
-
-    Examples:
-        >>> marless.export("runs/latest", "npz", "data", episodes=1000).line
-        '1,000 episodes, 25,000 steps, sampled'
     """
     from marless.exports import export as exports
     from marless.exports.replayed_rounds import PlayAgain
@@ -157,7 +166,7 @@ def report(
     out: str | os.PathLike[str] = "report.html",
     *,
     by: Sequence[str] = (),
-    at: "Axis" = "steps",
+    at: Axis = "steps",
     metric: str = "return",
 ) -> Path:
     """Writes one page in HTML about a run, or about several that are compared, and returns its path.
@@ -170,10 +179,6 @@ def report(
         metric: a metric of the environment to compare in place of the return.
 
     Raises `UserError` for runs that cannot be compared, and for a page that cannot be written.
-
-    Examples:
-        >>> marless.report("studies/rates", "rates.html", by=["algorithm.lr"])
-        PosixPath('rates.html')
     """
     from marless.page.report_page import write_report
 
@@ -189,7 +194,7 @@ def crossplay(
     sampled: bool = False,
     out: str | os.PathLike[str] | None = None,
     trust: bool = False,
-) -> "Tournament":
+) -> Tournament:
     """Plays every team against every other with either side of the task; says who wins how much, and rates them. A
     notebook shows which pair is at play.
 
@@ -202,10 +207,6 @@ def crossplay(
         trust: as in `evaluate`.
 
     Raises `UserError` for teams that cannot play each other.
-
-    Examples:
-        >>> marless.crossplay("chase", "scripted", "random").ratings
-        (1200.0, 1134.2, 871.5)
     """
     from marless.comparison import run_crossplay as tournaments
     from marless.views import cell_progress

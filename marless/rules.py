@@ -34,6 +34,4 @@ __all__ = [
     "slope",
 ]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -84,12 +84,7 @@ class Run:
 
     @short_errors()
     def metrics(self) -> list[dict[str, Any]]:
-        """One row per finished round: returns, losses, decisions, dollars.
-
-        Examples:
-            >>> [row["return_mean"] for row in run.metrics()][:2]
-            [-79.1, -78.4]
-        """
+        """One row per finished round: returns, losses, decisions, dollars."""
         import msgspec
 
         from marless.reports import journal
@@ -129,9 +124,6 @@ class Run:
     def plot(self) -> "Figure":
         """The learning curve as a matplotlib figure, which a notebook shows. Raises `MissingExtra` without matplotlib,
         and `UserError` before the first round has ended.
-
-        Examples:
-            >>> run.plot().savefig("curve.png")
         """
         from marless.coordinator.errors import UserError
         from marless.reports import learning_curve
@@ -154,10 +146,6 @@ class Run:
     ) -> "EvaluationResult":
         """Plays the newest policies greedily on fresh start states; returns are undiscounted. As `marless.evaluate`. A
         notebook shows how many episodes are over.
-
-        Examples:
-            >>> run.evaluate(episodes=320).returns.mean
-            -33.4
         """
         from marless.coordinator.config.loading import overrides
         from marless.runs import evaluation
@@ -179,10 +167,6 @@ class Run:
     ) -> Path:
         """Draws greedy episodes as an animation and returns its path, for which a notebook shows a GIF. As
         `marless.replay`.
-
-        Examples:
-            >>> run.replay(episodes=1)
-            ReplayFile('runs/simple_spread-mappo-s1-20261123-101500/replay.gif')
         """
         from marless.replays.replay_file import record
         from marless.runs.integrity.trusted_origin import playable
@@ -197,12 +181,7 @@ class Run:
 
 @short_errors()
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none.
-
-    Examples:
-        >>> marless.open_run("latest").summary.status
-        'finished'
-    """
+    """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none."""
     from marless.runs.run_store import RUNS
 
     return Run(RUNS.find(os.fspath(path)).path)
@@ -212,11 +191,6 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
     """The policies of a run, by its folder, its name or ``latest``, or of a policy file, ready to act; raises
     `UserError`, `FileNotFoundError` or `CorruptObject`.
-
-    Examples:
-        >>> policy = marless.load_policy("latest")
-        >>> policy.act(observations)
-        {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
     """
     from marless.reports import policy
 

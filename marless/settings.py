@@ -110,6 +110,4 @@ _CLASSES = {
 globals().update(_CLASSES)
 __all__ = sorted(_CLASSES)
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.config.schema import DEFAULT_ALGORITHM, RunConfig
 from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.coordinator.rules.grouping import GROUPINGS
@@ -18,7 +19,7 @@ from marless.coordinator.rules.sharing import BASES, SHARING_MODES
 from marless.coordinator.rules.similarity import DISTANCES
 from marless.coordinator.rules.trend import TRENDS
 from marless.functions.algorithms import registry as algorithms
-from marless.functions.plug_in_registry import Family
+from marless.functions.plug_in_registry import Family, is_reference
 
 # Tables whose keys are the environment's.
 OPTIONS = ("task.options", "evaluation.options")
@@ -100,6 +101,13 @@ NAMED_TABLES = {
     if (table := named_table(field.type)) is not None
 }
 """The classes of such tables, by the table that holds them."""
+
+
+def imported_to_read(document: Mapping[str, Any]) -> list[str]:
+    """Return the settings whose module is imported when the configuration is read, as ``key=value``."""
+    values = flatten(document)
+    keys = (key for key in ("algorithm.name", "scaling.priced_as", *RULES) if is_reference(values.get(key)))
+    return [f"{key}={values[key]}" for key in keys]
 
 
 def is_option(key: str) -> bool:

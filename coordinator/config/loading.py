@@ -24,6 +24,7 @@ from marless.coordinator.file_reading import UnreadableFile, read_text
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.plug_in_registry import is_reference
 from marless.functions.text.redaction import is_secret, learn, placeholder
 
 COMMAND_LINE = "command line"
@@ -87,7 +88,7 @@ def explicit_keys(origins: Mapping[str, str]) -> list[str]:
 def algorithm_typed(arguments: Iterable[str]) -> str:
     """The algorithm that a command line names, or the default one; other settings are not read."""
     name = next((text.partition("=")[2] for text in arguments if text.startswith("algorithm.name=")), "")
-    return name if name in algorithms.names() else DEFAULT_ALGORITHM
+    return name if name in algorithms.ALGORITHMS else DEFAULT_ALGORITHM
 
 
 def convert(document: Mapping[str, Any], source: str) -> RunConfig:
@@ -157,7 +158,18 @@ def spelled_out(document: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in document.items()
         if key in SHORT_FORMS and not isinstance(value, Mapping)
     }
-    return merge({key: value for key, value in document.items() if SHORT_FORMS.get(key) not in short}, nest(short))
+    rest = {key: value for key, value in document.items() if SHORT_FORMS.get(key) not in short}
+    return _with_judge(merge(rest, nest(short)))
+
+
+def _with_judge(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with a resource for a judge that is ``module:function``."""
+    task = document.get("task")
+    judge = task.get("judge", "") if isinstance(task, Mapping) else ""
+    if not is_reference(judge):
+        return document
+    name = judge.rpartition(":")[2].lower()
+    return merge(document, {"task": {"judge": name}, "resources": {name: {"serve": judge}}})
 
 
 def override(document: dict[str, Any], text: str) -> None:

@@ -9,14 +9,14 @@ where stages run, and may need torch. A plug-in cannot take a built-in name.
 import difflib
 import importlib
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec
 from marless.functions.errors import BadRequest
 from marless.functions.messages.learner import Hyperparameters, Learning
-from marless.functions.plug_in_registry import Registry, load_error
+from marless.functions.plug_in_registry import Registry, imported, is_reference, load_error
 
 if TYPE_CHECKING:  # what only describes algorithms loads nothing that stages need
     from marless.functions.algorithms.stage import Implementation
@@ -40,6 +40,8 @@ _NEAREST = {
 class _Algorithms(Registry[AlgorithmSpec]):
     """The specifications by name; those of plug-ins are checked."""
 
+    by_module = True
+
     def unknown(self, name: str) -> str:
         if name in self.extras:
             return super().unknown(name)
@@ -55,7 +57,8 @@ class _Algorithms(Registry[AlgorithmSpec]):
         plug_in = f"algorithm plug-in {name!r} ({offer.value})"
         try:
             with restore_arithmetic_after(f"{name}, load"):
-                spec = offer.load()
+                spec: Any = imported(offer)
+                spec = algorithm_of(spec, name) if is_reference(name) else spec
         except Exception as error:
             raise load_error(plug_in, offer.value, error) from error
         if problem := violation(spec):
@@ -89,6 +92,19 @@ ALGORITHMS = _Algorithms(
 algorithm = ALGORITHMS.lookup
 
 
+def algorithm_of(value: object, name: str) -> Any:
+    """Return an `AlgorithmSpec`, or the specification that a function makes, with this name.
+
+    Raises `ValueError` for a function that does not evidently make one.
+    """
+    if callable(value):
+        from marless.functions.named_code import require_maker
+
+        require_maker(value, lambda cls: issubclass(cls, AlgorithmSpec), ("AlgorithmSpec",), "an AlgorithmSpec")
+        value = value()
+    return value.called(name) if isinstance(value, AlgorithmSpec) else value
+
+
 def trained(learning: Learning) -> AlgorithmSpec:
     """The algorithm of a task as its learners know it: with a base, networks are differences to it."""
     spec = algorithm(learning.algorithm)
@@ -101,17 +117,19 @@ def names() -> tuple[str, ...]:
 
 
 def implementation(spec: AlgorithmSpec) -> "Implementation":
-    """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
+    """The algorithm's stages. Their module is imported now; raises `BadRequest` and `MissingExtra`."""
     from marless.functions.algorithms.stage import Implementation
     from marless.functions.algorithms.validation import missing_stages
     from marless.functions.isolation.process_guard import restore_arithmetic_after
 
-    algorithm = f"algorithm {spec.name!r} ({spec.implementation})"
-    try:
-        with restore_arithmetic_after(f"{spec.name}, import"):
-            code = importlib.import_module(spec.implementation)
-    except Exception as error:
-        raise load_error(algorithm, spec.implementation, error) from error
+    algorithm, code = f"algorithm {spec.name!r}", cast(Any, spec.implementation)
+    if isinstance(code, str):
+        algorithm = f"{algorithm} ({code})"
+        try:
+            with restore_arithmetic_after(f"{spec.name}, import"):
+                code = importlib.import_module(code)
+        except Exception as error:
+            raise load_error(algorithm, str(spec.implementation), error) from error
     if missing := missing_stages(spec, code):
         raise BadRequest(f"{algorithm} cannot be used: {missing}")
     return Implementation(**{name: getattr(code, name) for name in Implementation._fields if hasattr(code, name)})

@@ -260,6 +260,7 @@ class AlgorithmSpec:
     arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
     change. With `part_bytes`, a run whose functions cannot hold the state is refused
     before it creates anything. An algorithm that `imitates` learns what recorded agents did, so it needs a dataset.
+    `implementation` is the module of the stages, or an `Implementation`.
     `adapts`: all its networks are trained by `trainable.Trainable`, so that they may be differences to a frozen base.
     """
 
@@ -267,7 +268,7 @@ class AlgorithmSpec:
     config: type[AlgorithmConfig]
     stages: tuple[StageSpec, ...]
     parts: tuple[str, ...]
-    implementation: str
+    implementation: str | tuple[Any, ...]
     summaries: tuple[SummaryName, ...] = ()
     resizable_parts: tuple[str, ...] = ()
     part_bytes: PartBytes | None = None
@@ -281,6 +282,12 @@ class AlgorithmSpec:
     def networks(self) -> tuple[str, ...]:
         """The parts that are trained networks."""
         return tuple(part for part in self.parts if f"{part}_optimiser" in self.parts)
+
+    def called(self, name: str) -> "AlgorithmSpec":
+        """The specification with another name, which its configuration has as a tag."""
+        closed: Any = {"frozen": True, "forbid_unknown_fields": True, "kw_only": True}
+        config: Any = msgspec.defstruct(name, [], bases=(self.config,), tag_field="name", tag=name, **closed)
+        return replace(self, name=name, config=config)
 
     def adapted(self) -> "AlgorithmSpec":
         """The specification whose learners read and write differences of networks to a base, and whole policies are

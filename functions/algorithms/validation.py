@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, StageSpec
 from marless.functions.messages.learner import SummaryName
+from marless.functions.plug_in_registry import is_reference
 
 # Names are part of object keys, tensor names and run names.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,9 +41,9 @@ def runs_before(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> boo
 def _violations(spec: AlgorithmSpec) -> Iterator[str]:
     if not all(isinstance(stage, StageSpec) for stage in spec.stages):
         yield "its stages are not all of type StageSpec"
-    names = [spec.name, *(stage.name for stage in spec.stages), *spec.parts]
+    names = [*(stage.name for stage in spec.stages), *spec.parts, *([] if is_reference(spec.name) else [spec.name])]
     yield from (f"the name {name!r} is not made of letters, digits, _ and -" for name in names if not _is_name(name))
-    if not isinstance(spec.implementation, str):
+    if not isinstance(spec.implementation, str | tuple):
         yield f"its implementation is {spec.implementation!r}, not the name of a module"
     if spec.part_bytes is not None and not callable(spec.part_bytes):
         yield f"its part_bytes is of type {type(spec.part_bytes).__name__}, not a function"

@@ -72,7 +72,7 @@ class AblationResult(ShownResult):
     def sections(self) -> list[Section]:
         """All tables of ``table.md`` but the decisions of the rules and the bill."""
         if self.comparison is None:
-            return []
+            return [Section("Return and cost", ("arm",), ())]
         main, cost, _, _, *others = result_tables.sections(self.comparison)
         return [main, cost, *others]
 

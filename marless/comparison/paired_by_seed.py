@@ -125,6 +125,9 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
     headlines: tuple[Headline, ...] = ()
     failures: dict[str, tuple[int, ...]] = {}
 
+    def __repr__(self) -> str:
+        return f"<PairedComparison: {len(self.comparisons)} arms against {self.baseline}>"
+
 
 def compare_paired(
     arms: Mapping[str, Runs],
@@ -135,10 +138,7 @@ def compare_paired(
 ) -> PairedComparison:
     """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
 
-    Seeds of only one arm form no pairs. `random` is the return of uniformly random play. Arms without runs are skipped;
-    the baseline needs one. `headlines` are the contrasts that were declared before the runs; `controls` are pairs of a
-    control and the arm that it tests, left out where they have no seed in common. Failed runs count as runs that
-    did not reach the target.
+    `random` is the return of random play. `controls` are pairs of a control and its arm. Failed runs miss the target.
     """
     baseline, base = next(iter(arms.items()))
     failed = {name: tuple(seeds) for name, seeds in (failures or {}).items()}

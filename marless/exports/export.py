@@ -29,13 +29,16 @@ PEFT = "peft"
 FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS, PEFT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exported:
     """What was written: the files by name with their sizes, and a line about them."""
 
     folder: Path
     files: dict[str, int]
     line: str
+
+    def __repr__(self) -> str:
+        return f"<Exported: {self.folder}, {self.line}>"
 
 
 @dataclass(frozen=True)

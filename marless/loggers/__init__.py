@@ -11,6 +11,4 @@ from marless.loggers.registry import logger, names
 
 __all__ = ["LoggedRun", "Logger", "Point", "Writer", "logger", "names"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -8,6 +8,7 @@ which; reading it needs only numpy and safetensors.
 """
 
 import os
+import textwrap
 import warnings
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -49,16 +50,8 @@ from marless.reports.atomic_files import replace
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
 # What a header of another form, or tensors that do not fit it, raise: whoever wrote the file chose them.
-_REFUSALS = (
-    BadZipFile,
-    SafetensorError,
-    LookupError,
-    ArithmeticError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    MemoryError,
-)
+_MISFITS = (LookupError, ArithmeticError, TypeError, ValueError, RuntimeError, MemoryError)
+_REFUSALS = (BadZipFile, SafetensorError, *_MISFITS)
 
 
 class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -89,8 +82,8 @@ class TeamPolicy:
         self._team = TeamCodec(codecs, self.agents, self.spec.turns, carrying)
 
     def __repr__(self) -> str:
-        acting = ", greedy" if self.greedy else ""
-        return f"<TeamPolicy of {', '.join(self.agents)} on {self.task.name}{acting}>"
+        agents = textwrap.shorten(", ".join(self.agents), 500, placeholder=" ...")
+        return f"<TeamPolicy of {agents} on {self.task.name}{', greedy' if self.greedy else ''}>"
 
     def plays(self, agent: int) -> bool:
         """Whether the agent has a policy; opponents that acted at random or by a script have none."""

@@ -20,7 +20,7 @@ from marless.functions import kernel_variables
 from marless.functions.algorithms.registry import ALGORITHMS
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.task_names import ENVIRONMENTS, FAMILIES, prefix_of
-from marless.functions.plug_in_registry import plug_ins
+from marless.functions.plug_in_registry import is_reference, plug_ins
 from marless.functions.resources.settings import Resource
 from marless.functions.text import source_code
 from marless.program import cache_folder
@@ -247,8 +247,8 @@ def _algorithm(name: str) -> str:
 
 
 def _plug_in(group: str, name: str) -> str:
-    """The module of the plug-in's entry point; '' when there is none."""
-    return next((offer.module for offer in plug_ins(group).get(name, ())), "")
+    """The module of the plug-in's entry point, or of ``module:object``; '' when there is none."""
+    return next((offer.module for offer in plug_ins(group).get(name, ())), name if is_reference(name) else "")
 
 
 def _git(root: Path, *arguments: str) -> str | None:

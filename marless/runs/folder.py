@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from marless.coordinator.config import toml_dump
-from marless.coordinator.config.loading import load
+from marless.coordinator.config.config_keys import imported_to_read
+from marless.coordinator.config.loading import convert, read_toml
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
 from marless.coordinator.drive.run_manifest import RunManifest, with_inputs_together
@@ -28,6 +30,8 @@ from marless.program import program_name
 from marless.reports.atomic_files import replace, storage_errors, sync
 from marless.reports.evaluations import names
 from marless.reports.provenance import CodeChange, EnvironmentFingerprint, parts
+from marless.reports.user_code import captured_source
+from marless.runs.integrity.seals import is_sealed
 
 CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
 CURVE, REPLAY, EVALUATIONS, ERRORS = "curve.png", "replay.gif", "evaluations.json", "error.log"
@@ -142,8 +146,18 @@ class RunFolder:
             raise UnreadableFile(str(error)) from error
 
     def config(self) -> RunConfig:
-        """The run's configuration; raises `ConfigError`."""
-        return load(self.path / CONFIG)
+        """The run's configuration. Raises `ConfigError`, and `UserError` if it would import code of somebody else."""
+        path = self.path / CONFIG
+        document = read_toml(path)
+        if code := imported_to_read(document):
+            if not is_sealed(self.path):
+                raise UserError(
+                    f"{self.name} was not made by you on this machine, and imports {', '.join(code)}: read {path}, then"
+                    " evaluate it with --trust, or trust=True in Python"
+                )
+            captured_source.use(self.path)
+            sys.path.extend({str(Path.cwd())} - {*sys.path})
+        return convert(document, str(path))
 
     def edited(self, identity: Identity) -> bool:
         """Whether config.toml is none that marless wrote for the run; raises `UserError` when it cannot be read."""
@@ -214,7 +228,7 @@ class RunFolder:
 def suggestion(config: RunConfig) -> str:
     """A folder's name such as ``simple_spread-mappo``."""
     task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
-    return f"{task}-{config.algorithm.name}"
+    return f"{task}-{config.algorithm.name.rpartition(':')[2]}"
 
 
 def sha256(body: bytes) -> str:

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.core.opponents import evaluated_side
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.file_reading import UnreadableFile, read_json
@@ -18,8 +19,11 @@ from marless.machine import Machine, this_machine
 from marless.reports import statistics
 from marless.reports.call_table import CallTotals, totals
 from marless.reports.lost_attempts import LostAttempts, lost_attempts
+from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.plateau import Plateau
+from marless.reports.section import Section
 from marless.reports.statistics import FinalReturn, Interval
+from marless.reports.text import counted, money
 from marless.runs.folder import SUMMARY, Identity, RunFolder
 
 
@@ -81,7 +85,7 @@ class Measured(_Part, frozen=True, kw_only=True):
     peak_mb: dict[str, float]
 
 
-class Summary(_Part, frozen=True, kw_only=True):
+class Summary(ShownResult, _Part, frozen=True, kw_only=True):
     """The file. Returns are undiscounted and summed over agents.
 
     `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
@@ -123,6 +127,27 @@ class Summary(_Part, frozen=True, kw_only=True):
     absolute_env_metrics: dict[str, float] = {}
     actions: dict[str, CallTotals] = {}
     registration: str = ""
+
+    @property
+    def headline(self) -> str:
+        """Return the run, its status, rounds, return and dollars."""
+        final = f", return {self.final_return.mean:.1f}" if self.final_return else ""
+        rounds = counted(self.rounds, "round")
+        return f"{self.run}, {self.status}, {rounds}{final}, {money(self.dollars.total)}"
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row with all fields."""
+        return [msgspec.to_builtins(self)]
+
+    @property
+    def sections(self) -> list[Section]:
+        """Return the bill and all other numbers."""
+        values = flatten(self.records[0]).items()
+        rows = [(name, f"{value:,.6g}") for name, value in values if isinstance(value, int | float) and value]
+        bill = tuple((name[8:], value) for name, value in rows if name.startswith("dollars."))
+        rest = tuple(row for row in rows if not row[0].startswith("dollars."))
+        return [Section("The bill", ("part", "dollars"), bill), Section("The run", ("", "value"), rest)]
 
 
 def summarise(

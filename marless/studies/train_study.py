@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from marless.backends.base import FUNCTION_MODULES, Listen, WorkerDemand, WorkerListener
@@ -21,8 +22,12 @@ from marless.reports.digits import figure
 from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.section import NONE, Section
 from marless.reports.text import money
+from marless.reports.user_code import captured_source
+from marless.reports.user_code.named_objects import require_importable
+from marless.reports.user_code.user_modules import find_module
 from marless.runs.folder import RunFolder
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
+from marless.runs.integrity.seals import is_sealed
 from marless.runs.run_store import require_name
 from marless.runs.session import Stopping
 from marless.studies import decisions
@@ -97,7 +102,20 @@ def named_study(name: str, out: Path | None) -> tuple[Path, StudyFile]:
     folder = next((path for path in (ROOT / name, path) if (path / FILE).is_file()), None)
     if folder is None:
         raise UserError(f"there is no study {name}; give its file, such as {name}.toml")
-    return folder, read_json(folder / FILE, StudyFile)
+    file = read_json(folder / FILE, StudyFile)
+    _use_source(folder, file)
+    return folder, file
+
+
+def _use_source(folder: Path, file: StudyFile) -> None:
+    """Let this process import the source of a notebook that the study trains, from its runs. Raises `UserError`."""
+    for run in filter(is_sealed, (folder / "runs").glob("*")):
+        captured_source.use(run)
+    if missing := [name for name in captured_source.modules_of(to_builtins(file)) if find_module(name) is None]:
+        raise UserError(
+            f"{folder} needs {missing[0]}, source of a notebook that no run of yours there has: repeat the call in"
+            " Python"
+        )
 
 
 def with_pool(folder: Path, file: StudyFile, workers: int | None, backend: str | None) -> StudyFile:
@@ -163,6 +181,7 @@ def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: Campaig
 
     Raises `StorageFault`, and `UserError` if the folder holds another study or a package is missing.
     """
+    require_importable(file, file.pool.backend or "local")
     folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).driving():
         study = open_study(folder, file)

@@ -97,7 +97,7 @@ def _graph(spec: AlgorithmSpec) -> str:
 
 
 def _family(spec: AlgorithmSpec) -> str:
-    return next(part for part in spec.implementation.replace("_", ".").split(".") if part in COLUMNS)
+    return next(part for part in str(spec.implementation).replace("_", ".").split(".") if part in COLUMNS)
 
 
 def _settings() -> str:

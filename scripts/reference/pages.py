@@ -22,12 +22,13 @@ from scripts.reference import (
     tenants,
     waiting_rounds,
 )
-from scripts.stubs import settings_stub
+from scripts.stubs import api_page, settings_stub
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "algorithms.md": algorithms.page,
+    api_page.PAGE: api_page.page,
     REFERENCE / "commands.md": commands.page,
     REFERENCE / "configuration.md": configuration.page,
     REFERENCE / "environments.md": environments.page,

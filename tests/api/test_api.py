@@ -22,17 +22,21 @@ from marless.runs.view import View
 
 # Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
-    "marless": "ConfigError Run RunFailed TrainingInterrupted UserError __version__ ablate benchmark compare crossplay"
-    " estimate evaluate export load_policy open_run replay report resume simulate study train",
+    "marless": "ConfigError Run RunFailed TrainingInterrupted UserError __version__ ablate algorithm benchmark compare"
+    " crossplay environment estimate evaluate export judge load_policy open_run replay report resume rule simulate"
+    " study train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
     " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation LayerNorm Network NetworkConfig Relu StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
-    " minibatches moments names observations pooling recurrent torch_loss training_samples updated_statistics",
+    " minibatches moments names observations pooling ppo_variant recurrent torch_loss training_samples"
+    " updated_statistics",
     "marless.environments": "AgentClass Entities EntityBlock EnvSpec EnvTask EnvironmentFault MissingExtra Observation"
     " Resumable Step TaskFamily Unsupported VectorEnvironment as_pettingzoo check make roles_of spec",
     "marless.language": "LanguageTask Lesson Outcome Symbols Tokenizer Turn beside check make numbers_of same_length"
     " single_tokens",
     "marless.resources": "ResourceFault Resources local",
+    "marless.results": "AblationResult Comparison CrossEvaluation Estimate EvaluationResult Exported PairedComparison"
+    " RunComparison Simulated Simulations StudyResult Summary TeamPolicy Tournament",
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
     "marless.settings": "Actors BC Base Config Evaluation Function Functions HAPPO IDDPG IPPO IQL ISAC League Log"

@@ -16,12 +16,23 @@ CELL = Path(named_games.__file__).read_text() + "SIZE = 3\nthree, four = lambda:
 
 
 @pytest.fixture
-def cell():
+def define():
+    """Return a function that runs a cell, and returns its names."""
+
+    def run_cell(source, small=None):
+        module, name = type(sys)("__main__"), f"<ipython-input-{len(linecache.cache)}-cell>"
+        module.small = {key: value for key, value in (small or {}).items() if key != "algorithm"}
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        exec(compile(source, name, "exec"), vars(module))
+        return module
+
+    return run_cell
+
+
+@pytest.fixture
+def cell(define):
     """The names that a cell of a notebook defines, as IPython keeps its source."""
-    main, name = type(sys)("__main__"), "<ipython-input-3-cell>"
-    linecache.cache[name] = (len(CELL), None, CELL.splitlines(keepends=True), name)
-    exec(compile(CELL, name, "exec"), vars(main))
-    return main
+    return define(CELL)
 
 
 @pytest.fixture
@@ -68,8 +79,60 @@ def test_a_lambda_is_told_from_its_neighbour(cell, small, name, agents):
 
 
 def test_a_cloud_refuses_a_class_of_a_cell(cell):
-    with pytest.raises(marless.UserError, match=r"emulated imports your code.*pass task='pettingzoo:my_env:MyEnv'"):
+    with pytest.raises(marless.UserError, match=r"emulated imports your code, and cell_\w+ is source.* import it"):
         marless.train(cell.Game, backend="emulated")
+
+
+def test_an_algorithm_takes_15_lines(small, define):
+    tutorial = (Path(__file__).parents[2] / "docs/tutorials/your-algorithm.md").read_text()
+    lines = [line for line in tutorial.partition("```python\n")[2].partition("```")[0].splitlines() if line]
+    assert len(lines) <= 15 and lines[-1].startswith("run = marless.train(")
+    names = define("\n".join(lines).replace("rounds=50", "quiet=True, **small"), small)
+    assert names.run.name.startswith("simple_spread-mean_field-")
+    program = "import marless as m; r = m.resume('latest', rounds=3, quiet=True, workers=1); print(r.summary.rounds)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+
+
+def test_a_specification_of_a_script_trains(home):
+    tutorial = (Path(__file__).parents[2] / "docs/tutorials/your-algorithm.md").read_text()
+    script = tutorial.partition('"""Independent REINFORCE')[2].partition("\n")[2].partition("```")[0]
+    script += "import marless\nmarless.train('toy/signal', SPEC, rounds=1, quiet=True, workers=1, run='one')\n"
+    (home / "script.py").write_text(script)
+    subprocess.run([sys.executable, "script.py"], cwd=home, check=True)
+    run = marless.open_run("one")
+    assert "value_loss" in str(run.metrics()[0]) and marless.evaluate(run, episodes=2).agents
+    (run.path / ".seal").unlink()
+    with pytest.raises(marless.UserError, match=r"and imports algorithm\.name=cell_\w+:reinforce: read "):
+        marless.compare(run)
+
+
+def test_a_function_is_a_rule_and_a_judge(small, define):
+    names = define(
+        "import marless\n@marless.rule\ndef most(history, bounds, rng):\n    return bounds.most\n"
+        "@marless.judge\ndef grade(question):\n    return b'100'\n"
+    )
+    scaling, task = {"rule": "most", "rollouts": 2}, {"name": "toy/signal", "judge": names.grade}
+    run = marless.train({**small, "task": task}, scaling=scaling, quiet=True)
+    assert [row["rollouts"] for row in run.metrics()] == [2, 2] and run.summary.final_return.mean >= 200
+    assert Path(run, "config.toml").read_text().count("cell_") == 2
+
+
+def test_a_study_of_a_cell_outlives_its_kernel(cell, small, home):
+    file = {"base": {**small, "task": cell.Game}, "vary": {"algorithm": {"lr": [1e-3]}}, "seeds": [1]}
+    marless.study(file, out="studies/games", quiet=True, workers=1)
+    program = "import marless as m; print(m.study('games', quiet=True).runs[0].status)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True, check=True)
+    assert done.stdout == "finished\n"
+    (home / "studies/games/runs/lr-0.001-s1/.seal").unlink()
+    done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True)
+    assert "source of a notebook that no run of yours there has: repeat the call" in done.stderr
+
+
+def test_a_secret_is_not_stored(define):
+    names = define("API_TOKEN = 'f3b0-4429'\ndef make():\n    return API_TOKEN\n")
+    with pytest.raises(marless.UserError, match="a run would store API_TOKEN, which looks like a secret"):
+        captured(names.make)
 
 
 def test_a_value_without_source_is_refused_by_name(cell):

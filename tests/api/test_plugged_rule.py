@@ -50,7 +50,7 @@ def test_without_it_the_rule_is_unknown(small):
     ("value", "problem"),
     [
         ("no_such_module:RAMP", "cannot be loaded: No module named 'no_such_module'"),
-        ("my_rule:ramp", "is no Rule of a ScalingRule"),
+        ("my_rule:np", "is no Rule of a ScalingRule"),
         ("my_rule:THREE_DOWN", "is no Rule of a ScalingRule"),
     ],
 )

@@ -1,5 +1,10 @@
 """Settings as classes."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import marless
@@ -28,3 +33,28 @@ def test_a_file_holds_what_was_given(home):
     assert config.to_toml("my.toml") == (home / "my.toml").read_text()
     again = marless.Config.from_toml("my.toml")
     assert again.diff(config) == {} and again.diff(marless.Config(**again, seed=2)) == {"seed": (1, 2)}
+
+
+USER = """import marless
+
+good = marless.Config(task="mpe/simple_spread", algorithm=marless.MAPPO(lr=3e-4), stop=marless.Stop(rounds=5))
+run = marless.train(good, callbacks=[lambda row: row["round"] == 3])
+mean: float = marless.evaluate(run, episodes=10).returns.mean
+@marless.algorithm
+def mine() -> marless.algorithms.AlgorithmSpec:
+    return marless.algorithms.ppo_variant()
+marless.train("toy/signal", mine, rounds=5)
+marless.Stop(round=50)
+marless.MAPPO(lr="fast")
+marless.train("toy/signal", algorithm=3)
+"""
+
+
+@pytest.mark.slow
+def test_mypy_finds_wrong_keys_and_types(home):
+    (home / "user.py").write_text(USER)
+    root = str(Path(marless.__file__).parents[1])
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "user.py"]
+    done = subprocess.run(command, cwd=home, env={**os.environ, "MYPYPATH": root}, capture_output=True, text=True)
+    errors = [line.partition(": ")[0] for line in done.stdout.splitlines() if ": error:" in line]
+    assert errors == ["user.py:10", "user.py:11", "user.py:12"], done.stdout

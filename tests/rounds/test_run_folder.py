@@ -19,7 +19,6 @@ from commands import SMALL
 from marless.cli.app import main
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import Pipeline, Stop
-from marless.infra.local.census import note
 from marless.reports import load_policy
 from marless.reports.lost_attempts import LostAttempts
 from marless.runs.folder import RunFolder
@@ -28,6 +27,7 @@ from marless.runs.summary import read
 from marless.signals import Signals
 from marless.views.plain import PlainView
 from marless.views.receipt import receipt
+from marless_cluster.remote.census import note
 
 pytestmark = pytest.mark.usefixtures("no_processes")
 

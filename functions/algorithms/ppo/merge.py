@@ -7,7 +7,7 @@ and the new networks can be distilled from those of every member.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +81,11 @@ class Distillation:
         return pool_rows(self.context, self.group, lambda agent: batch.of(masks, agent))
 
 
+@dataclass(frozen=True)
 class Merging:
     """Merges groups of a PPO algorithm whose critic has the inputs of `view`."""
 
-    def __init__(self, view: CriticView) -> None:
-        self._ppo = Ppo(view)
+    view: CriticView
 
     def merge(self, context: Context[PpoConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
         """Normaliser, critic and, with distillation, policy of `group`; see `stage.Merge`.
@@ -116,7 +116,8 @@ class Merging:
         def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> distil.DistilLoss:
             return distil.DistilLoss(distil.squared_error(outputs, aim[rows]))
 
-        pieces = distillation.pieces(student.weights, lambda agent: self._ppo.inputs(distillation.context, agent)[0])
+        context, ppo = distillation.context, Ppo(self.view)
+        pieces = distillation.pieces(student.weights, lambda agent: ppo.inputs(context, agent)[0])
         distillation.train(student, pieces, loss)
         return student.network("critic", name)
 
@@ -124,7 +125,7 @@ class Merging:
         targets, values = [], []
         for agent in agents:
             name = group_name(agent)
-            after = self._ppo.postprocess(context, agent).tensors
+            after = Ppo(self.view).postprocess(context, agent).tensors
             old, new = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, after))
             living = context.batch.alive[[agent]][learning_signal(context, agent).loss_mask]
             targets.append(new.denormalise(after[f"target/{name}"][living].astype(np.float64)))

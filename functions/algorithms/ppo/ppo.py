@@ -8,7 +8,7 @@ Cooperative Multi-Agent Games", 2022.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,18 +76,22 @@ class RoundEstimates(NamedTuple):
     rows: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
 class Ppo:
-    """The stages of a PPO algorithm whose critic has the inputs of `view`, unless its settings say otherwise."""
+    """The stages of a PPO algorithm. Its critic has the inputs of `critic_view`, unless its settings say otherwise."""
 
-    def __init__(self, view: CriticView) -> None:
-        self._view = view
-        self.stages: dict[str, Stage] = {"postprocess": self.postprocess, "critic": self.critic, "policy": policy}
+    critic_view: CriticView
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """The stages by name."""
+        return {"postprocess": self.postprocess, "critic": self.critic, "policy": policy}
 
     def initialise(self, spec: EnvSpec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
         """Networks, optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
-        actor, critic = actor_and_critic(self._view, spec, team, config, group)
-        agent, view = members(team, group)[0], config.critic_view(self._view)
+        actor, critic = actor_and_critic(self.critic_view, spec, team, config, group)
+        agent, view = members(team, group)[0], config.critic_view(self.critic_view)
         acting, critic_inputs = observation_shape(spec, agent), critic_shape(spec, agent, view.width(spec, agent))
         tensors = {
             **new_network(config, NetworkPart("policy", acting, 0.01, acts=True), actor, group, rng),
@@ -101,7 +105,7 @@ class Ppo:
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
         """See `specs.part_bytes`."""
-        return part_bytes(self._view, spec, team, config, group)
+        return part_bytes(self.critic_view, spec, team, config, group)
 
     def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Advantages ``[rows]`` of `learned_from`, and normalised value targets and old values of the critic's rows."""
@@ -159,13 +163,13 @@ class Ppo:
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
-        steps, cut = context.config.critic_view(self._view).inputs(context.batch, agent)
+        steps, cut = context.config.critic_view(self.critic_view).inputs(context.batch, agent)
         inputs, after = (normalise(context, "critic", agent, rows) for rows in (steps, cut))
         return with_identity(context, agent, inputs), with_identity(context, agent, after)
 
     def view(self, config: PpoConfig) -> Callable[[Batch, int], Array]:
         """The inputs of an agent's critic ``[T, E, width]``, without identity."""
-        return lambda batch, agent: config.critic_view(self._view).inputs(batch, agent)[0]
+        return lambda batch, agent: config.critic_view(self.critic_view).inputs(batch, agent)[0]
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""

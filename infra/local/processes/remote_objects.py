@@ -9,13 +9,12 @@ from pathlib import Path
 from marless.functions.codec import verify
 from marless.functions.errors import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from marless.functions.messages.message import Ref
-from marless.functions.storage_port import Blobs
 from marless.functions.system_errors import explain
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.pipe_messages import MOST_OBJECT, Get, ObjectStored, Put, frame
 from marless.infra.local.resources.upcalls import NoTask, Upcalls
 
-_ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObject, StorageFault, ValueError)}
+ERRORS = {error.__name__: error for error in (CorruptObject, KeyTaken, NoSuchObject, StorageFault, ValueError)}
 
 
 class RemoteObjects:
@@ -33,7 +32,7 @@ class RemoteObjects:
 
     def put(self, key: str, body: bytes) -> None:
         """See `Blobs`."""
-        _refuse_too_large(key, len(body))
+        refuse_too_large(key, len(body))
         if self._ahead:
             with _no_task(key):
                 self._upcalls.tell(lambda number, token: frame(Put(key, number, token, ahead=True), body))
@@ -56,7 +55,7 @@ class RemoteObjects:
             [(answer, body)] = self._upcalls.exchange([question])
         assert isinstance(answer, ObjectStored)
         if answer.error:
-            raise _ERRORS.get(answer.error, StorageFault)(answer.detail)
+            raise ERRORS.get(answer.error, StorageFault)(answer.detail)
         return body
 
 
@@ -68,19 +67,10 @@ def _no_task(key: str) -> Iterator[None]:
         raise StorageFault(f"object {key!r}: {error}") from None
 
 
-def _refuse_too_large(key: str, size: int) -> None:
+def refuse_too_large(key: str, size: int) -> None:
     """Raises `StorageFault` for an object that no frame can hold."""
     if size > MOST_OBJECT:
         raise StorageFault(f"object {key!r} has {size:,} bytes; a connection takes {MOST_OBJECT:,}")
-
-
-def is_stored(storage: Blobs, message: Put, body: bytes) -> bool:
-    """Stores an object for which its task does not wait; whether that was possible."""
-    try:
-        storage.put(message.key, body)
-    except (KeyTaken, StorageFault, ValueError):
-        return False
-    return True
 
 
 def folder_of_copies(parent: Path) -> Path:
@@ -93,17 +83,3 @@ def folder_of_copies(parent: Path) -> Path:
     except OSError as error:
         raise StorageFault(f"no copy of an object can be kept in {folder}: {explain(error)}") from error
     return folder
-
-
-def answer_with(storage: Blobs, message: Get | Put, body: bytes) -> bytes:
-    """The frame that answers a question for an object, from the storage of the run whose task asks."""
-    try:
-        if isinstance(message, Get):
-            body = storage.get(message.key, message.size)
-            _refuse_too_large(message.key, len(body))
-            return frame(ObjectStored(message.number, message.token), body)
-        storage.put(message.key, body)
-    except tuple(_ERRORS.values()) as error:
-        detail = str(error.args[0]) if error.args else ""
-        return frame(ObjectStored(message.number, message.token, type(error).__name__, detail))
-    return frame(ObjectStored(message.number, message.token))

@@ -1,12 +1,14 @@
 """Classes and functions of a notebook or a script as a module that workers of this machine can import.
 
 The module has the source of an object and of the global names that the object uses. Modules and importable objects
-become imports, and plain values become assignments. Other classes and functions of the notebook follow by their source.
-The module's name holds the hash of its text, so the configuration that names it fixes every byte. Nothing is pickled.
+become imports, and plain values become assignments. Other classes and functions of the notebook follow by their source,
+and objects of dataclasses by the call that makes them. The module's name holds the hash of its text, so the
+configuration that names it fixes every byte. Nothing is pickled.
 """
 
 import ast
 import builtins
+import dataclasses
 import hashlib
 import inspect
 import linecache
@@ -15,22 +17,24 @@ import symtable
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from marless.coordinator.config.nested_tables import flatten
 from marless.coordinator.errors import UserError
+from marless.functions.text.redaction import is_secret
 
 FOLDER = "source"
 _MODULE = re.compile(r"\bcell_[0-9a-f]{24}\b")
 
 
 def import_path(value: Any) -> str:
-    """Return ``module:name`` if other processes can import the class or function, else ''."""
+    """Return ``module:name`` if other processes can import the class, function or object, else ''."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _place_of(value)
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     if module in (None, "__main__") or not str(name).isidentifier():
@@ -38,22 +42,28 @@ def import_path(value: Any) -> str:
     return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is value else ""
 
 
+def _place_of(value: Any) -> str:
+    """Return ``module:name`` of the first module whose global variable is this object, else ''."""
+    modules = {name: getattr(module, "__dict__", {}) for name, module in [*sys.modules.items()] if name != "__main__"}
+    names = ((module, name) for module, items in modules.items() for name, item in [*items.items()] if item is value)
+    return next((f"{module}:{name}" for module, name in names), "")
+
+
 def captured(value: Any) -> str:
-    """Write the module of a class or function, and return ``module:name``. Raises `UserError` for a value
+    """Write the module of a class, function or object, and return ``module:name``. Raises `UserError` for a value
     without source."""
-    name = "make" if getattr(value, "__name__", "") == "<lambda>" else value.__name__
     source = _Source()
-    source.add(name, value, name)
+    name = source.name_of(value, "it")
     text = "\n\n".join(source.parts.values()) + "\n"
     module = f"cell_{_hash_of(text)}"
-    (_staging() / f"{module}.py").write_text(text, encoding="utf-8")
+    Path(_staging().name, f"{module}.py").write_text(text, encoding="utf-8")
+    sys.path.extend({_staging().name} - {*sys.path})
     return f"{module}:{name}"
 
 
 def modules_of(document: Mapping[str, Any]) -> list[str]:
     """Return the captured modules that a configuration names."""
-    texts = (value for value in flatten(document).values() if isinstance(value, str))
-    return sorted({module for text in texts for module in _MODULE.findall(text)})
+    return sorted({*_MODULE.findall(repr(document))})
 
 
 def store(folder: Path, modules: list[str]) -> None:
@@ -80,15 +90,9 @@ def _hash_of(text: str) -> str:
 
 
 @cache
-def _staging() -> Path:
+def _staging() -> tempfile.TemporaryDirectory[str]:
     """Return the folder for modules of runs that have not begun. It is deleted when this process ends."""
-    folder = tempfile.TemporaryDirectory(prefix="marless-source-")
-    _KEPT.append(folder)
-    sys.path.append(folder.name)
-    return Path(folder.name)
-
-
-_KEPT: list[Any] = []
+    return tempfile.TemporaryDirectory(prefix="marless-source-")
 
 
 class _Source:
@@ -96,14 +100,24 @@ class _Source:
 
     def __init__(self) -> None:
         self.parts: dict[str, str] = {}
-        self._begun = set[str]()
+        self._values: dict[str, Any] = {}
 
     def add(self, name: str, value: Any, user: str) -> None:
-        """Add a name for the definition of `user`."""
-        if name in self._begun:
-            return
-        self._begun.add(name)
-        self.parts[name] = self._statement(name, value, user)
+        """Add a name for the definition of `user`. Raises `UserError`."""
+        if name not in self._values:
+            self._values[name] = value
+            self.parts[name] = self._statement(name, value, user)
+        elif self._values[name] is not value and repr(self._values[name]) != repr(value):
+            raise UserError(f"{user} travels by its source, and {name} has two values there: rename one of them")
+
+    def name_of(self, value: Any, user: str) -> str:
+        """Return the name of a value, which is added."""
+        own_name, title = getattr(value, "__name__", ""), getattr(value, "name", "make")
+        name = own_name if own_name.isidentifier() else title if str(title).isidentifier() else "make"
+        while name != own_name and self._values.get(name, value) is not value:
+            name += "_"
+        self.add(name, value, user)
+        return name
 
     def _statement(self, name: str, value: Any, user: str) -> str:
         if isinstance(value, ModuleType):
@@ -111,16 +125,59 @@ class _Source:
         if path := import_path(value):
             module, _, attribute = path.partition(":")
             return f"from {module} import {attribute} as {name}"
-        if _is_plain(value):
-            return f"{name} = {value!r}"
-        if not isinstance(value, type | FunctionType) or (text := _definition(value)) is None:
-            what = f"its {name}, a {type(value).__name__}, has no source" if name != user else "it has none here"
-            raise UserError(f"{user} travels by its source, and {what}: write {user} into a file, and import it")
+        if is_secret(name) and isinstance(value, str | bytes):
+            raise UserError(
+                f"{user} travels by its source, and a run would store {name}, which looks like a secret: read it from"
+                " os.environ there, or rename it"
+            )
+        if isinstance(value, type | FunctionType):
+            return self._source_of(name, value, user)
+        return f"{name} = {self._expression(value, name, user)}"
+
+    def _source_of(self, name: str, value: type | FunctionType, user: str) -> str:
+        """Return the source of a class or function, after the names that it uses."""
+        if (text := _definition(value)) is None:
+            raise _without_source(name, value, user)
         namespace = _namespace(value)
         for used in _global_names(text):
             if used in namespace and not used.startswith("__"):
                 self.add(used, namespace[used], name)
-        return f"{name} = ({text})" if text.startswith("lambda") else text
+        if text.startswith("lambda"):
+            return f"{name} = ({text})"
+        return text if name == value.__name__ else f"{text}\n\n{name} = {value.__name__}"
+
+    def _expression(self, value: Any, name: str, user: str) -> str:
+        """Return Python's text for a value."""
+        if _is_plain(value):
+            return repr(value)
+        if isinstance(value, type | FunctionType):
+            return self.name_of(value, user)
+        if type(value) is list:
+            return f"[{', '.join(self._expression(item, name, user) for item in value)}]"
+        maker, values, keywords = _call_of(value)
+        if maker is None:
+            raise _without_source(name, value, user)
+        items = (self._expression(item, name, user) for item in values)
+        pairs = (f"{key}={self._expression(item, name, user)}" for key, item in keywords.items())
+        return f"{self.name_of(maker, user)}({', '.join((*items, *pairs))})"
+
+
+def _call_of(value: Any) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """Return a function and the arguments with which it makes the object, None for an unknown class."""
+    if isinstance(value, MethodType):
+        return getattr, (value.__self__, value.__name__), {}
+    if dataclasses.is_dataclass(value):
+        return type(value), (), {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value), value, {}
+    if type(value) is dict:
+        return dict, [[*value.items()]], {}
+    return (type(value), [[*value]], {}) if type(value) in (tuple, set, frozenset) else (None, (), {})
+
+
+def _without_source(name: str, value: Any, user: str) -> UserError:
+    what = f"its {name}, a {type(value).__name__}, has no source" if user != "it" else f"{name} has none here"
+    return UserError(f"{user} travels by its source, and {what}: write {user} into a file, and import it")
 
 
 def _is_plain(value: Any) -> bool:

@@ -4,17 +4,34 @@ An object that other processes can import becomes ``module:name``. Another one t
 (`marless.reports.user_code.captured_source`), if its functions run on this machine.
 """
 
+import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from marless.coordinator.config.schema import RunConfig
+from marless.coordinator.config.config_keys import RULES
+from marless.coordinator.config.schema import ConfigError
 from marless.coordinator.errors import UserError
+from marless.functions.algorithms.registry import implementation
+from marless.functions.algorithms.specification import AlgorithmSpec
+from marless.functions.errors import BadRequest
+from marless.functions.plug_in_registry import Rule
 from marless.reports.user_code.captured_source import captured, import_path, modules_of
+from marless.reports.user_code.decorators import DECORATED
 
 # The back-ends that run functions in processes of this machine.
 _HERE = ("local", "inline")
+# The kind of the objects that a key names.
+_KINDS = {
+    "task": "environment",
+    "task.name": "environment",
+    "algorithm": "algorithm",
+    "algorithm.name": "algorithm",
+    "task.judge": "judge",
+    **dict.fromkeys(RULES, "rule"),
+}
 
 
 def with_names(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -23,22 +40,39 @@ def with_names(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _name_of(value: Any, key: str) -> Any:
+    kind = next((kind for end, kind in _KINDS.items() if f".{key}".endswith(f".{end}")), "")
+    value = DECORATED.get((kind, value), value) if isinstance(value, str) else value
     if isinstance(value, type) and issubclass(value, dict):
         return value()  # settings, such as `marless.MAPPO`
     if isinstance(value, Mapping):
         return with_names(value, f"{key}.")
     if isinstance(value, list | tuple):
         return [_name_of(item, key) for item in value]
-    if not callable(value):
+    if not callable(value) and not isinstance(value, AlgorithmSpec | Rule):
         return value
-    family = "pettingzoo:" if key.removesuffix(".name").endswith("task") else ""
-    return f"{family}{import_path(value) or captured(value)}"
+    family = _family(value) if kind == "environment" else ""
+    return f"{family}{import_path(value) or captured(_with_stages(value))}"
 
 
-def require_importable(config: RunConfig, backend: str) -> None:
-    """Raise `UserError` if the configuration names captured source, and functions run elsewhere."""
-    if backend not in _HERE and modules_of(msgspec.to_builtins(config)):
+def _family(value: Any) -> str:
+    """The family of an environment, by the first parameter of its factory."""
+    return "text:" if next(iter(inspect.signature(value).parameters), "") == "tokenizer" else "pettingzoo:"
+
+
+def _with_stages(value: Any) -> Any:
+    """The object, with the stages of a notebook's algorithm in place of the name of the notebook's module."""
+    if not isinstance(value, AlgorithmSpec) or value.implementation != "__main__":
+        return value
+    try:
+        return replace(value, implementation=implementation(value))
+    except BadRequest as error:
+        raise ConfigError(str(error)) from error
+
+
+def require_importable(settings: msgspec.Struct, backend: str) -> None:
+    """Raise `UserError` if the settings of a run or a study name captured source, and functions run elsewhere."""
+    if backend not in _HERE and (modules := modules_of(msgspec.to_builtins(settings))):
         raise UserError(
-            f"the back-end {backend} imports your code, and a class of a notebook or a script cannot be imported:"
-            " write it into a file such as my_env.py, and pass task='pettingzoo:my_env:MyEnv'"
+            f"the back-end {backend} imports your code, and {modules[0]} is source of a notebook or a script:"
+            " write it into a file such as my_code.py, and import it from there"
         )

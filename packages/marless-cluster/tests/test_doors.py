@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from marless.infra.local.census import Census, note, noted
+from marless.infra.local.census import noted
+from marless_cluster.remote.census import Census, note
 from marless_cluster.remote.chunks import BEAT, DATA, chunk
 from marless_cluster.remote.listener import Agent
 from marless_cluster.remote.pulse import Pulse

@@ -9,7 +9,7 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from marless.functions.environments.base import EnvTask, VectorEnvironment
-from marless.functions.environments.pettingzoo.tuple_environment import (
+from marless_tasks.tuple_environment import (
     TupleEnvironment,
     make_tuple_environments,
     registered_environment,

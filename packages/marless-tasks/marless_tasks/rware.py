@@ -10,7 +10,7 @@ from typing import Any
 
 from marless.functions.environments.base import EnvTask, VectorEnvironment
 from marless.functions.environments.pettingzoo.factory import module_of
-from marless.functions.environments.pettingzoo.tuple_environment import (
+from marless_tasks.tuple_environment import (
     TupleEnvironment,
     make_tuple_environments,
     registered_environment,

@@ -12,7 +12,7 @@ from warehouse_policies import FORWARD, delivering, driving, random
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.environments.pettingzoo.tuple_environment import registered_environment
+from marless_tasks.tuple_environment import registered_environment
 
 rware = pytest.importorskip("rware.warehouse")
 networkx = pytest.importorskip("networkx")

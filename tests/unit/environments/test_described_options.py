@@ -14,10 +14,10 @@ from marless.functions.environments import corridor, dial, matrix, registry, toy
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.games import foraging, warehouse
 from marless.functions.environments.pettingzoo import factory
-from marless.functions.environments.pettingzoo.tuple_environment import registered_environment
 from marless.functions.environments.roles import apprentices, blind_spread
 from marless.functions.environments.task_names import ENVIRONMENTS, is_known
 from marless.functions.errors import BadRequest, MissingExtra
+from marless_tasks.tuple_environment import registered_environment
 from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]

@@ -13,19 +13,19 @@ from weakref import WeakKeyDictionary
 from marless.functions.encoding import Undecodable
 from marless.functions.errors import CorruptObject, NoSuchObject, StorageFault
 from marless.infra.local.available_cores import cores
-from marless.infra.local.census import note
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.lane import Lane, Pending
 from marless.infra.local.pipe_messages import Get, Offer, Put, TaskCall, TaskEnded, frame
 from marless.infra.local.processes.process_starters import Pipes
-from marless.infra.local.processes.remote_objects import answer_with, is_stored
 from marless.infra.local.separate_pools import SeparatePools
 from marless.infra.local.single_run_pool import OwnPool, logs_beside
 from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.worker_processes import Worker, WorkerProcesses
 from marless.infra.local.workers import Failure
+from marless_cluster.remote.answered_objects import answer_with, is_stored
+from marless_cluster.remote.census import note
 from marless_cluster.remote.connection import RemoteChild
 from marless_cluster.remote.delivery import Delivery
 from marless_cluster.remote.listener import Listener

@@ -13,9 +13,9 @@ from threading import Event, Thread
 from marless.backends.badge import Badge
 from marless.functions.encoding import Undecodable
 from marless.functions.system_errors import explain
-from marless.infra.local.census import Census
 from marless.infra.local.processes.process_starters import Pipes
 from marless_cluster.remote.addresses import Address, listening_socket, watch_peer
+from marless_cluster.remote.census import Census
 from marless_cluster.remote.connection import Ends, RemoteChild, WorkerConnection
 from marless_cluster.remote.descriptors import widen
 from marless_cluster.remote.encryption import fault_of_peer

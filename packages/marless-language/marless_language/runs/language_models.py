@@ -21,7 +21,6 @@ from marless.functions.messages.message import Ref
 from marless.functions.messages.order import LanguageModel
 from marless.functions.system_errors import explain
 from marless.infra.local.file_storage import FileStorage
-from marless.infra.local.processes.bounded_program import ProgramLimits, TookTooLong, run
 from marless.program import cache_folder
 from marless.reports import provenance
 from marless.signals import end, handle_signals
@@ -30,6 +29,7 @@ from marless_language.base_header import SCHEMA, LlamaShape, read_header
 from marless_language.base_request import BaseRequest, Training, lessons_of
 from marless_language.errors import UnusableBase
 from marless_language.registry import make
+from marless_language.runs.bounded_program import ProgramLimits, TookTooLong, run
 from marless_language.runs.model_cache import cached_file, copy_of, may_be_linked, sha256_of
 
 _LOGGER = logging.getLogger("marless.language")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from marless.infra.local.own_process import has_ended
-from marless.infra.local.processes.bounded_program import ProgramLimits, TookTooLong, run
 from marless.signals import Interrupted, end, handle_signals
+from marless_language.runs.bounded_program import ProgramLimits, TookTooLong, run
 
 SLEEPS = "import pathlib, time; from marless.infra.local.own_process import address;"
 SLEEPS += " pathlib.Path({path!r}).write_text(address()); time.sleep(600)\n"
@@ -72,7 +72,7 @@ def test_a_program_ends_at_a_signal(tmp_path: Path):
 
 def test_a_program_ends_with_a_starter_that_is_killed(tmp_path: Path):
     body = SLEEPS.format(path=str(tmp_path / "address")).encode()
-    program = "from marless.infra.local.processes.bounded_program import ProgramLimits, run;"
+    program = "from marless_language.runs.bounded_program import ProgramLimits, run;"
     program += f" run('code', {body!r}, ProgramLimits(600, 0))"
     starter = subprocess.Popen([sys.executable, "-c", program])
     address = begun(tmp_path / "address")

@@ -9,10 +9,10 @@ from gymnasium import spaces
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvironmentFault, EnvTask
 from marless.functions.environments.pettingzoo.adapter import assemble
-from marless.functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered_environment
 from marless.functions.environments.task_names import is_known
 from marless.functions.errors import BadRequest, MissingExtra
 from marless.testing.environments import check
+from marless_tasks.tuple_environment import TupleEnvironment, registered_environment
 
 
 class Pot(gymnasium.Env):

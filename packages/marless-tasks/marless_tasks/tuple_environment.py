@@ -11,9 +11,9 @@ from marless.functions.environments.pettingzoo.factory import build, module_of
 
 
 class TupleEnvironment:
-    """`environment` with named agents, all of which are alive until the episode ends.
+    """`environment` with named agents. All are alive until the episode ends.
 
-    Such environments return "done" at every end; `timed_out` says whether only the time limit ended the episode.
+    Such environments return "done" at every end. `timed_out` says whether only the time limit ended the episode.
     """
 
     def __init__(self, environment: Any, horizon: int, timed_out: Callable[[Any], bool]) -> None:
@@ -69,9 +69,9 @@ def make_tuple_environments(
     horizon_option: str,
     wrap: Callable[[Any, int], TupleEnvironment],
 ) -> VectorEnvironment:
-    """`num_envs` environments of `creator`, each wrapped by `wrap` with its horizon; raises what `assemble` raises.
+    """Return `num_envs` environments of `creator`, wrapped by `wrap` with the horizon. Raises as `assemble`.
 
-    Arguments of `creator` are `defaults`, then `task.options`; `horizon_option` is its name for our option `horizon`.
+    Arguments of `creator` are `defaults`, then `task.options`. `horizon_option` is its name for our option `horizon`.
     """
 
     def create(**options: Any) -> TupleEnvironment:

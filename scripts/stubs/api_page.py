@@ -1,0 +1,53 @@
+"""The page about the Python API: each public name with its description and an example.
+
+The examples are programs in docs/data/api, one for each public module. A comment names the object of the next lines.
+"""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "api.md"
+EXAMPLES = ROOT / "docs" / "data" / "api"
+MODULES = ("marless", *(f"marless.{path.stem}" for path in sorted(EXAMPLES.glob("*.txt")) if path.stem != "marless"))
+_NAME = re.compile(r"^# (marless\.[\w.]+)\n", re.MULTILINE)
+_HEAD = """\
+# Python API
+
+<!-- the rest of this page is written by `make docs` -->
+
+You may import all names on this page. All other modules may change without notice. The examples of a section belong
+together: later lines use the names of earlier lines, and a test runs them.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *map(_section, MODULES), "<!-- end of the names -->\n"])
+
+
+def examples(module: str) -> dict[str, str]:
+    """Return the lines of each example in a public module by name, and the lines before all examples as ''."""
+    text = (EXAMPLES / f"{module.rpartition('.')[2]}.txt").read_text(encoding="utf-8")
+    head, *parts = _NAME.split(text)
+    lines = (line for line in head.splitlines() if not line.startswith("#"))
+    return {"": "\n".join(lines).strip(), **dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))}
+
+
+def _section(module: str) -> str:
+    head, *entries = examples(module).items()
+    summary = (import_module(module).__doc__ or "").partition("\n\n")[0]
+    lines = [f"## {module}\n", f"{' '.join(summary.split())}\n", _code(head[1])]
+    return "\n".join([*lines, *(f"{_entry(name)}\n\n{_code(code)}" for name, code in entries)])
+
+
+def _entry(name: str) -> str:
+    if not name.startswith("marless.language."):
+        return f"::: {name}"
+    last = name.rpartition(".")[2]
+    return f"::: marless_language.public.{last}\n    options:\n      heading: {last}"
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```\n"
