@@ -28,19 +28,25 @@ class Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-# A setting of these tables makes another run than the default one, unless it is about the machine.
-_TABLES = ("task", "algorithm", "sharing", "scaling", "opponents", "league", "offline", "base")
-_MACHINE = {"algorithm.engine", "algorithm.device", f"task.options.{EXACT_PHYSICS}"}
+# A key of these tables, of the algorithm's name or of its networks makes another run than the default one, except exact
+# physics. Any other key replaces one value.
+_TABLES = ("task", "sharing", "scaling", "opponents", "league", "offline", "base")
+_ALGORITHM = {
+    f"algorithm.{key}"
+    for key in ("name", "network", "hidden", "recurrent", "layer_norm", "normalise_observations", "critic_input")
+}
 
 
 def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the document with the settings of its default run, and by dotted key the layer that set them."""
     keys = flatten(document)
     task = keys.pop("task.name", RunConfig().task.name)
-    is_other = any(key.partition(".")[0] in _TABLES for key in keys.keys() - _MACHINE) or not isinstance(task, str)
+    is_other = any(
+        key in _ALGORITHM or key.partition(".")[0] in _TABLES for key in keys.keys() - {f"task.options.{EXACT_PHYSICS}"}
+    )
     unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if any(key.startswith("stop.") for key in keys) else "-"
     unused = "stop." if keys.keys() & {"stop.rounds", "stop.env_steps"} else unused
-    run = {} if is_other else flatten(DEFAULT_RUNS.get(task, {}))
+    run = {} if is_other or not isinstance(task, str) else flatten(DEFAULT_RUNS.get(task, {}))
     values = {key: value for key, value in run.items() if not key.startswith(unused)}
     return _fill(document, Layer(f"task {task}", values))
 

@@ -87,8 +87,8 @@ def explicit_keys(origins: Mapping[str, str]) -> list[str]:
 
 def algorithm_typed(arguments: Iterable[str]) -> str:
     """The algorithm that a command line names, or the default one; other settings are not read."""
-    name = next((text.partition("=")[2] for text in arguments if text.startswith("algorithm.name=")), "")
-    return name if name in algorithms.ALGORITHMS else DEFAULT_ALGORITHM
+    names = (text.removeprefix("algorithm.name=").removeprefix("algorithm=") for text in arguments)
+    return next((name for name in names if name in algorithms.ALGORITHMS), DEFAULT_ALGORITHM)
 
 
 def convert(document: Mapping[str, Any], source: str) -> RunConfig:

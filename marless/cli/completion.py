@@ -29,7 +29,7 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
         names = dict.fromkeys(["latest", *_folders("runs"), *collections])
         return [name for name in names if name.startswith(prefix)]
 
-    return {"settings": settings, "run": runs, "runs": runs}
+    return {"settings": settings} | dict.fromkeys(("run", "runs", "against", "beside"), runs)
 
 
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:

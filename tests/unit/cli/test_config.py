@@ -40,7 +40,7 @@ ATTENTION, PERCEPTRONS = ("ippo", "attention", 1e-3, "all"), ("mappo", "mlp", 2e
 
 
 def test_the_default_run_has_one_attention_network():
-    assert team_of() == team_of("algorithm.engine=numpy", "seed=3", "actors.num_envs=8") == (*ATTENTION, 150)
+    assert team_of() == team_of("algorithm.engine=numpy", "seed=3", "algorithm.lr=1e-3") == (*ATTENTION, 150)
     assert (team_of("stop.rounds=5"), team_of("stop.seconds=5")) == ((*ATTENTION, 5), (*ATTENTION, None))
 
 

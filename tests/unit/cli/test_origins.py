@@ -47,7 +47,7 @@ def test_measured_settings_name_their_task():
 @pytest.mark.parametrize(
     ("settings", "missing_defaults"),
     [
-        (["stop.dollars=1"], "this run lacks the defaults lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
+        (["stop.dollars=1", "algorithm.lr=3e-4"], "defaults lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
         ([MAPPO, "stop.dollars=1"], "lr=0.002, lr_schedule=linear, ent_coef=0.03, ent_schedule=linear"),
         (["stop.return=-40", "algorithm.name=ippo", "algorithm.gamma=0.8"], "lr=0.002, lr_schedule=linear, ent_coef"),
         (
@@ -56,7 +56,7 @@ def test_measured_settings_name_their_task():
         ),
         ([], ""),
         (["stop.dollars=1", "stop.env_steps=10000"], ""),
-        (["stop.dollars=1", "algorithm.lr=3e-4"], ""),  # also with a limit in rounds, this run would have no schedule
+        ([MAPPO, "stop.dollars=1", "algorithm.lr=3e-4"], ""),  # nor would it have a schedule with a limit in rounds
         (["stop.dollars=1", "task.name=mpe/simple_tag"], ""),
         (["stop.dollars=1", "task.agents=6"], ""),
         (["stop.dollars=1", "algorithm.name=qmix"], ""),

@@ -38,7 +38,7 @@ CANDIDATES = {
     "marless runs arch": ("archive", "write a run into one file"),
     "marless train --back": ("--backend", "where functions run (default: local)"),
     "marless status fi": ("first", ""),
-    "marless train algorithm.name=qmix algorithm.mixing": (
+    "marless train mpe/simple_spread qmix algorithm.mixing": (
         "algorithm.mixing_embed_dim=",
         "hidden units of the mixing network. Higher can learn more, but takes longer",
     ),
@@ -72,7 +72,7 @@ def test_zsh_completes_the_same_with_what_it_means(tmp_path):
 
 
 def test_every_key_of_the_algorithm_that_the_line_names_is_offered_with_its_meaning():
-    assert setting_candidates("", ["algorithm.name=qmix"]) == {
+    assert setting_candidates("", ["mpe/simple_spread", "qmix"]) == {
         f"{key}=": text for key, text in valid_keys("qmix").items()
     }
     assert [*setting_candidates("stop.r", [])] == ["stop.rounds=", "stop.return="]
