@@ -6,6 +6,7 @@ the function's memory is killed at the next look at it: every 50 ms, and at its 
 memory, which is so on macOS, it is not killed.
 """
 
+import os
 import shutil
 import tempfile
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Literal
 
 from aws_emulator.lambda_service import invocation_result, platform_log
@@ -25,6 +26,8 @@ from aws_emulator.lambda_service.runtime import LONGEST_BODY, PREFIX, RuntimeApi
 from aws_emulator.lambda_service.versions import FunctionVersion
 
 INIT_LIMIT_S = 10.0
+# On AWS an environment has processors of its own. Too many starts at once would exceed the limit here.
+_STARTS = BoundedSemaphore(2 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Environment:
         self._next: RuntimeRequest | None = None
         self._home = Path(tempfile.mkdtemp(prefix=f"{function.name}-"))
         self._output, self._api = Output(), RuntimeApi()
+        _STARTS.acquire()
+        self._starts = True
         try:
             self._variables = variables(function, account, self.log_stream, self._home, self._api.address)
             self._process = self._start()
@@ -94,7 +99,7 @@ class Environment:
         return Execution(result.payload, result.is_error, log, reusable=result.error_status is None)
 
     def kill(self) -> None:
-        """Kills the process group permanently; a thread in `run` then returns."""
+        """Kill the process group for good. A thread in `run` then returns."""
         with self._lock:
             if not self._doomed:
                 self._doomed = True
@@ -107,7 +112,13 @@ class Environment:
             self._process.close()
         self._release()
 
+    def _let_others_start(self) -> None:
+        if self._starts:
+            self._starts = False
+            _STARTS.release()
+
     def _release(self) -> None:
+        self._let_others_start()
         self._api.close()
         self._output.close()
         shutil.rmtree(self._home, ignore_errors=True)
@@ -147,6 +158,7 @@ class Environment:
         self, result: InvocationResult | None, phase: Literal["init", "invoke"], log: list[str]
     ) -> float | None:
         self._fresh = False
+        self._let_others_start()
         init_ms = (time.monotonic() - self._process.started) * 1000
         self._measure()
         log += self._output.take()
