@@ -63,6 +63,18 @@ class Place:
         """Names of the unfinished detached runs."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
+    def wait(self, names, sweeping=False, limit_s=400.0, deployment=None):
+        """Yields the live runs again and again, until none of these names is among them."""
+        until = time.monotonic() + limit_s
+        while (live := self.live()) & set(names):
+            yield live
+            began = time.monotonic()
+            assert began < until, f"{sorted(live)} did not end"
+            if sweeping:
+                self.sweep("RequestResponse", deployment)
+            # A sweep wakes every run, so a busy machine needs longer between two.
+            time.sleep(1.0 + min(10.0, time.monotonic() - began))
+
     def failed_runs(self):
         """How often the coordinator emitted the metric of the alarm about failed runs."""
         group = f"/marless/{self.deployment.stack}/coordinator"
@@ -109,17 +121,10 @@ def marless(place, capfd, shell):
 
 @pytest.fixture
 def finished(place, marless):
-    """Waits for detached runs to end; `sweeping` sweeps every few seconds instead of every minute."""
+    """Waits for detached runs to end; `sweeping` sweeps every few seconds in place of every minute."""
 
     def wait(*names, sweeping=False, limit_s=400.0):
-        until, waiting = time.monotonic() + limit_s, set(names)
-        while waiting:
-            if sweeping:
-                place.sweep()
-            # Every sweep wakes every run.
-            time.sleep(1.0 + len(waiting) / 8)
-            waiting &= place.live()
-            assert time.monotonic() < until, f"{sorted(waiting)} did not end"
+        list(place.wait(names, sweeping, limit_s))
         here = [name for name in names if (place.home / "runs" / name).exists()]
         return [summary(place.home, name) for name in here if not marless("status", "--follow", name).code]
 

@@ -1,6 +1,7 @@
 """Runs whose environments ask a resource that is a function of the tenant's stack."""
 
 import json
+import math
 import re
 import shutil
 from collections import Counter
@@ -162,8 +163,11 @@ def test_a_detached_run_asks_too(place, marless, finished, notes, placement):
     assert bill["s3 puts"] == counted.requests("PUT")
 
 
-@pytest.mark.slow
-def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
+# A busy machine makes each second dearer, so only a quiet one can show an upper bound.
+@pytest.mark.parametrize(
+    "dearest", [pytest.param(math.inf, marks=pytest.mark.slow), pytest.param(1.15, marks=pytest.mark.conformance)]
+)
+def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless, dearest):
     # Every rollout asks twice, at its end; eight share two slots.
     longer = (
         *("task.name=mpe/simple_spread", "task.judge=wise", "resources.wise.serve=slow_judge:ponder"),
@@ -176,7 +180,7 @@ def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless):
     assert 0.2 < estimate["waiting_dollars"] / estimated["total"] < 0.8
     assert marless.train("estimated", *longer, *TENANT).code == 0
     bill = json.loads((place.home / "runs" / "estimated" / "bill.json").read_text())
-    assert estimated["total"] == pytest.approx(bill["total"], rel=0.15)
+    assert 0.85 < bill["total"] / estimated["total"] < dearest
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -46,14 +45,9 @@ class Studies:
 
     def wait(self, *names, sweeping=False, limit_s=400.0):
         """Returns the most runs of these studies that were live at once."""
-        until, most = time.monotonic() + limit_s, 0
-        while (live := self.place.live()) & {f"study:{name}" for name in names}:
-            most = max(most, sum(run.startswith(tuple(f"{name}." for name in names)) for run in live))
-            if sweeping:
-                self.place.sweep()
-            time.sleep(1.0)
-            assert time.monotonic() < until, live
-        return most
+        lists = self.place.wait([f"study:{name}" for name in names], sweeping, limit_s)
+        heads = tuple(f"{name}." for name in names)
+        return max((sum(run.startswith(heads) for run in live) for live in lists), default=0)
 
     def summaries(self, folder):
         paths = sorted((self.place.home / folder / "runs").glob("*/summary.json"))

@@ -1,7 +1,6 @@
 """Runs whose learner runs out of memory end after their attempts, with a problem that says where to look."""
 
 import sys
-import time
 
 import pytest
 
@@ -34,11 +33,7 @@ def test_a_driven_run_ends_at_once(small, marless):
 def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, marless):
     settings = (*LARGE, "functions.learner.timeout_s=1")  # both attempts are waited for
     assert marless.train("detached-large", *settings, *SMALL, "--detach").code == 0
-    give_up = time.monotonic() + 120
-    while "detached-large" in place.live():
-        place.sweep(deployment=small)
-        time.sleep(1)
-        assert time.monotonic() < give_up
+    list(place.wait(["detached-large"], sweeping=True, limit_s=120, deployment=small))
     said = marless("status", "--follow", "detached-large")
     assert said.code == 1
     assert (
