@@ -4,6 +4,8 @@ The examples are programs in docs/data/api, one for each public module. A commen
 """
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -23,8 +25,10 @@ together: later lines use the names of earlier lines, and a test runs them.
 
 
 def page() -> str:
-    """Return the page."""
-    return "\n".join([_HEAD, *map(_section, MODULES), "<!-- end of the names -->\n"])
+    """Return the page. Its code has the format of all code here."""
+    text = "\n".join([_HEAD, *map(_section, MODULES), "<!-- end of the names -->\n"])
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PAGE), "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def examples(module: str) -> dict[str, str]:
