@@ -18,7 +18,6 @@ _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.eval
 # settings; an agent that learns from its own reward alone learns to run away. With one-step targets QMIX's values rose
 # far above the rewards of battles and it did not learn; the cause is unknown.
 _BATTLES: Settings = {
-    **_STEPPED,
     "sharing.rule": "all",
     "algorithm.gamma": 0.99,
     "algorithm.reward": "team",
@@ -28,6 +27,7 @@ _BATTLES: Settings = {
 # al. (2019) 32 test episodes.
 _STARCRAFT: Settings = {
     **_BATTLES,
+    **_STEPPED,
     "actors.num_envs": 8,
     "evaluation.episodes": 32,
     "evaluation.final_episodes": 320,
