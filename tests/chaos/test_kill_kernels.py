@@ -1,4 +1,4 @@
-"""Attention over entities, which are in an order, trained in the kernels: the same bytes after twenty kills."""
+"""Networks and games of the kernels: the same bytes after twenty kills."""
 
 import os
 import random
@@ -15,10 +15,7 @@ SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 # With rounds enough for all kills: each driver goes through some while it is not stopped.
 ROUNDS, KILLS = 60, 20
 OPTIONS = (
-    "task.name=mpe/simple_spread",
-    "task.order=relation",
     "algorithm.engine=native",
-    "algorithm.network=attention",
     "algorithm.hidden=[32,64]",
     "algorithm.epochs=2",
     "actors.num_envs=4",
@@ -31,10 +28,21 @@ OPTIONS = (
 )
 
 
+SETS, FRAGMENTS = "algorithm.network=attention", "actors.rollout_length=50"
+TASKS = {
+    "mpe/simple_spread": (SETS, "task.order=relation"),
+    "smax/3m": (SETS, "task.order=distance", FRAGMENTS),
+    "lbf/8x8-2p-3f": (SETS, "task.order=distance", FRAGMENTS),
+    "rware/tiny-2ag": (FRAGMENTS,),
+    "overcooked/cramped_room": (FRAGMENTS,),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("placement", ["split", "fused"])
-def test_twenty_kills_change_no_byte(tmp_path, placement):
+def test_twenty_kills_change_no_byte(tmp_path, task, placement):
     print(f"CHAOS_SEED={SEED}")
-    options = (*OPTIONS, f"placement.rule={placement}")
+    options = (*OPTIONS, *TASKS[task], f"task.name={task}", f"placement.rule={placement}")
     expected = train(tmp_path / "undisturbed", options, workers=2)
     kill_in_turn(tmp_path / "killed", KILLS, ROUNDS, random.Random(SEED), lambda kill: options)
     same(train(tmp_path / "killed", options, workers=2), expected)
