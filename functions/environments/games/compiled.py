@@ -1,7 +1,8 @@
 """The environment around a game in C."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -11,11 +12,10 @@ from marless.functions.errors import MissingExtra
 from marless.functions.native.games.fields import GAMES, OUTPUTS
 from marless.functions.native.kernels import are_built, kernels, start_of
 
-# The results of several steps are one block of memory: of at most so many steps, and at most so many bytes. A block of
-# this size is used again after it is freed. Small ones go back to the system, and cost page faults.
-_MOST_SLOTS, _PAGE_BYTES = 32, 2**20
+# New memory costs page faults, so results of earlier steps lend theirs when nobody holds them. Those of so many steps wait.
+_MOST_RESULTS = 4
 
-_OBSERVED, _RESULTS = {"values", "masks", "state", "alive"}, ("rewards", "terminated", "truncated", "ended")
+_RESULTS = ("rewards", "terminated", "truncated", "ended")
 _STATE = {"keys": np.uint64, "episode": np.int64, "clock": np.int64}
 
 Shape = tuple[int, ...]
@@ -61,10 +61,9 @@ class CompiledEnvironment:
         self._inputs = {"actions": np.zeros(by_agent, np.int64)}
         self._inputs |= {table: np.ascontiguousarray(array) for table, array in tables.items()}
         self._outputs = np.dtype(_outputs(spec, num_envs, len(metrics), is_mortal), align=True)
-        self._slots = self._slot = max(1, min(_MOST_SLOTS, _PAGE_BYTES // self._outputs.itemsize))
-        fields, values = GAMES[self.game], self._values(sizes)
-        self._row = np.array([0 if field in OUTPUTS else values[field] for field in fields], np.int64)
-        self._offsets = {fields.index(field): place for field, (_, place, *_) in (self._outputs.fields or {}).items()}
+        values = self._values(sizes) | dict.fromkeys(OUTPUTS, 0)
+        self._row = np.array([values[field] for field in GAMES[self.game]], np.int64)
+        self._results: list[_Results] = []
         self._advance, self._renew, self._look = (
             getattr(kernels(), f"{self.game}_{call}") for call in ("step", "reset", "observe")
         )
@@ -96,30 +95,27 @@ class CompiledEnvironment:
         size = self.num_envs // len(rngs)
         self.arrays["keys"][:] = np.concatenate([rng.integers(2**64, size=size, dtype=np.uint64) for rng in rngs])
         self.arrays["episode"][:] = 0
-        slot = self._next_slot()
-        self._renew(slot.row, None)
-        return self._observe(slot)
+        results = self._free_results()
+        self._renew(results.row, None)
+        return self._observe(results)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps all environments at once. Raises `ValueError` for a missing action."""
         self._inputs["actions"][...] = actions[0]
-        slot = self._next_slot()
-        count = self._advance(slot.row)
+        results = self._free_results()
+        count = self._advance(results.row)
         if count < 0:
             raise ValueError(f"an action is not from 0 to {self.spec.classes[0].actions - 1}")
-        page, index = slot.page, slot.place
-        rewards, terminated, truncated, over = (page[field][index] for field in _RESULTS)
+        rewards, terminated, truncated, over = map(results.lend, _RESULTS)
         if not count:
-            return Step(self._observe(slot), rewards, terminated, truncated, over)
+            return Step(self._observe(results), rewards, terminated, truncated, over)
         if self.before_reset is not None:
             self.before_reset()
-        which, after = start_of(over), self._next_slot()
-        for field in _OBSERVED & after.page.keys():
-            after.page[field][after.place] = 0  # also where an episode continues
-        final = self._observe(after, which)
-        self._renew(slot.row, which)
-        metrics = {name: page["metrics"][index, place] for place, name in enumerate(self._metrics)}
-        return Step(self._observe(slot), rewards, terminated, truncated, over, final, metrics)
+        which = start_of(over)
+        final = self._observe(self._free_results(), which)
+        self._renew(results.row, which)
+        metrics = {name: results.lend("metrics")[place] for place, name in enumerate(self._metrics)}
+        return Step(self._observe(results), rewards, terminated, truncated, over, final, metrics)
 
     def save(self) -> dict[str, NDArray[Any]]:
         """See `marless.functions.environments.resumable`."""
@@ -134,41 +130,49 @@ class CompiledEnvironment:
             raise EnvironmentFault(f"the episodes of {self.game} were saved by another program: begin a new run")
         for name, array in self.arrays.items():
             array[...] = saved[name]
-        return self._observe(self._next_slot())
+        return self._observe(self._free_results())
 
     def close(self) -> None:
         """Holds nothing to free but memory."""
 
-    def _next_slot(self) -> "_Slot":
-        """Return room for the results of a step. Nothing writes to earlier results again."""
-        if self._slot == self._slots:
-            results, self._slot = np.empty(self._slots, self._outputs), 0
-            self._page = {field: results[field] for field in self._outputs.names or ()}
-            self._rows, places = np.tile(self._row, (self._slots, 1)), results.itemsize * np.arange(self._slots)
-            self._rows[:, [*self._offsets]] = start_of(results) + places[:, None] + [*self._offsets.values()]
-            self._start = start_of(self._rows)
-        index, self._slot = self._slot, self._slot + 1
-        return _Slot(self._page, index, self._start + index * self._rows.strides[0], self._rows)
+    def _free_results(self) -> "_Results":
+        """Return room for the results of a step. Nothing writes to results that somebody holds."""
+        for results in self._results:
+            if results.is_free():
+                return results
+        self._results = [_Results(self._outputs, GAMES[self.game], self._row), *self._results[: _MOST_RESULTS - 1]]
+        return self._results[0]
 
-    def _observe(self, slot: "_Slot", which: int | None = None) -> Observation:
-        self._look(slot.row, which)
-        page, index = slot.page, slot.place
+    def _observe(self, results: "_Results", which: int | None = None) -> Observation:
+        """Return an observation, in which only the chosen environments are new."""
+        self._look(results.row, which)
+        arrays = results.arrays
         return Observation(
-            (page["values"][index].swapaxes(0, 1),),
-            page["alive"][index] if "alive" in page else self._everyone,
-            (page["masks"][index].swapaxes(0, 1),) if "masks" in page else None,
-            page["state"][index] if "state" in page else None,
+            (results.lend("values").swapaxes(0, 1),),
+            results.lend("alive") if "alive" in arrays else self._everyone,
+            (results.lend("masks").swapaxes(0, 1),) if "masks" in arrays else None,
+            results.lend("state") if "state" in arrays else None,
         )
 
 
-class _Slot(NamedTuple):
-    """Room for the results of a step: one index of a page's arrays, and the address of the structure in C with them."""
+class _Results:
+    """Room for the results of a step: arrays in one block, and the address `row` of the structure in C with them."""
 
-    page: dict[str, NDArray[Any]]
-    place: int
-    row: int
-    # The structures of the page.
-    rows: NDArray[np.int64]
+    def __init__(self, outputs: "np.dtype[Any]", fields: Sequence[str], row: NDArray[np.int64]) -> None:
+        self._block, self._structure = np.zeros(1, outputs), row.copy()
+        self.arrays = {name: self._block[name][0] for name in outputs.names or ()}
+        for name, array in self.arrays.items():
+            self._structure[fields.index(name)] = start_of(array)
+        self.row = start_of(self._structure)
+        self._references = sys.getrefcount(self._block)
+
+    def lend(self, name: str) -> NDArray[Any]:
+        """Return an array that counts as a reference to the block, like all views of it."""
+        return self.arrays[name][...]
+
+    def is_free(self) -> bool:
+        """Return whether nobody holds an array."""
+        return sys.getrefcount(self._block) == self._references
 
 
 def _outputs(spec: EnvSpec, num_envs: int, metrics: int, is_mortal: bool) -> list[tuple[str, DTypeLike, Shape]]:
