@@ -49,7 +49,7 @@ class Apples(ParallelEnv):
 
 def main(rounds: int = 100, networks: tuple[str, ...] = ("mlp", "cnn"), seed: int = 1, **more) -> None:
     task = {"name": "pettingzoo:image_task:Apples", "options": {"horizon": STEPS}}
-    more = {"sharing": {"rule": "all"}, "actors": {"num_envs": 32}, "scaling": {"rollouts": 2}, "seed": seed} | more
+    more = {"sharing": {"rule": "all"}, "actors": {"num_envs": 32, "rollouts": 2}, "seed": seed} | more
     for network in networks:
         run = marless.train(task=task, algorithm={"name": "ippo", "network": network}, stop={"rounds": rounds}, **more)
         print(f"{network}: {run.summary.final_return.mean:.2f} apples an episode")

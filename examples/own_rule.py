@@ -10,7 +10,8 @@ def chance(history, bounds, rng):
 
 
 def main(rounds: int = 20) -> None:
-    run = marless.train(scaling={"rule": chance, "rollouts": 6, "min_rollouts": 1}, rounds=rounds)
+    scaling = {"rule": chance, "min_rollouts": 1}
+    run = marless.train(scaling=scaling, actors={"rollouts": 6}, rounds=rounds)
     print("rollouts by round:", [row["rollouts"] for row in run.metrics()])
 
 

@@ -12,6 +12,7 @@ from marless.backends import registry
 from marless.coordinator.config.defaults import fill_default_run
 from marless.coordinator.config.loading import convert, overrides, read_toml, spelled_out
 from marless.coordinator.config.nested_tables import flatten, merge
+from marless.coordinator.config.renamed_keys import with_new_names
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.errors import USER_ERROR, Ending, UserError
 from marless.existing_run import Exist
@@ -83,10 +84,11 @@ def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str
     if callable(config) or (isinstance(config, str) and not (config.endswith(".toml") or Path(config).is_file())):
         config = {"task": config}
     if config is None or isinstance(config, Mapping):
-        document, where = spelled_out(with_names(config or {})), "the configuration"
+        document, where = with_names(config or {}), "the configuration"
     else:
         document, where = read_toml(Path(config)), os.fspath(config)
-    return merge(document, spelled_out(with_names(settings))), where
+    layers = (with_new_names(spelled_out(layer)) for layer in (document, with_names(settings)))
+    return merge(*layers), where
 
 
 @short_errors(RunFailed, TrainingInterrupted)

@@ -16,6 +16,7 @@ import msgspec
 
 from marless.coordinator.config.loading import convert, read_toml, spelled_out
 from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.renamed_keys import with_new_names
 from marless.coordinator.config.schema import ConfigError, Function, RunConfig, algorithm_name
 from marless.coordinator.config.toml_dump import toml_value
 from marless.coordinator.config.unknown_keys import unknown_key
@@ -35,7 +36,7 @@ class Settings(dict[str, Any]):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__({**self.fixed, **{key.removesuffix("_"): value for key, value in settings.items()}})
-        document = spelled_out({self.table: self} if self.table else self)
+        document = with_new_names(spelled_out({self.table: self} if self.table else self))
         if problem := unknown_key(document, algorithm_name(document)):
             raise ConfigError(f"{type(self).__name__}: {problem}")
 

@@ -7,15 +7,16 @@ from typing import Any, Literal, Self
 class Settings(dict[str, Any]): ...
 
 class Actors(Settings):
-    """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations.
+    """Rollouts, the unit of sampling. The table `placement` packs rollouts into invocations.
 
     Args:
+        rollouts: rollouts per round, or the most that scaling.rule may pick. Higher is less noisy, but costs more
         num_envs: environments of a rollout, stepped together. Higher is less noisy, but each round takes longer
         rollout_length: steps of every environment in a rollout. Default: one episode. Longer episodes continue in
             the next round
     """
 
-    def __init__(self, *, num_envs: int = ..., rollout_length: int | None = ...) -> None: ...
+    def __init__(self, *, rollouts: int = ..., num_envs: int = ..., rollout_length: int | None = ...) -> None: ...
 
 class BC(Settings):
     """Behaviour cloning.
@@ -582,11 +583,11 @@ class Pipeline(Settings):
     Args:
         lag: age of a round's data, in rounds. With 1, a round learns from the previous round's data while new
             data is sampled. Higher makes the data older and saves no time
-        rollouts: rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With 0,
+        micro_batch: rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With 0,
             learning waits for the whole round
     """
 
-    def __init__(self, *, lag: int = ..., rollouts: int = ...) -> None: ...
+    def __init__(self, *, lag: int = ..., micro_batch: int = ...) -> None: ...
 
 class Placement(Settings):
     """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices.
@@ -596,16 +597,15 @@ class Placement(Settings):
             about as much work each; packed: one learner for all, the default if learners exchange tensors in
             every update; whole: sampling and learning in one function; auto: the cheapest, chosen before every
             round
-        rollouts_per_invocation: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take
-            longer
-        rounds: largest number of rounds in one invocation of whole
+        pack: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take longer
+        chain: largest number of rounds in one invocation of whole
         inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this
             choice itself
         deadline_s: auto: take the cheapest placement within this time per round
         dollars_per_hour: auto: take the fastest placement at this rate
     """
 
-    def __init__(self, *, rule: str = ..., rollouts_per_invocation: int = ..., rounds: int = ..., inline_objects: bool = ..., deadline_s: float | None = ..., dollars_per_hour: float | None = ...) -> None: ...
+    def __init__(self, *, rule: str = ..., pack: int = ..., chain: int = ..., inline_objects: bool = ..., deadline_s: float | None = ..., dollars_per_hour: float | None = ...) -> None: ...
 
 class Pricing(Settings):
     """The price list of the bill.
@@ -760,7 +760,7 @@ class Resource(Settings):
     def __init__(self, *, serve: str = ..., command: str = ..., http: str = ..., until: str = ..., ready: str = ..., ping: str = ..., tagged: bool = ..., slots: int = ..., cores: Sequence[int] = ..., rate: str = ..., timeout_s: float = ..., attempts: int = ..., keep: bool = ..., sandbox: Literal['none', 'bubblewrap'] = ..., sandbox_paths: Sequence[str] = ..., memory_mb: int = ...) -> None: ...
 
 class Scaling(Settings):
-    """How many rollouts a round samples.
+    """Rule that sets how many rollouts a round samples.
 
     Args:
         rule: constant: the same number every round; gns: by gradient noise; paper: by convexity, with the paper's
@@ -772,15 +772,13 @@ class Scaling(Settings):
             shuffled:tradeoff: the control of tradeoff: its signal in random order; shuffled:budget: the control
             of budget: its signal in random order; shuffled:adapt: the control of adapt: its signal in random
             order
-        rollouts: rollouts per round, or the largest number with rules other than constant. Higher is less noisy,
-            but costs more
-        min_rollouts: smallest number of rollouts per round. Default: rollouts / agents, 2 with tradeoff and
-            budget, 1 with adapt
+        min_rollouts: smallest number of rollouts per round. Default: actors.rollouts / agents, 2 with tradeoff
+            and budget, 1 with adapt
         priced_as: placement that tradeoff and budget take list prices from. Default: placement.rule
         beta: threshold of the rules paper and offset
     """
 
-    def __init__(self, *, rule: str = ..., rollouts: int = ..., min_rollouts: int | None = ..., priced_as: str | None = ..., beta: float = ...) -> None: ...
+    def __init__(self, *, rule: str = ..., min_rollouts: int | None = ..., priced_as: str | None = ..., beta: float = ...) -> None: ...
 
 class Sharing(Settings):
     """Which agents share networks, and how the rules dynamic and roles change that during training.

@@ -25,7 +25,7 @@ from marless.reports.provenance import commit
 
 COMMON = (
     "actors.num_envs=4", "algorithm.hidden=[16]", "stop.rounds=12", "evaluation.every=4", "evaluation.episodes=8",
-    "evaluation.final_episodes=16", "checkpoint_every=5", "scaling.rollouts=4",
+    "evaluation.final_episodes=16", "checkpoint_every=5", "actors.rollouts=4",
 )  # fmt: skip
 REPLAY = ("sharing.rule=none", "algorithm.updates_per_round=2", "algorithm.batch_size=16")
 LEAGUE = ("task.name=mpe/simple_tag", "league.rule=uniform", "league.every=3")
@@ -36,14 +36,14 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
         "placement.rule=split",
     ),
     "ippo, split, one network": ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=split"),
-    "mappo, packed, two rollouts an actor": ("placement.rule=packed", "placement.rollouts_per_invocation=2"),
-    "mappo, whole, three rounds a function": ("placement.rule=whole", "placement.rounds=3"),
+    "mappo, packed, two rollouts an actor": ("placement.rule=packed", "placement.pack=2"),
+    "mappo, whole, three rounds a function": ("placement.rule=whole", "placement.chain=3"),
     "mappo, fused, objects in messages": ("placement.rule=fused", "placement.inline_objects=true"),
     "qmix, packed, replay": ("algorithm.name=qmix", *REPLAY, "placement.rule=packed"),
     "iql, fused, replay of three rounds": (
         "algorithm.name=iql", *REPLAY, "placement.rule=fused", "algorithm.buffer_size=1200",
     ),
-    "iql, whole, replay": ("algorithm.name=iql", *REPLAY, "placement.rule=whole", "placement.rounds=2"),
+    "iql, whole, replay": ("algorithm.name=iql", *REPLAY, "placement.rule=whole", "placement.chain=2"),
     "maddpg, split, replay": ("algorithm.name=maddpg", *REPLAY, "placement.rule=split"),
     "mappo, fused, league": (*LEAGUE, "algorithm.name=mappo", "placement.rule=fused"),
     "bc, fused, dataset": ("algorithm.name=bc", "offline.dataset=data", "placement.rule=fused"),

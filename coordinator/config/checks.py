@@ -170,8 +170,8 @@ def _scaling(config: RunConfig) -> Iterator[str]:
     if not set(needs) <= set(algorithms.algorithm(name).summaries):
         measurements = " and ".join(_MEASUREMENTS.get(summary, summary) for summary in needs)
         yield f"scaling.rule={settings.rule} needs {measurements}, which learners of {name} do not report; use constant"
-    if settings.min_rollouts is not None and settings.min_rollouts > settings.rollouts:
-        yield f"scaling.min_rollouts: {settings.min_rollouts} is more than scaling.rollouts ({settings.rollouts})"
+    if (settings.min_rollouts or 0) > (most := config.actors.rollouts):
+        yield f"scaling.min_rollouts: {settings.min_rollouts} is more than actors.rollouts ({most})"
     if settings.priced_as is not None and settings.priced_as not in PLACEMENTS:
         yield f"scaling.priced_as: {PLACEMENTS.unknown(settings.priced_as)}"
     if rule.spends and (stop.dollars is None or stop.rounds is None):
@@ -197,8 +197,8 @@ def _league(config: RunConfig) -> Iterator[str]:
         yield f"league.rule={rule}: side {config.opponents.side} does not learn (opponents.side); leave one out"
     if placement.one_function:
         yield f"league.rule={rule}: placement.rule={config.placement.rule} plays without actors; use balanced"
-    if config.scaling.rollouts < 2:
-        yield f"league.rule={rule}: a round's first rollout is not against checkpoints; set scaling.rollouts=4"
+    if config.actors.rollouts < 2:
+        yield f"league.rule={rule}: a round's first rollout is not against checkpoints; set actors.rollouts=4"
 
 
 def _offline(config: RunConfig) -> Iterator[str]:
@@ -249,26 +249,26 @@ def _pipeline(config: RunConfig) -> Iterator[str]:
         yield f"pipeline.lag: placement.rule={rule} learns and samples in one function, one after the other; use packed"
     if 0 < (config.stop.rounds or 0) <= (lag := config.pipeline.lag):
         yield f"stop.rounds: with pipeline.lag={lag} round {lag + 1} is the first that learns; set {lag + 1} or more"
-    if config.pipeline.rollouts:
+    if config.pipeline.micro_batch:
         yield from _micro_batches(config)
 
 
 def _micro_batches(config: RunConfig) -> Iterator[str]:
     """What is learned from a round is a function of sums over its micro-batches, and nothing else of it is needed."""
-    name, settings = config.algorithm.name, config.algorithm
+    name, settings, key = config.algorithm.name, config.algorithm, "pipeline.micro_batch"
     if config.pipeline.lag:
-        yield "pipeline.rollouts: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0"
+        yield f"{key}: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0"
     if not algorithms.algorithm(name).sum_parts:
         *others, last = (spec.name for spec in algorithms.ALGORITHMS.ours() if spec.sum_parts)
         fit = f"{', '.join(others)} and {last}"
-        yield f"pipeline.rollouts: {name} has no sums over a part of a round, as {fit} have; set pipeline.rollouts=0"
+        yield f"{key}: {name} has no sums over a part of a round, as {fit} have; set {key}=0"
     if settings.passes:
-        yield f"pipeline.rollouts: {name} {settings.passes}, or pipeline.lag=1 and pipeline.rollouts=0"
+        yield f"{key}: {name} {settings.passes}, or pipeline.lag=1 and {key}=0"
     rows = "every row's advantage, which sums do not keep"
     if {"noise", "curvature"} & {*scaling.needs(config.scaling.rule)}:
-        yield f"pipeline.rollouts: scaling.rule={config.scaling.rule} reads {rows}; set scaling.rule=constant"
+        yield f"{key}: scaling.rule={config.scaling.rule} reads {rows}; set scaling.rule=constant"
     if SHARING_MODES[config.sharing.rule].switches and "curvature" in BASES[config.sharing.base].needs:
-        yield f"pipeline.rollouts: sharing.base={config.sharing.base} reads {rows}; set sharing.base=distil"
+        yield f"{key}: sharing.base={config.sharing.base} reads {rows}; set sharing.base=distil"
 
 
 def _resources(config: RunConfig) -> Iterator[str]:

@@ -28,13 +28,10 @@ class Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-# A key of these tables, of the algorithm's name or of its networks makes another run than the default one, except exact
-# physics. Any other key replaces one value.
+# Each key of these tables, except exact physics, turns the default run off. So does each of `_KEYS`.
 _TABLES = ("task", "sharing", "scaling", "opponents", "league", "offline", "base")
-_ALGORITHM = {
-    f"algorithm.{key}"
-    for key in ("name", "network", "hidden", "recurrent", "layer_norm", "normalise_observations", "critic_input")
-}
+_NETWORKS = ("name", "network", "hidden", "recurrent", "layer_norm", "normalise_observations", "critic_input")
+_KEYS = {"actors.rollouts", *(f"algorithm.{key}" for key in _NETWORKS)}
 
 
 def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -42,7 +39,7 @@ def fill_default_run(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     keys = flatten(document)
     task = keys.pop("task.name", RunConfig().task.name)
     is_other = any(
-        key in _ALGORITHM or key.partition(".")[0] in _TABLES for key in keys.keys() - {f"task.options.{EXACT_PHYSICS}"}
+        key in _KEYS or key.partition(".")[0] in _TABLES for key in keys.keys() - {f"task.options.{EXACT_PHYSICS}"}
     )
     unused = ("stop.", "algorithm.ent_", "algorithm.lr_") if any(key.startswith("stop.") for key in keys) else "-"
     unused = "stop." if keys.keys() & {"stop.rounds", "stop.env_steps"} else unused
@@ -288,7 +285,7 @@ def _sampled_episodes(config: RunConfig) -> int | None:
     stop, actors = config.effective().stop, config.actors
     lengths = [config.task.options.get(name) for name in ("horizon", "max_cycles", "max_steps")]
     steps = next((length for length in lengths if isinstance(length, int) and length > 0), _USUAL_STEPS)
-    by_rounds = None if stop.rounds is None else stop.rounds * config.scaling.rollouts * actors.num_envs
+    by_rounds = None if stop.rounds is None else stop.rounds * config.actors.rollouts * actors.num_envs
     by_steps = None if stop.env_steps is None else stop.env_steps // steps
     return min((count for count in (by_rounds, by_steps) if count is not None), default=None)
 

@@ -20,7 +20,7 @@ def is_exact(config: RunConfig) -> bool:
     exact, too."""
     has_opponents = config.opponents.side is not None or config.league.rule != "none"
     has_origin = config.base.policies is not None or config.offline.dataset is not None
-    learns_at_once = not (config.pipeline.lag or config.pipeline.rollouts)
+    learns_at_once = not (config.pipeline.lag or config.pipeline.micro_batch)
     by_rules = config.sharing.rule in _SHARING and config.scaling.rule == "constant"
     is_plain = learns_at_once and by_rules and not (has_opponents or has_origin)
     tasks = (config.task, config.evaluated_task)

@@ -26,7 +26,7 @@ def _none(note: str) -> Counterpart:
     return Counterpart((), note)
 
 
-_STEPS_OF_A_ROUND = "a round has actors.num_envs x actors.rollout_length x scaling.rollouts environment steps"
+_STEPS_OF_A_ROUND = "a round has actors.num_envs x actors.rollout_length x actors.rollouts environment steps"
 _EVALUATED = "it counts rounds, not environment steps"
 _COUNT = "it is the number of minibatches of a pass, not their size"
 _WIDTHS = "the widths of the hidden layers, such as 64,64"
@@ -317,7 +317,7 @@ EVERYWHERE: Mapping[str, Counterpart] = {
     "num_agents": _is("task.agents"),
     "num_episodes": _is(
         "stop.rounds",
-        note="a round plays actors.num_envs x scaling.rollouts episodes, unless actors.rollout_length is set",
+        note="a round plays actors.num_envs x actors.rollouts episodes, unless actors.rollout_length is set",
     ),
     "optimizer": _ADAM,
     "parameter_sharing": _SHARED,

@@ -15,6 +15,7 @@ from marless.coordinator.config import defaults
 from marless.coordinator.config.checks import fault
 from marless.coordinator.config.config_keys import is_option, key_types
 from marless.coordinator.config.nested_tables import flatten, merge, nest
+from marless.coordinator.config.renamed_keys import new_name, with_new_names
 from marless.coordinator.config.schema import DEFAULT_ALGORITHM, ConfigError, Pretrained, RunConfig, algorithm_name
 from marless.coordinator.config.toml_parsing import MOST_BYTES, MOST_PARTS, parse_toml
 from marless.coordinator.config.unknown_keys import unknown_key
@@ -62,7 +63,7 @@ def load_with_origins(path: Path | None, overrides: Iterable[str]) -> tuple[RunC
 
 def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, Any], str, dict[str, str]]:
     """The document with the overrides, its source in words, and what set each dotted key."""
-    document = {} if path is None else read_toml(path)
+    document = {} if path is None else with_new_names(read_toml(path))
     if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
     pairs: dict[str, Any] = {}
@@ -98,7 +99,7 @@ def convert(document: Mapping[str, Any], source: str) -> RunConfig:
 
 def _complete(document: Mapping[str, Any], source: str) -> tuple[RunConfig, dict[str, str]]:
     """The configuration of a document, and by dotted key the layer of `defaults` that set it."""
-    document = spelled_out(document)
+    document = with_new_names(spelled_out(document))
     name = algorithm_name(document)
     try:
         algorithms.algorithm(name)
@@ -180,8 +181,8 @@ def override(document: dict[str, Any], text: str) -> None:
     key, equals, text_value = text.partition("=")
     if not equals or not all(key.strip().split(".")):
         raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
-    value = _value(text_value)
-    names = (key.strip() if isinstance(value, Mapping) else SHORT_FORMS.get(key.strip(), key.strip())).split(".")
+    key, value = new_name(key.strip()), _value(text_value)
+    names = (key if isinstance(value, Mapping) else SHORT_FORMS.get(key, key)).split(".")
     if len(names) > MOST_PARTS:
         raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
     table = document

@@ -62,14 +62,16 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Actors(Section, frozen=True, kw_only=True):
-    """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations.
+    """Rollouts, the unit of sampling. The table `placement` packs rollouts into invocations.
 
     Attributes:
+        rollouts: rollouts per round, or the most that scaling.rule may pick. Higher is less noisy, but costs more
         num_envs: environments of a rollout, stepped together. Higher is less noisy, but each round takes longer
         rollout_length: steps of every environment in a rollout. Default: one episode. Longer episodes continue in the
             next round
     """
 
+    rollouts: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
     num_envs: Annotated[int, Meta(ge=1, le=MOST_ENVS)] = 64
     rollout_length: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
 
@@ -129,19 +131,16 @@ class Sharing(Section, frozen=True, kw_only=True):
 
 
 class Scaling(Section, frozen=True, kw_only=True):
-    """How many rollouts a round samples.
+    """Rule that sets how many rollouts a round samples.
 
     Attributes:
-        rollouts: rollouts per round, or the largest number with rules other than constant. Higher is less noisy, but
-            costs more
-        min_rollouts: smallest number of rollouts per round. Default: rollouts / agents, 2 with tradeoff and budget, 1
-            with adapt
+        min_rollouts: smallest number of rollouts per round. Default: actors.rollouts / agents, 2 with tradeoff and
+            budget, 1 with adapt
         priced_as: placement that tradeoff and budget take list prices from. Default: placement.rule
         beta: threshold of the rules paper and offset
     """
 
     rule: Annotated[str, Meta(description=SCALING_RULES.listing())] = "constant"
-    rollouts: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
     min_rollouts: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] | None = None
     priced_as: str | None = None
     beta: Annotated[float, Meta(ge=0, le=1)] = 0.5
@@ -151,9 +150,8 @@ class Placement(Section, frozen=True, kw_only=True):
     """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices.
 
     Attributes:
-        rollouts_per_invocation: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take
-            longer
-        rounds: largest number of rounds in one invocation of whole
+        pack: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take longer
+        chain: largest number of rounds in one invocation of whole
         inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this choice
             itself
         deadline_s: auto: take the cheapest placement within this time per round
@@ -161,8 +159,8 @@ class Placement(Section, frozen=True, kw_only=True):
     """
 
     rule: Annotated[str, Meta(description=PLACEMENTS.listing())] = "balanced"
-    rollouts_per_invocation: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
-    rounds: Annotated[int, Meta(ge=1, le=100)] = 10
+    pack: Annotated[int, Meta(ge=1, le=MOST_ROLLOUTS)] = 1
+    chain: Annotated[int, Meta(ge=1, le=100)] = 10
     inline_objects: bool = False
     deadline_s: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
     dollars_per_hour: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
@@ -174,17 +172,16 @@ class Pipeline(Section, frozen=True, kw_only=True):
     Attributes:
         lag: age of a round's data, in rounds. With 1, a round learns from the previous round's data while new data is
             sampled. Higher makes the data older and saves no time
-        rollouts: rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With 0, learning
-            waits for the whole round
+        micro_batch: rollouts of a micro-batch. Its gradients are summed while other rollouts are sampled. With 0,
+            learning waits for the whole round
     """
 
     lag: Annotated[int, Meta(ge=0, le=MOST_LAG)] = 0
-
-    rollouts: Annotated[int, Meta(ge=0, le=MOST_ROLLOUTS)] = 0
+    micro_batch: Annotated[int, Meta(ge=0, le=MOST_ROLLOUTS)] = 0
 
     def micro_batches(self, rollouts: int) -> int:
         """Into how many micro-batches so many rollouts are split; 0 where they are not."""
-        return -(-rollouts // self.rollouts) if self.rollouts else 0
+        return -(-rollouts // self.micro_batch) if self.micro_batch else 0
 
 
 class Evaluation(Section, frozen=True, kw_only=True):
@@ -377,8 +374,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
     @property
     def rollouts_of_task(self) -> int:
         """The most rollouts that one task plays."""
-        most = self.scaling.rollouts
-        return min(self.placement.rollouts_per_invocation, most, self.pipeline.rollouts or most)
+        most = self.actors.rollouts
+        return min(self.placement.pack, most, self.pipeline.micro_batch or most)
 
     def learned_rounds(self, steps: int) -> int:
         """The number of rounds, of so many environment steps, that the run has learned from when it reaches

@@ -81,7 +81,7 @@ def _rollouts(config: RunConfig) -> dict[str, bool]:
         "scaling.min_rollouts": rule.adapts,
         "scaling.priced_as": rule.floor is not None,
         "scaling.beta": "curvature" in rule.needs,
-        "placement.rounds": placement.one_function or placement.planned,
+        "placement.chain": placement.one_function or placement.planned,
         "placement.inline_objects": not placement.planned,
         "placement.deadline_s": placement.planned,
         "placement.dollars_per_hour": placement.planned,

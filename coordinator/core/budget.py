@@ -160,7 +160,7 @@ def _with_events(plan: Plan, state: State, meter: Meter, items: list[WorkItem]) 
         return meter
     agents = len(state.team.groups) if state.team else 0
     for gets, count in Counter(item.gets for item in items).items():
-        size = math.ceil(request_bytes(gets, plan.config.scaling.rollouts, agents))
+        size = math.ceil(request_bytes(gets, plan.config.actors.rollouts, agents))
         meter = meter + Meter().add_event(size) * count
     return meter
 
@@ -246,13 +246,11 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
     sizes, actors = plan.config.evaluation, plan.config.actors
     horizon = state.spec.horizon if state.spec else 1
-    sampled_episodes = (
-        plan.config.scaling.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
-    )
+    sampled_episodes = plan.config.actors.rollouts * actors.num_envs * -(-(actors.rollout_length or horizon) // horizon)
     returns = (
         WRITES * (sampled_episodes + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     )
-    slots = len(state.slots) + plan.config.scaling.rollouts + most_works(plan) * len(state.groups)
+    slots = len(state.slots) + plan.config.actors.rollouts + most_works(plan) * len(state.groups)
     lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
     return LEDGER_BYTES + RETURN_BYTES * returns + records + _proposal_bytes(plan, state)

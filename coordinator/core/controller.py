@@ -109,7 +109,7 @@ class Decision(Message, frozen=True, kw_only=True):
 def initial_state(config: RunConfig) -> ControllerState:
     """The controller before the first round."""
     together = SHARING_MODES[config.sharing.rule].switches and config.sharing.start == "together"
-    return ControllerState(rollouts=config.scaling.rollouts, shared=together)
+    return ControllerState(rollouts=config.actors.rollouts, shared=together)
 
 
 def plan_first_round(config: RunConfig, agents: int, price: RoundPrice) -> ControllerState:
@@ -286,7 +286,7 @@ def _signal(metrics: Mapping[str, float], group: int) -> Signal:
 def _bounds(
     config: RunConfig, agents: int, price: RoundPrice, spent_dollars: float, finished_rounds: int
 ) -> scaling.Bounds:
-    most, rule = config.scaling.rollouts, scaling.SCALING_RULES[config.scaling.rule]
+    most, rule = config.actors.rollouts, scaling.SCALING_RULES[config.scaling.rule]
     least = config.scaling.min_rollouts or rule.floor or -(-most // agents)
     if "noise" in rule.needs:
         least = max(2, least)  # the variance over rollouts needs two

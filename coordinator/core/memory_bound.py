@@ -130,7 +130,7 @@ def _training_bytes(algorithm_spec: AlgorithmSpec, sizes: Sizes, work: Work) -> 
 def _sums_bytes(config: RunConfig, sizes: Sizes, work: Work) -> int:
     """A gradient of every network that the work's groups train, of each micro-batch."""
     gradients = sum(gradient_bytes(sizes[group]) for group in work.groups)
-    return config.pipeline.micro_batches(config.scaling.rollouts) * gradients
+    return config.pipeline.micro_batches(config.actors.rollouts) * gradients
 
 
 def gradient_bytes(parts: Mapping[str, int]) -> int:
@@ -142,7 +142,7 @@ def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
     """The observations of a round: as read, joined where there are several rollouts, and concatenated where the task
     has no state; and those of the rounds in the replay buffer."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)
-    step, rollouts = observations + 4 * spec.state_size, config.scaling.rollouts
+    step, rollouts = observations + 4 * spec.state_size, config.actors.rollouts
     batch_bytes = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)
     steps = rollouts * config.actors.num_envs * (config.actors.rollout_length or spec.horizon)
     return steps * (step + batch_bytes + step * _past_rounds(config, steps))

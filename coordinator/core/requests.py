@@ -93,7 +93,7 @@ def learning(plan: Plan, state: State) -> Learning:
 def training(plan: Plan, state: State, newest: Past) -> Learning:
     """The algorithm and its settings, with the rounds before `newest` in the replay buffer."""
     past = rounds.replayed_rounds(plan, state, newest)
-    rows, micro_batch = plan.config.sharing.rows, plan.config.pipeline.rollouts
+    rows, micro_batch = plan.config.sharing.rows, plan.config.pipeline.micro_batch
     return msgspec.structs.replace(learning(plan, state), rows=rows, past=past, micro_batch=micro_batch)
 
 

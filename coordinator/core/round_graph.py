@@ -13,7 +13,7 @@ With `pipeline.lag` learning waits for nothing, as what it reads was sampled in 
     evaluate ────────────────────────────► end of the round
     learn/0 ──► learn/1 ... ─────────────► end of the round
 
-With micro-batches (`pipeline.rollouts`) sums over the first rollouts are made while others are still played:
+With micro-batches (`pipeline.micro_batch`) sums over the first rollouts are made while others are still played:
 
     sample/0 ──► grad/0 ──┐
     sample/1 ──► grad/1 ──┴─► learn/0 ──► learn/1 ... ──► end of the round

@@ -152,12 +152,12 @@ def rollout_packs(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     """The rollouts of each task that plays, by the task's name."""
     if PLACEMENTS[state.placement.rule].one_function:
         return {WHOLE: tuple(range(state.controller.rollouts))}
-    return _packs(state.controller.rollouts, _per_invocation(state), plan.config.pipeline.rollouts)
+    return _packs(state.controller.rollouts, _per_invocation(state), plan.config.pipeline.micro_batch)
 
 
 def micro_batches(plan: Plan, state: State) -> tuple[dict[str, tuple[int, ...]], ...]:
     """`rollout_packs` of each micro-batch; none where nobody sums over them."""
-    size = plan.config.pipeline.rollouts
+    size = plan.config.pipeline.micro_batch
     if not size or PLACEMENTS[state.placement.rule].one_function:
         return ()
     return _micro_batches(state.controller.rollouts, _per_invocation(state), size)
@@ -309,11 +309,11 @@ def to_evaluation(plan: Plan, state: State) -> int:
 
 
 def undisturbed(plan: Plan, state: State) -> int:
-    """How many rounds, this one included, need no decision in between, up to `placement.rounds`."""
+    """How many rounds, this one included, need no decision in between, up to `placement.chain`."""
     config, first = plan.config, state.round
     if controller.looks_at_rounds(config):
         return 1
-    most = min(config.placement.rounds, to_evaluation(plan, state))
+    most = min(config.placement.chain, to_evaluation(plan, state))
     if config.stop.rounds is not None:
         most = min(most, config.stop.rounds - first)
     if config.stop.env_steps is not None:
@@ -330,7 +330,7 @@ def agents_learned_from(plan: Plan, state: State, groups: Iterable[int]) -> int:
 
 def most_works(plan: Plan) -> int:
     """The most tasks of a round that learn for one group, with tasks that sum."""
-    return 3 + plan.config.pipeline.micro_batches(plan.config.scaling.rollouts)
+    return 3 + plan.config.pipeline.micro_batches(plan.config.actors.rollouts)
 
 
 def checkpointed_objects(plan: Plan, state: State) -> int:
@@ -342,4 +342,4 @@ def checkpointed_objects(plan: Plan, state: State) -> int:
     # Rounds that only sample keep as much as those that learn: what is kept for the end must not grow.
     works = sum(map(len, learner_schedule(plan, replace(state, round=max(state.round, lag))))) or 1
     of_rollout = lag + fragments(plan, state)
-    return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.scaling.rollouts)
+    return 2 * (2 * works + len(state.groups) + of_rollout * plan.config.actors.rollouts)

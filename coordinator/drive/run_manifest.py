@@ -1,5 +1,7 @@
 """The manifest of a run in the cloud: written once into its ledger, read by all who drive or watch it."""
 
+from typing import Any
+
 import msgspec
 
 from marless.coordinator.config.schema import RunConfig
@@ -67,7 +69,15 @@ def read(ledger: Ledger) -> RunManifest | None:
 
 
 def _decode(body: bytes) -> RunManifest:
-    return _DECODER.decode(_with_abilities(with_inputs_together(body)), "its manifest")
+    body = _with_abilities(with_inputs_together(body))
+    try:
+        return _DECODER.decode(body, "its manifest")
+    except Undecodable:
+        from marless.coordinator.config.renamed_keys import renamed
+
+        fields = from_json(body, dict[str, msgspec.Raw], "its manifest")
+        config = renamed(from_json(bytes(fields.get("config", b"{}")), dict[str, Any], "its configuration"))
+        return _DECODER.decode(to_json({**fields, "config": config}), "its manifest")
 
 
 def _with_abilities(body: bytes) -> bytes:

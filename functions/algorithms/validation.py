@@ -42,7 +42,11 @@ def _violations(spec: AlgorithmSpec) -> Iterator[str]:
     if not all(isinstance(stage, StageSpec) for stage in spec.stages):
         yield "its stages are not all of type StageSpec"
     names = [*(stage.name for stage in spec.stages), *spec.parts, *([] if is_reference(spec.name) else [spec.name])]
-    yield from (f"the name {name!r} is not made of letters, digits, _ and -" for name in names if not _is_name(name))
+    yield from (
+        f"the name {name!r} is not made of letters, digits, _ and -"
+        for name in names
+        if not (isinstance(name, str) and _NAME.fullmatch(name))
+    )
     if not isinstance(spec.implementation, str | tuple):
         yield f"its implementation is {spec.implementation!r}, not the name of a module"
     if spec.part_bytes is not None and not callable(spec.part_bytes):
@@ -51,10 +55,6 @@ def _violations(spec: AlgorithmSpec) -> Iterator[str]:
     yield from _of_parts(spec)
     yield from _of_stages(spec)
     yield from _races(spec)
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def _of_config(spec: AlgorithmSpec) -> Iterator[str]:

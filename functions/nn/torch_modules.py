@@ -115,14 +115,10 @@ def _factory(shape: NetworkShape | MixerShape) -> Callable[..., object]:
             f"{shape.setting} cannot be imported: {_line(error)}; it is {others}package.module:factory"
         ) from error
     try:
-        require_maker(make_module, _is_module, ("Module",), "a torch.nn.Module")
+        require_maker(make_module, lambda kind: issubclass(kind, nn.Module), ("Module",), "a torch.nn.Module")
     except (ImportError, ValueError) as error:
         raise BadRequest(f"{shape.setting}: {_line(error)}") from error
     return make_module
-
-
-def _is_module(kind: type) -> bool:
-    return issubclass(kind, nn.Module)
 
 
 def _orthogonal(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:

@@ -93,7 +93,7 @@ MOST_IN_BASE64 = LARGEST // 4 * 3
 LARGEST_EVENT = 1024 * 1024
 SMALLER = (
     "where objects travel inside messages, set placement.inline_objects=false; to learn from thousands of"
-    " trajectories, raise placement.rollouts_per_invocation"
+    " trajectories, raise placement.pack"
 )
 
 # Lambda's own time-out, and the one that our entry point enforces for a single attempt.

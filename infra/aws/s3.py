@@ -110,7 +110,9 @@ class S3Storage:
         }
         with storage_errors("store", self._at(name)):
             try:
-                retry(lambda: self._client.put_object(**request), _is_conflict, few())
+                # After a conflict with a concurrent request for the key, S3 requires a retry.
+                conflict = "ConditionalRequestConflict"
+                retry(lambda: self._client.put_object(**request), lambda error: code(error) == conflict, few())
             except ClientError as error:
                 if code(error) == "PreconditionFailed":
                     raise KeyTaken(key) from None
@@ -173,11 +175,6 @@ class S3Storage:
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
             names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return sorted(name.removeprefix(self._prefix) for name in names)
-
-
-def _is_conflict(error: Exception) -> bool:
-    """Whether a concurrent request for the key conflicted; S3 then requires a retry."""
-    return code(error) == "ConditionalRequestConflict"
 
 
 def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:

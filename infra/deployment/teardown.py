@@ -47,7 +47,7 @@ def _remove_leftovers(cloud: Cloud, ownership: Owned, say: Say) -> dict[StackPar
         try:
             leftovers.delete(cloud, part, say)
         except (DeploymentFault, ClientError) as error:
-            hurdles[part] = f" ({_reason(error)})"
+            hurdles[part] = f" ({explain(error) if isinstance(error, ClientError) else error})"
     return hurdles
 
 
@@ -79,10 +79,6 @@ def remove_kept(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
         if part.is_skipped and part.type in leftovers.DELETIONS:
             say(f"removing {_line(part)}")
             leftovers.delete(cloud, part, say)
-
-
-def _reason(error: DeploymentFault | ClientError) -> str:
-    return explain(error) if isinstance(error, ClientError) else str(error)
 
 
 def _try_to_remove(stacks: Stacks, stack: Stack, say: Say) -> None:

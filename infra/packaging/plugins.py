@@ -42,9 +42,13 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
         path = Path(os.path.expanduser(plugin))  # noqa: PTH111
         if plugin.startswith("-"):
             raise PackageFault(f"plug-in {plugin} is an option of pip; set it in pip's own configuration")
-        if not _is_path(plugin):
+        if "://" in plugin or not (plugin.startswith(".") or "/" in plugin):
             requirements.append(plugin)
-        elif _is_project(path) or (path.suffix == ".whl" and path.is_file()):
+        elif (
+            (path / "pyproject.toml").is_file()
+            or (path / "setup.py").is_file()
+            or (path.suffix == ".whl" and path.is_file())
+        ):
             requirements.append(_wheel(path, wheels / str(len(requirements))))
         elif (path / "__init__.py").is_file() or (path.suffix == ".py" and path.is_file()):
             folders.append(path.resolve())
@@ -138,14 +142,6 @@ def _metadata(distribution: Distribution, folder: Path) -> Path:
     for name in ("METADATA", "entry_points.txt"):
         (target / name).write_text(distribution.read_text(name) or "", encoding="utf-8")
     return target
-
-
-def _is_path(plugin: str) -> bool:
-    return "://" not in plugin and (plugin.startswith(".") or "/" in plugin)
-
-
-def _is_project(path: Path) -> bool:
-    return (path / "pyproject.toml").is_file() or (path / "setup.py").is_file()
 
 
 def _wheel(path: Path, folder: Path) -> str:

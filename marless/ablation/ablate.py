@@ -24,6 +24,7 @@ from marless.backends.base import Listen, WorkerDemand, WorkerListener
 from marless.comparison.contrasts import contrasts
 from marless.comparison.paired_by_seed import Failures, PairedComparison, Runs
 from marless.coordinator.config import toml_dump
+from marless.coordinator.config.renamed_keys import STORED, renamed
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from marless.functions.encoding import from_json, to_json, to_json_file
@@ -234,10 +235,10 @@ def _registration(ablation: Ablation) -> str:
 
 def _declaration(ablation: Ablation) -> Declaration:
     # Through JSON, so that tuples become lists as when it is read back.
-    document = from_json(to_json(ablation.base), dict[str, Any])
+    document = renamed(from_json(to_json(ablation.base), dict[str, Any]), STORED)
     del document["seed"]
-    arms, headlines = {arm.name: settings(arm) for arm in ablation.arms}, tuple(ablation.headlines)
-    return Declaration(settings=document, arms=arms, headlines=headlines)
+    arms = {arm.name: {STORED.get(key, key): value for key, value in settings(arm).items()} for arm in ablation.arms}
+    return Declaration(settings=document, arms=arms, headlines=tuple(ablation.headlines))
 
 
 def _declare(ablation: Ablation) -> Declaration:

@@ -56,7 +56,7 @@ def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
     return {
         **SHARING.get(sharing, {"sharing.rule": sharing}),
         "scaling.rule": "constant" if constant else scaling,
-        **({"scaling.rollouts": int(fixed_match[1])} if fixed_match else {}),
+        **({"actors.rollouts": int(fixed_match[1])} if fixed_match else {}),
         "placement.rule": placement,
     }
 
@@ -183,7 +183,7 @@ def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> Run
 
 def settings(arm: Arm, rollouts: int | None = None) -> dict[str, Value]:
     """The arm's settings, with the constant number of `rollouts` computed for it, if any."""
-    return dict(arm.settings) if rollouts is None else {**arm.settings, "scaling.rollouts": rollouts}
+    return dict(arm.settings) if rollouts is None else {**arm.settings, "actors.rollouts": rollouts}
 
 
 def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:

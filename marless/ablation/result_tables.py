@@ -12,7 +12,6 @@ from marless.comparison.paired_by_seed import (
     Control,
     Failures,
     PairedComparison,
-    Reach,
 )
 from marless.comparison.signal_savings import FACTOR
 from marless.functions.function_specs import FUNCTIONS, PLACED
@@ -127,7 +126,7 @@ def _equal_cost(table: PairedComparison, digits: Digits) -> Section:
                 item.arm,
                 _difference(item.differences.get("equal steps"), digits),
                 _difference(item.differences.get("equal dollars"), digits),
-                _reach_ratio(item.reach),
+                NONE if item.reach.ratio is None else BOUNDS[item.reach.bound] + _ratio(item.reach.ratio),
                 f"{item.reach.reached} of {item.reach.runs}",
             ],
         )
@@ -310,10 +309,6 @@ def _difference(estimate: Estimate | None, digits: Digits) -> str:
 
 def _ratio(estimate: Estimate | None) -> str:
     return NONE if estimate is None else interval_cell(estimate.value, estimate.ci95, ratio_text)
-
-
-def _reach_ratio(reach: Reach) -> str:
-    return NONE if reach.ratio is None else BOUNDS[reach.bound] + _ratio(reach.ratio)
 
 
 def _text(value: Value) -> str:

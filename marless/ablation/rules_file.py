@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from marless.coordinator.config.loading import convert, override, read_toml
 from marless.coordinator.config.nested_tables import merge
+from marless.coordinator.config.renamed_keys import renamed
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.functions.encoding import mismatch
 from marless.studies.registration import registration_of
@@ -100,7 +101,7 @@ def _with_rules(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def configuration(file: RulesFile, task: RulesTask | None, overrides: Sequence[str], where: str = "") -> RunConfig:
     """Return the configuration of a task's runs before an arm's settings. A `ConfigError` names the task or `where`."""
-    settings = document(file, task)
+    settings = renamed(document(file, task))
     for text in overrides:
         override(settings, text)
     return convert(settings, f"the task {task.name}" if task else where)

@@ -205,14 +205,14 @@ def within(least: int, most: int) -> Callable[[str], int]:
 
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:
     """Return the configuration file, if any, and the settings. A task or an algorithm may be named alone."""
-    names = {text: _setting_of(text) for text in settings if "=" not in text}
+    # A file that does not exist stands for a setting.
+    names = {
+        text: "" if Path(text).suffix == ".toml" or Path(text).exists() else setting_of(text)
+        for text in settings
+        if "=" not in text
+    }
     files = [text for text, setting in names.items() if not setting]
     if len(files) > 1:
         raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
     pairs = [*filter(None, names.values()), *(text for text in settings if "=" in text)]
     return Path(files[0]) if files else None, pairs
-
-
-def _setting_of(file: str) -> str:
-    """The setting that a file which does not exist stands for; '' where none does."""
-    return "" if Path(file).suffix == ".toml" or Path(file).exists() else setting_of(file)

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from marless.comparison.run_evaluations import ComparedRun
+from marless.coordinator.config.renamed_keys import new_name
 from marless.coordinator.config.unknown_keys import nearest_key
 from marless.coordinator.errors import UserError
 from marless.functions.environments.base import EnvTask
@@ -39,7 +40,7 @@ def expanded(requested_keys: Sequence[str], runs: Sequence[ComparedRun]) -> list
     """
     known_keys = _all_keys(runs)
     keys: dict[str, None] = {}
-    for key in requested_keys:
+    for key in map(new_name, requested_keys):
         if key == SEED:
             raise UserError("--by seed: arms are compared over the same seeds; name another key")
         matches = [key] if key in known_keys else [name for name in known_keys if name.startswith(f"{key}.")]

@@ -116,14 +116,14 @@ def record_briefly(config: RunConfig, workers: int, progress: Progress = unseen)
     """Plays a few rounds of `config` here, with an evaluation; raises `UserError` when they fail."""
     evaluation, placement = config.evaluation, config.placement
     # The first invocation warms up, so at least two are needed.
-    together = min(placement.rounds, BRIEF.most // 2)
+    together = min(placement.chain, BRIEF.most // 2)
     every = max(2, together)
     episodes = min(_EPISODES, max(evaluation.episodes, evaluation.final_episodes))
     short = replace(
         _steady(config),
         evaluation=replace(evaluation, every=every, episodes=episodes, final_episodes=episodes),
         # Of what travels in messages the bytes are recorded where it is stored.
-        placement=replace(placement, rounds=together, inline_objects=False),
+        placement=replace(placement, chain=together, inline_objects=False),
     )
     return record(short, workers, BRIEF._replace(least=every + 1), progress)
 

@@ -58,7 +58,7 @@ def plan_placement(config: RunConfig, workers: int, target: Target, progress: Pr
     recording = record(config, workers, BRIEF, progress)
     plan, state = target.plan(config, recording.plan.inputs), recording.state
     between = to_evaluation(plan, replace(state, round=0, env_steps=0))
-    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, between)
+    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.chain, between)
     terms = next_placement.terms(plan, state)
     forecasts = planner.forecasts(next_placement.layout(plan, state, most_rounds=most_rounds), state.timings, terms)
     choice = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
@@ -74,8 +74,8 @@ def with_placement(config: RunConfig, target: Target, round_placement: RoundPlac
         functions = replace(functions, **{name: replace(getattr(functions, name), memory_mb=memory)})
     placement = Placement(
         rule=round_placement.rule,
-        rollouts_per_invocation=round_placement.rollouts_per_invocation,
-        rounds=round_placement.rounds,
+        pack=round_placement.rollouts_per_invocation,
+        chain=round_placement.rounds,
         inline_objects=round_placement.inline_objects,
     )
     checkpoint_every = round_placement.checkpoint_every

@@ -83,7 +83,8 @@ def _config(config: RunConfig, setting: SimulatedSetting) -> RunConfig:
     return replace(
         config,
         stop=Stop(rounds=setting.rounds + config.pipeline.lag),
-        scaling=replace(config.scaling, rule="constant", rollouts=setting.rollouts, min_rollouts=None),
+        actors=replace(config.actors, rollouts=setting.rollouts),
+        scaling=replace(config.scaling, rule="constant", min_rollouts=None),
         sharing=without_switches(config.sharing),
         opponents=replace(config.opponents, policies=RANDOM),
         league=League(),
@@ -110,7 +111,10 @@ class Simulations(ShownResult, list[Simulated]):
             rollouts, (low, median, high) = f"{run.lines[-1].rollouts:,}", spread(run.round_s)
             times = (f"{value:.3g}" for value in (median, low, high))
             rounds.append((rollouts, *times, money(run.dollars), f"{run.utilisation:.0%}"))
-            busy = (f"{_busy_s(run, kinds):.3g}" for kinds in _KINDS.values())
+            busy = (
+                f"{sum(busy_s for name, busy_s in run.busy_s.items() if name.split(':')[0] in kinds):.3g}"
+                for kinds in _KINDS.values()
+            )
             parts.append((rollouts, f"{run.critical_path_s:.3g}", f"{1000 * run.coordinator_s:.3g}", *busy))
         names = ("rollouts", "longest tasks s", "coordinator ms", *(f"{name} s" for name in _KINDS))
         return [
@@ -127,10 +131,6 @@ class Simulations(ShownResult, list[Simulated]):
             "Sampling, learning and start-up are sums over the functions of a round.",
             "The coordinator's time is real, on this machine.",
         ]
-
-
-def _busy_s(run: Simulated, kinds: tuple[str, ...]) -> float:
-    return sum(seconds for name, seconds in run.busy_s.items() if name.split(":")[0] in kinds)
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:

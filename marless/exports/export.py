@@ -13,11 +13,10 @@ from marless.exports.destination import require_free, write_folder
 from marless.exports.episode_recording import Episode, play_episodes
 from marless.exports.replayed_rounds import ALONE, PlayAgain, replayed_rounds
 from marless.exports.sampled_episodes import sampled_episodes
-from marless.exports.stored_rounds import SampledRound, stored_rounds, stores
+from marless.exports.stored_rounds import stored_rounds, stores
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
 from marless.functions.function_specs import KINDS
-from marless.functions.messages.exchange import Origin
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder
@@ -180,16 +179,15 @@ def _export_rounds(folder: RunFolder, format_: str, out: Path, rounds: tuple[int
             read = stored_rounds(run, *rounds) if is_stored else replayed_rounds(folder, run, *rounds, again)
         except (CorruptObject, ForeignObject, NoSuchObject) as error:
             raise UserError(f"{folder.name}: {error}") from error
-        origin = {"run": run.plan.run, "rounds": rounds, "origins": _origins(read)}
+        origin = {
+            "run": run.plan.run,
+            "rounds": rounds,
+            "origins": list(dict.fromkeys(origin for one in read for origin in one.origins.values())),
+        }
     episodes = sampled_episodes(team, read)
     files = dataset_files.sampled_files(episodes, format_, _about(team, origin))
     write_folder(out, files)
     return Exported(out, _sizes(files), _counts(episodes, "as the run stored them" if is_stored else "played again"))
-
-
-def _origins(rounds: list[SampledRound]) -> list[Origin]:
-    """The origins of all rollouts, each once."""
-    return list(dict.fromkeys(origin for one in rounds for origin in one.origins.values()))
 
 
 def _about(team: TeamPolicy, origin: dict[str, Any]) -> dict[str, Any]:

@@ -169,14 +169,14 @@ def _choices(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
     nodes.name_output(_reshape_action(nodes, action, actions.shape), "action")
     if policy.last_action:
         one_hots = [
-            nodes.add("Reshape", _one_hot(nodes, one, count), nodes.integers(-1, count))
+            nodes.add(
+                "Reshape",
+                nodes.add("OneHot", one, nodes.integers(count), nodes.numbers(0, 1), axis=-1),
+                nodes.integers(-1, count),
+            )
             for one, count in zip(indices, counts, strict=True)
         ]
         nodes.name_output(nodes.add("Concat", *one_hots, axis=-1), f"{NEXT}{LAST_ACTION}")
-
-
-def _one_hot(nodes: Nodes, number: str, count: int) -> str:
-    return nodes.add("OneHot", number, nodes.integers(count), nodes.numbers(0, 1), axis=-1)
 
 
 def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:

@@ -28,7 +28,8 @@ def sorted_entities(nodes: Nodes, order: EntityOrder, size: int) -> str:
 def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
     """Return the keys ``[rows, entities]``."""
     position = _of(nodes, one.block.position)
-    keys = _length(nodes, _relative(nodes, position, origin), one.block.position.shape[1])
+    relative = nodes.add("Sub", position, _of(nodes, origin[None])) if origin.size else position
+    keys = _length(nodes, relative, one.block.position.shape[1])
     if one.teammates:
         distances = [_distances(nodes, position, other) for other in one.teammates]
         together = nodes.add("Concat", *distances, axis=-1)
@@ -41,11 +42,6 @@ def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
 def _of(nodes: Nodes, columns: Array) -> str:
     """Return these columns of the observation, in the shape of `columns`."""
     return nodes.add("Gather", "observation", nodes.constant(columns), axis=1)
-
-
-def _relative(nodes: Nodes, position: str, origin: Array) -> str:
-    """Return positions relative to the agent."""
-    return nodes.add("Sub", position, _of(nodes, origin[None])) if origin.size else position
 
 
 def _distances(nodes: Nodes, position: str, others: Block) -> str:

@@ -17,7 +17,6 @@ from marless.exports.agent_policy import (
     ChoiceActions,
     FactoryNetwork,
     NumberActions,
-    PolicyLayer,
 )
 from marless.exports.torch_order import SortedEntities
 from marless.functions.errors import BadRequest
@@ -61,7 +60,9 @@ class _Policy(nn.Module):
 
     def __init__(self, policy: AgentPolicy) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(map(_module, policy.layers))
+        self.layers = nn.ModuleList(
+            _Factory(layer) if isinstance(layer, FactoryNetwork) else _Layer(layer) for layer in policy.layers
+        )
         self.order = None if policy.order is None else SortedEntities(policy.order)
         self.last_action, self.actions = policy.last_action, policy.actions
 
@@ -113,10 +114,6 @@ def _constant(array: Any) -> nn.Parameter:
 
 def _tensor(array: Any) -> Tensor:
     return torch.from_numpy(np.array(array, order="C"))
-
-
-def _module(layer: PolicyLayer) -> nn.Module:
-    return _Factory(layer) if isinstance(layer, FactoryNetwork) else _Layer(layer)
 
 
 def _choices(actions: ChoiceActions, values: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

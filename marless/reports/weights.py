@@ -19,15 +19,13 @@ def gather(state: State, blobs: Blobs) -> Tensors:
     gathered_tensors: Tensors = {}
     for index, ref in enumerate(state.objects):
         tensors = codec.decode(codec.fetch(blobs, ref), ref.key)
-        gathered_tensors |= {name: array for name, array in tensors.items() if state.parts.get(_part(name)) == index}
+        # `policy/g00/w0` belongs to the part `policy/g00`.
+        gathered_tensors |= {
+            name: array for name, array in tensors.items() if state.parts.get("/".join(name.split("/")[:2])) == index
+        }
     return gathered_tensors
 
 
 def weights_sha256(state: State, blobs: Blobs) -> str:
     """The hash of the tensors of `gather`, sorted by name; it does not depend on how objects hold them."""
     return codec.tensors_sha256(gather(state, blobs))
-
-
-def _part(name: str) -> str:
-    """`policy/g00/w0` belongs to `policy/g00`."""
-    return "/".join(name.split("/")[:2])

@@ -17,6 +17,7 @@ import msgspec
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.config_keys import imported_to_read
 from marless.coordinator.config.loading import convert, read_toml
+from marless.coordinator.config.renamed_keys import renamed
 from marless.coordinator.config.schema import RunConfig
 from marless.coordinator.core.state import NO_INPUTS, RunInputs
 from marless.coordinator.drive.run_manifest import RunManifest, with_inputs_together
@@ -148,7 +149,7 @@ class RunFolder:
     def config(self) -> RunConfig:
         """The run's configuration. Raises `ConfigError`, and `UserError` if it would import code of somebody else."""
         path = self.path / CONFIG
-        document = read_toml(path)
+        document = renamed(read_toml(path))
         if code := imported_to_read(document):
             if not is_sealed(self.path):
                 raise UserError(

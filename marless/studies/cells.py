@@ -52,7 +52,9 @@ class Cell:
 
     def to_train(self, settings: Settings, base: Path | None, limits: Sequence[str] = ()) -> StudyRun:
         """The run, with these settings in place of those of the file `base`; raises `ConfigError`."""
-        overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
+        overrides = [
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items()
+        ]
         config = load(base, [*overrides, f"seed={self.seed}"])
         return StudyRun(self.run, self.arm.name, self.seed, "", config, limits=limits)
 
@@ -60,7 +62,3 @@ class Cell:
 def list_cells(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
     """All arms of a seed before the next seed, so that a machine that slows down affects all arms equally."""
     return [Cell(arm, seed) for seed, arm in itertools.product(seeds, arms)]
-
-
-def _toml(value: Value) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -9,6 +9,7 @@ from typing import Any
 
 from marless.coordinator.config.loading import convert
 from marless.coordinator.config.nested_tables import flatten, merge, nest
+from marless.coordinator.config.renamed_keys import with_new_names
 from marless.coordinator.config.schema import ConfigError, RunConfig
 from marless.coordinator.governor.shared_budget import Purse
 from marless.functions.encoding import to_json_file
@@ -227,7 +228,7 @@ class Study(Campaign):
         return searches.searcher(searches.space(self.file.vary), self.file.search)
 
     def _run(self, name: str, values: Values, seed: int, owner: str) -> StudyRun:
-        document = merge(self.file.base, nest(values))
+        document = merge(with_new_names(self.file.base), with_new_names(nest(values)))
         where = f"the setting {name}"
         config = convert({**document, "seed": seed}, where)
         refuse_hold_outs(self.file.hold_outs, [config.task.name], self.seeds, where)

@@ -28,9 +28,9 @@ class AblationLines(AblationView):
         self._width = max(len(arm.name) for arm in ablation.arms)
         self.count(campaign)
         has_scaling = any(SCALING_RULES[str(arm.settings["scaling.rule"])].adapts for arm in ablation.arms)
-        if has_scaling and ablation.base.scaling.rollouts == 1:
-            text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
-            note(f"{text} scaling.rollouts=8")
+        if has_scaling and ablation.base.actors.rollouts == 1:
+            text = "actors.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
+            note(f"{text} actors.rollouts=8")
 
     def count(self, campaign: AblationCampaign) -> None:
         """Says how many runs there are."""

@@ -44,7 +44,10 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
 
 def _results(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     if final := summary.final_return:
-        of = f"sum over {_agents(summary)}, undiscounted, {evaluation_label(plan.config)}, {final.episodes:,} episodes"
+        of = (
+            f"sum over agents{f' of side {summary.side}' if summary.side else ''}, undiscounted,"
+            f" {evaluation_label(plan.config)}, {final.episodes:,} episodes"
+        )
         yield "final return", f"{plus_minus(final)}   {of}"
     if summary.final_env_metrics:
         yield "", env_metrics(summary.final_env_metrics)
@@ -99,10 +102,6 @@ def _duration(summary: Summary) -> str:
     if after_s < summary.train_seconds / 10:
         return seconds(summary.train_seconds)
     return f"{seconds(summary.train_seconds - after_s)}, and {seconds(after_s)} of evaluations after them"
-
-
-def _agents(summary: Summary) -> str:
-    return f"agents of side {summary.side}" if summary.side else "agents"
 
 
 def _wrapped(label: str, text: str) -> list[str]:

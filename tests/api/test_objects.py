@@ -112,8 +112,8 @@ def test_a_function_is_a_rule_and_a_judge(small, define):
         "import marless\n@marless.rule\ndef most(history, bounds, rng):\n    return bounds.most\n"
         "@marless.judge\ndef grade(question):\n    return b'100'\n"
     )
-    scaling, task = {"rule": "most", "rollouts": 2}, {"name": "toy/signal", "judge": names.grade}
-    run = marless.train({**small, "task": task}, scaling=scaling, quiet=True)
+    scaling, task = {"rule": "most"}, {"name": "toy/signal", "judge": names.grade}
+    run = marless.train({**small, "task": task}, scaling=scaling, actors={"rollouts": 2}, quiet=True)
     assert [row["rollouts"] for row in run.metrics()] == [2, 2] and run.summary.final_return.mean >= 200
     assert Path(run, "config.toml").read_text().count("cell_") == 2
 

@@ -10,7 +10,7 @@ import marless
 from marless.cli.app import main
 
 ROOT = Path(__file__).parents[2]
-SCALED = {"rule": "ramp", "rollouts": 5, "min_rollouts": 2}
+RULES = {"scaling": {"rule": "ramp", "min_rollouts": 2}, "trend": {"rule": "three_down"}, "actors": {"rollouts": 5}}
 
 
 @pytest.fixture
@@ -19,21 +19,21 @@ def installed(home, shell):
 
 
 def test_a_run_is_scaled_by_it(installed, small):
-    run = marless.train({**small, "scaling": SCALED, "trend": {"rule": "three_down"}}, quiet=True, stop={"rounds": 5})
+    run = marless.train(small, quiet=True, stop={"rounds": 5}, **RULES)
     assert [row["rollouts"] for row in run.metrics()] == [2, 3, 4, 5, 5]
     assert 'rule = "ramp"' in (run.path / "config.toml").read_text()
     assert marless.resume(run, stop={"rounds": 6}, quiet=True).summary.rounds == 6
 
 
 def test_help_texts_explain_it(installed, capsys):
-    assert main(["config", "scaling.rule=ramp", "scaling.rollouts=4"]) == 0
+    assert main(["config", "scaling.rule=ramp", "actors.rollouts=4"]) == 0
     assert "ramp: grows by one rollout a round" in capsys.readouterr().out
 
 
 def test_an_ablation_takes_it(installed, home, shell, capsys):
     paths = (home / "site", PLUG_INS / "my_rule", ROOT)
     shell.export(PYTHONPATH=os.pathsep.join(map(str, paths)))  # its runs are processes
-    small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "scaling.rollouts=3"]
+    small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "actors.rollouts=3"]
     axes = ["--sharing", "none", "--scaling", "ramp", "--placement", "fused", "--seeds", "1", "--workers", "1"]
     assert main(["ablate", *small, "stop.rounds=2", *axes]) == 0
     assert "none+ramp@fused" in capsys.readouterr().out
@@ -43,7 +43,7 @@ def test_without_it_the_rule_is_unknown(small):
     with pytest.raises(
         marless.ConfigError, match=r"scaling\.rule: there is no scaling rule 'ramp'; known are constant"
     ):
-        marless.train(small, scaling=SCALED)
+        marless.train(small, **RULES)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_without_it_the_rule_is_unknown(small):
 def test_one_that_cannot_be_used_is_a_line(home, shell, small, value, problem):
     install(home / "site", shell, "my_rule", **{"scaling.ramp": value})
     with pytest.raises(marless.ConfigError, match=problem):
-        marless.train(small, scaling=SCALED)
+        marless.train(small, **RULES)

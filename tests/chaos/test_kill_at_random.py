@@ -66,7 +66,7 @@ def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts
 
 
 # Three micro-batches a round.
-SUMMED = (*OPTIONS, "algorithm.epochs=1", "algorithm.num_minibatches=1", "scaling.rollouts=6", "pipeline.rollouts=2")
+SUMMED = (*OPTIONS, "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=6", "pipeline.micro_batch=2")
 
 
 @pytest.fixture(scope="module")
@@ -90,20 +90,10 @@ def test_a_coordinator_killed_five_times_while_parts_of_rounds_are_summed(tmp_pa
 
 # Objects are stored every third round only, and sharing is switched on after a trial, then off.
 CONTROLLER = (
-    *OPTIONS,
-    "placement.rule=whole",
-    "placement.inline_objects=true",
-    "trend.rule=paper",
-    "trend.gamma=100.0",
-    "trend.window=3",
-    "sharing.rule=dynamic",
-    "sharing.start=apart",
-    "sharing.epsilon=1.0",
-    "sharing.margin=10.0",
-    "sharing.trial_episodes=16",
-    "scaling.rule=gns",
-    "scaling.rollouts=6",
-)
+    *OPTIONS, "placement.rule=whole", "placement.inline_objects=true", "trend.rule=paper", "trend.gamma=100.0",
+    "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart", "sharing.epsilon=1.0", "sharing.margin=10.0",
+    "sharing.trial_episodes=16", "scaling.rule=gns", "actors.rollouts=6",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

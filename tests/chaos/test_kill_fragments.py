@@ -12,16 +12,10 @@ pytestmark = pytest.mark.conformance
 # Every run draws new moments; set this to repeat those of a failure.
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 OPTIONS = (
-    "task.options.max_cycles=500",
-    "actors.rollout_length=50",
-    "actors.num_envs=4",
-    "scaling.rollouts=3",
-    "checkpoint_every=4",
-    "placement.rounds=1",
-    "evaluation.every=12",
-    "evaluation.episodes=2",
+    "task.options.max_cycles=500", "actors.rollout_length=50", "actors.num_envs=4", "actors.rollouts=3",
+    "checkpoint_every=4", "placement.chain=1", "evaluation.every=12", "evaluation.episodes=2",
     "evaluation.final_episodes=2",
-)
+)  # fmt: skip
 # With rounds enough for all kills: each driver goes through some while it is not stopped.
 TASKS = {"pettingzoo:mpe2.simple_spread_v3:parallel_env": 60, "mpe/simple_spread": 400}
 KILLS = 20

@@ -15,17 +15,10 @@ SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 # With rounds enough for all kills: each driver goes through some while it is not stopped.
 ROUNDS, KILLS = 60, 20
 OPTIONS = (
-    "algorithm.engine=native",
-    "algorithm.hidden=[32,64]",
-    "algorithm.epochs=2",
-    "actors.num_envs=4",
-    "scaling.rollouts=2",
-    "checkpoint_every=4",
-    f"stop.rounds={ROUNDS}",
-    "evaluation.every=12",
-    "evaluation.episodes=2",
+    "algorithm.engine=native", "algorithm.hidden=[32,64]", "algorithm.epochs=2", "actors.num_envs=4",
+    "actors.rollouts=2", "checkpoint_every=4", f"stop.rounds={ROUNDS}", "evaluation.every=12", "evaluation.episodes=2",
     "evaluation.final_episodes=2",
-)
+)  # fmt: skip
 
 
 SETS, FRAGMENTS = "algorithm.network=attention", "actors.rollout_length=50"

@@ -13,15 +13,9 @@ pytestmark = pytest.mark.conformance
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 ROUNDS, KILLS = 400, 50
 OPTIONS = (
-    "pipeline.lag=2",
-    "actors.num_envs=4",
-    "scaling.rollouts=3",
-    "checkpoint_every=4",
-    f"stop.rounds={ROUNDS}",
-    "evaluation.every=12",
-    "evaluation.episodes=2",
-    "evaluation.final_episodes=2",
-)
+    "pipeline.lag=2", "actors.num_envs=4", "actors.rollouts=3", "checkpoint_every=4", f"stop.rounds={ROUNDS}",
+    "evaluation.every=12", "evaluation.episodes=2", "evaluation.final_episodes=2",
+)  # fmt: skip
 PLACEMENTS = ("split", "fused", "packed")
 
 

@@ -17,7 +17,7 @@ OPTIONS = (
     *(setting for setting in RELAY if not setting.startswith("stop.")),
     "base.rank=2",
     "base.layers=1",
-    "scaling.rollouts=3",
+    "actors.rollouts=3",
     "checkpoint_every=4",
     "evaluation.every=12",
 )

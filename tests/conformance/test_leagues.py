@@ -13,7 +13,7 @@ from marless.runs.run_store import RUNS
 pytestmark = pytest.mark.conformance
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LEAGUE = ("league.rule=prioritised", "league.every=8", "scaling.rollouts=4", "actors.num_envs=16")
+LEAGUE = ("league.rule=prioritised", "league.every=8", "actors.rollouts=4", "actors.num_envs=16")
 GAMES = {
     "connect four": (str(EXAMPLES / "connect_four.toml"), "placement.rule=fused"),
     "tag": ("task.name=mpe/simple_tag", "stop.rounds=400"),

@@ -29,7 +29,7 @@ EMULATED = (
     "actors.num_envs=1",
     "evaluation.every=1000",
     "evaluation.final_episodes=4",
-    "scaling.rollouts=200",
+    "actors.rollouts=200",
     "stop.rounds=8",
     "--backend",
     "emulated",
@@ -40,8 +40,8 @@ RUNS = {
     "split": ("stop.rounds=60", "placement.rule=split", "--workers", "2"),
     "packed": ("stop.rounds=60", "placement.rule=packed", "--workers", "2"),
     "whole": ("stop.rounds=60", "placement.rule=whole", "--workers", "1"),
-    "waiting, 4 workers": (*WAITING, "scaling.rollouts=16", "--workers", "4"),
-    "waiting, 16 workers": (*WAITING, "scaling.rollouts=32", "--workers", "16"),
+    "waiting, 4 workers": (*WAITING, "actors.rollouts=16", "--workers", "4"),
+    "waiting, 16 workers": (*WAITING, "actors.rollouts=32", "--workers", "16"),
     "emulated, 200 rollouts": EMULATED,
 }
 

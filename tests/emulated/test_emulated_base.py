@@ -3,7 +3,7 @@
 import pytest
 from emulated_runs import detach, same
 
-BASE = ("base.policies=runs/pretrained", "base.rank=2", "sharing.identity=true", "scaling.rollouts=2")
+BASE = ("base.policies=runs/pretrained", "base.rank=2", "sharing.identity=true", "actors.rollouts=2")
 
 
 @pytest.mark.parametrize("placement", ["whole", pytest.param("split", marks=pytest.mark.conformance)])

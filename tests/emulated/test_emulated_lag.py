@@ -5,7 +5,7 @@ from emulated_runs import detach, same, summary
 
 from marless.functions.function_specs import NAMES
 
-LAG = ("pipeline.lag=2", "scaling.rollouts=2", "evaluation.every=1", "stop.rounds=4")
+LAG = ("pipeline.lag=2", "actors.rollouts=2", "evaluation.every=1", "stop.rounds=4")
 # The sweep soon gives up a task whose event was lost.
 SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)
 

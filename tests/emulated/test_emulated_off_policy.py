@@ -18,7 +18,7 @@ NUMBERS = (
     "algorithm.buffer_size=400",
 )  # fmt: skip
 METHODS = {
-    "vdn": (*WINDOW, "algorithm.name=vdn", "scaling.rollouts=2"),
+    "vdn": (*WINDOW, "algorithm.name=vdn", "actors.rollouts=2"),
     "qmix by priority": (*WINDOW, "algorithm.name=qmix", "algorithm.priority=0.7"),
     "maddpg": (*WINDOW, "algorithm.name=maddpg"),
     "iddpg in numbers": (*WINDOW, *NUMBERS, "algorithm.name=iddpg"),
@@ -28,7 +28,7 @@ DRIVEN = {
     "vdn": ("placement.rule=fused",),
     "qmix by priority": ("placement.rule=packed",),
     "maddpg": ("placement.rule=split",),
-    "iddpg in numbers": ("placement.rule=whole", "placement.rounds=2"),
+    "iddpg in numbers": ("placement.rule=whole", "placement.chain=2"),
 }
 # The sweep soon gives up a task whose event was lost.
 SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)

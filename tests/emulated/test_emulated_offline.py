@@ -47,7 +47,7 @@ def test_a_run_goes_on_in_fresh_functions_when_every_trajectory_has_expired(
 ):
     recorded(marless)
     name = f"offline-{placement}"
-    settings = (*BC, *QUICK, f"placement.rule={placement}", "placement.rounds=1")
+    settings = (*BC, *QUICK, f"placement.rule={placement}", "placement.chain=1")
     assert marless.train(name, *settings, "--backend", "emulated", "stop.rounds=2").code == 0
     # A trajectory of another run, so that there is something to expire.
     place.cloud.client("s3").put_object(

@@ -31,7 +31,7 @@ BAD = {
 }
 TENANT = ("--backend", "emulated", "--tenant", "asks")
 ASKS = ("task.judge=judge", "resources.judge.serve=slow_judge:grade", f"resources.judge.slots={SLOTS}")
-RUN = (*ASKS, "stop.rounds=2", "scaling.rollouts=6", "actors.num_envs=2")
+RUN = (*ASKS, "stop.rounds=2", "actors.rollouts=6", "actors.num_envs=2")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -171,7 +171,7 @@ def test_an_estimate_knows_what_waiting_for_slots_costs(place, marless, dearest)
     # Every rollout asks twice, at its end; eight share two slots.
     longer = (
         *("task.name=mpe/simple_spread", "task.judge=wise", "resources.wise.serve=slow_judge:ponder"),
-        *("resources.wise.slots=2", "stop.rounds=12", "scaling.rollouts=8", "actors.num_envs=2"),
+        *("resources.wise.slots=2", "stop.rounds=12", "actors.rollouts=8", "actors.num_envs=2"),
     )
     said = marless("estimate", *SMALL, *longer, "--backend", "emulated", "--workers", "8", "--json")
     assert said.code == 0, said.err

@@ -23,7 +23,7 @@ from marless.runs.run_store import RUNS
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
 def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, placement):
-    settings = (f"placement.rule={placement}", "scaling.rollouts=3")
+    settings = (f"placement.rule={placement}", "actors.rollouts=3")
     name = f"driven-{placement}"
     said = marless.train(name, *settings, "--backend", "emulated")
     assert said.code == 0, said.err
@@ -185,7 +185,7 @@ def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marl
 
 def test_episodes_go_on_from_function_to_function(place, marless, finished, expected):
     settings = (
-        "task.name=toy/signal", "task.options.horizon=9", "actors.rollout_length=4", "scaling.rollouts=2",
+        "task.name=toy/signal", "task.options.horizon=9", "actors.rollout_length=4", "actors.rollouts=2",
         "stop.rounds=6", "placement.rule=fused",
     )  # fmt: skip
     detach(marless, "fragments", *settings)
@@ -199,7 +199,7 @@ def test_a_round_is_summed_in_functions_although_an_event_is_lost_and_all_later_
 ):
     """Four sums of each of two rounds, each a function that reports to a set of its own."""
     settings = (
-        "algorithm.epochs=1", "algorithm.num_minibatches=1", "scaling.rollouts=4", "pipeline.rollouts=1",
+        "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=4", "pipeline.micro_batch=1",
         "placement.rule=packed", *QUICK,
     )  # fmt: skip
     event = {"service": "lambda", "action": "POST", "key": "summed"}

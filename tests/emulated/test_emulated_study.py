@@ -22,7 +22,7 @@ evaluation.every = 2
 evaluation.episodes = 4
 evaluation.final_episodes = 4
 stop.rounds = {rounds}
-scaling.rollouts = 2
+actors.rollouts = 2
 """
 GRID = "[vary]\nalgorithm.lr = [3e-4, 1e-3, 3e-3]\n"
 

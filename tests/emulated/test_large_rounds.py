@@ -17,7 +17,7 @@ ROOM = 3
 # More than two sets of 64 reports, so that sets report to a set.
 ROLLOUTS = 150
 CROWDED = ("--backend", "emulated", "--tenant", "crowded")
-SETTINGS = ("actors.num_envs=1", "stop.rounds=1", f"scaling.rollouts={ROLLOUTS}")
+SETTINGS = ("actors.num_envs=1", "stop.rounds=1", f"actors.rollouts={ROLLOUTS}")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 
 @pytest.mark.conformance
 def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, finished):
-    settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=1000")
+    settings = ("actors.num_envs=1", "stop.rounds=1", "actors.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
     # The first tasks run alone, and a task that is throttled for minutes has failed.
     turned_away = {"service": "lambda", "action": "POST", "fault": "too_many", "count": 200, "skip": 4}
@@ -98,7 +98,7 @@ def new_account(tmp_path, capfd, shell):
 
 @pytest.mark.conformance
 def test_ten_concurrent_executions_are_enough_for_two_runs_of_two_hundred_rollouts(tmp_path, new_account):
-    settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=200")
+    settings = ("actors.num_envs=1", "stop.rounds=1", "actors.rollouts=200")
     assert new_account.train("local", *settings).code == 0
     # The detached run alone has more work than the account runs at once, so calls of the driven one are throttled.
     assert new_account.train("far", *settings, "--backend", "emulated", "--detach").code == 0

@@ -165,7 +165,7 @@ def test_an_answer_that_is_too_large_says_what_to_change(service, invoker):
     service.do("POST", ended(error("Function.ResponseSizeTooLarge", message), REPORT, failed=True))
     report = ask(invoker)
     assert (report.outcome, report.duration_ms) == ("crash", 15.74)
-    assert "placement.rollouts_per_invocation" in report.detail
+    assert "placement.pack" in report.detail
     assert "placement.inline_objects=false" in report.detail
 
 

@@ -16,7 +16,7 @@ from studies import study
 
 from marless.ablation.arms import ARMS
 
-TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
+TINY = (*SMALL, "actors.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
 KEPT = {
     "ablation.json",
@@ -261,7 +261,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
         (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
         (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),
-        (["scaling.min_rollouts=9"], "scaling.min_rollouts: 9 is more than scaling.rollouts"),
+        (["scaling.min_rollouts=9"], "scaling.min_rollouts: 9 is more than actors.rollouts"),
         (["--reference", "nobody"], "there is no run nobody"),
         (["nofile.toml"], "there is no file nofile.toml"),
         (["--out", "taken"], "taken holds file and is not the folder of an ablation; choose another --out"),
@@ -283,4 +283,4 @@ def test_one_kind_of_agent_has_nobody_to_play_against(marless):
 
 def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):
     said = ablated(marless, *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
-    assert said.code == 0 and said.err[0].startswith("scaling.rollouts = 1: the scaling rules have nothing to choose")
+    assert said.code == 0 and said.err[0].startswith("actors.rollouts = 1: the scaling rules have nothing to choose")

@@ -48,7 +48,7 @@ REFUSED = {
     "a key below a value": (["seed.x=3"], "seed"),
     "a value of another type": (["seed=three"], "seed: 'three' is not a whole number, such as seed=1"),
     "a number out of range": (["algorithm.gamma=1.5"], "algorithm.gamma: 1.5 is not a number of at most 1"),
-    "no rollouts": (["scaling.rollouts=0"], "scaling.rollouts: 0 is not a whole number of at least 1"),
+    "no rollouts": (["actors.rollouts=0"], "actors.rollouts: 0 is not a whole number of at least 1"),
     "an unknown rule": (["placement.rule=scattered"], "placement.rule"),
     "an unknown algorithm": (["algorithm.name=mapo"], "algorithm"),
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),

@@ -11,13 +11,13 @@ PAPER = (
     "sharing.base=convexity",
     "sharing.trial=false",
     "scaling.rule=paper",
-    "scaling.rollouts=5",
+    "actors.rollouts=5",
     "scaling.min_rollouts=2",
     "stop.rounds=7",
 )
 PLACEMENTS = [
     ("placement.rule=fused",),
-    ("placement.rule=packed", "placement.rollouts_per_invocation=5"),
+    ("placement.rule=packed", "placement.pack=5"),
     ("placement.rule=whole",),
     ("placement.rule=whole", "placement.inline_objects=true", "checkpoint_every=3"),
     ("placement.rule=split", "placement.inline_objects=true"),
@@ -133,7 +133,7 @@ def test_a_placement_that_changes_while_sharing_is_switched_changes_no_decision(
 
 def test_rounds_that_go_on_together_give_the_lines_of_rounds_that_go_on_alone(train):
     settings = ("stop.rounds=7", "evaluation.every=5", "checkpoint_every=4")
-    together = train(*settings, "placement.rule=whole", "placement.rounds=5")
+    together = train(*settings, "placement.rule=whole", "placement.chain=5")
     alone = train(*settings, "placement.rule=split")
     assert together.sha256 == alone.sha256
     recorded = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in alone.lines]

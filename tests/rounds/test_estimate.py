@@ -21,7 +21,7 @@ from marless.functions.warm_cache import WARM
 
 # Three rounds, one evaluation during training.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
-ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "scaling.rollouts=2")
+ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "actors.rollouts=2")
 HERE, THERE = Target(backend("local"), 1), Target(backend("aws"), 1000)
 GONE = Target(backend("aws"), 1000, detached=True)
 
@@ -146,7 +146,7 @@ def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
 
 
 def test_a_narrow_account_takes_longer():
-    config = load(None, [*SMALL, *ROUND, "scaling.rollouts=8"])
+    config = load(None, [*SMALL, *ROUND, "actors.rollouts=8"])
     recording = record_briefly(config, 1)
     wide, narrow = (estimate(config, recording, Target(backend("aws"), width)) for width in (1000, 2))
     assert narrow.seconds > wide.seconds

@@ -14,7 +14,7 @@ from marless.functions.errors import BadRequest
 from marless.functions.messages.actor import SampleTask
 
 FRAGMENTS = (
-    "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "scaling.rollouts=3",
+    "task.options.max_cycles=20", "actors.rollout_length=7", "actors.num_envs=3", "actors.rollouts=3",
     "sharing.rule=none", "stop.rounds=7", "algorithm.hidden=[8]",
 )  # fmt: skip
 SAVED = "task.name=mpe/simple_spread"
@@ -40,7 +40,7 @@ def test_episodes_go_on_in_the_next_round(train, task):
 def test_an_untrained_team_earns_the_same_in_fragments_as_in_whole_episodes(train):
     """With a step size near 0. The returns of episodes have a standard deviation of about 20, so the difference between
     two means of 90 has one of 3."""
-    still = (SAVED, "task.options.max_cycles=20", "algorithm.lr=1e-12", "actors.num_envs=15", "scaling.rollouts=3")
+    still = (SAVED, "task.options.max_cycles=20", "algorithm.lr=1e-12", "actors.num_envs=15", "actors.rollouts=3")
     still = (*still, "algorithm.hidden=[8]")
     whole = train(*still, "stop.rounds=2")
     pieces = train(*still, "actors.rollout_length=5", "stop.rounds=8")
@@ -57,9 +57,9 @@ def split(tmp_path_factory):
 
 
 PLACEMENTS = {
-    "fused": ("placement.rule=fused", "placement.rollouts_per_invocation=2"),
+    "fused": ("placement.rule=fused", "placement.pack=2"),
     "packed": ("placement.rule=packed", "placement.inline_objects=true", "checkpoint_every=3"),
-    "whole": ("placement.rule=whole", "placement.rounds=3"),
+    "whole": ("placement.rule=whole", "placement.chain=3"),
     "auto": ("placement.rule=auto",),
 }
 # Each placement with one of the tasks in the quick tests.
@@ -94,7 +94,7 @@ def test_a_killed_run_goes_on_with_its_episodes(tmp_path, task, phase):
 
 def test_a_number_of_rollouts_that_changes_and_teams_that_change_keep_the_episodes(train):
     shorter = ("task.options.max_cycles=9", *FRAGMENTS[1:3])
-    options = (*CONTROLLER, *shorter, "algorithm.hidden=[8]", "stop.rounds=12", "scaling.rollouts=6")
+    options = (*CONTROLLER, *shorter, "algorithm.hidden=[8]", "stop.rounds=12", "actors.rollouts=6")
     split = train(*options, SAVED, "placement.rule=split")
     assert {"shared", "split"} <= {line.event for line in split.lines}
     assert len({line.rollouts for line in split.lines}) > 1
@@ -116,7 +116,7 @@ def test_algorithms_learn_from_fragments_in_every_placement(train, method):
     ("setting", "said"), [("algorithm.recurrent=true", "recurrent"), ("league.rule=uniform", "league")]
 )
 def test_what_needs_whole_episodes_is_refused(train, setting, said):
-    task = ("task.name=mpe/simple_tag", "actors.rollout_length=7", "scaling.rollouts=4", "placement.rule=fused")
+    task = ("task.name=mpe/simple_tag", "actors.rollout_length=7", "actors.rollouts=4", "placement.rule=fused")
     run = train(*task, "algorithm.name=ippo", setting)
     assert run.state.status == "failed"
     assert said in run.state.reason and "set at least 25" in run.state.reason

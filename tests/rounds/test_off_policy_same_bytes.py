@@ -11,7 +11,7 @@ from marless.infra.local.sqlite_ledger import SqliteLedger
 
 # Two updates in each of five rounds, from a replay buffer of three.
 WINDOW = (
-    "algorithm.hidden=[8]", "algorithm.updates_per_round=2", "algorithm.batch_size=16", "scaling.rollouts=2",
+    "algorithm.hidden=[8]", "algorithm.updates_per_round=2", "algorithm.batch_size=16", "actors.rollouts=2",
     "evaluation.every=4", "checkpoint_every=3", "stop.rounds=5", "sharing.rule=none",
 )  # fmt: skip
 # Agents of two classes that die one by one, with illegal actions.
@@ -64,14 +64,14 @@ EVERY_METHOD = [
     method if method in QUICK else pytest.param(method, marks=pytest.mark.conformance) for method in METHODS
 ]
 QMIX, PRIORITISED = METHODS["qmix"], METHODS["qmix by priority"]
-PAIRED = "placement.rollouts_per_invocation=2"
+PAIRED = "placement.pack=2"
 SPLIT = "placement.rule=split"
 PLACEMENTS = [
     ("placement.rule=fused",),
     (SPLIT, PAIRED),
     ("placement.rule=packed", PAIRED),
-    ("placement.rule=whole", "placement.rounds=1"),
-    ("placement.rule=whole", "placement.rounds=3"),
+    ("placement.rule=whole", "placement.chain=1"),
+    ("placement.rule=whole", "placement.chain=3"),
     ("placement.rule=auto",),
 ]
 
@@ -211,7 +211,7 @@ def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"torn"), lambda path: path.unlink()])
 def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_path, placement, damage):
     """Rounds after 3, the last checkpoint, may be lost."""
-    options = [*SMALL, *QMIX, *placement, "placement.rounds=1"]
+    options = [*SMALL, *QMIX, *placement, "placement.chain=1"]
     drive(tmp_path, options, leave=in_flight(4, "sample"))
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
     state = load_state(ledger)

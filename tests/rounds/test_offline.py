@@ -27,7 +27,7 @@ REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorit
 METHODS = {
     "bc": ("algorithm.name=bc", "algorithm.num_minibatches=2"),
     "iql": ("algorithm.name=iql", "algorithm.cql_alpha=1.0", *REPLAYED),
-    "qmix": ("algorithm.name=qmix", "algorithm.cql_alpha=1.0", *REPLAYED, "scaling.rollouts=2"),
+    "qmix": ("algorithm.name=qmix", "algorithm.cql_alpha=1.0", *REPLAYED, "actors.rollouts=2"),
 }
 
 
@@ -48,7 +48,7 @@ def dataset(marless):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
-    settings = [*SIGNAL, *DYING, *METHODS[method], f"offline.dataset={dataset}", "stop.rounds=5", "placement.rounds=2"]
+    settings = [*SIGNAL, *DYING, *METHODS[method], f"offline.dataset={dataset}", "stop.rounds=5", "placement.chain=2"]
 
     def weights(name, *more, **how):
         folder = tmp_path / name
@@ -69,7 +69,7 @@ def test_the_placement_and_a_kill_change_nothing(dataset, tmp_path, method):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_actor_reads_the_dataset_once_on_the_bill_however_many_workers_there_are(dataset, tmp_path, workers):
-    own = ("algorithm.name=bc", "algorithm.num_minibatches=2", "scaling.rollouts=2", "placement.rule=packed")
+    own = ("algorithm.name=bc", "algorithm.num_minibatches=2", "actors.rollouts=2", "placement.rule=packed")
     settings = [*SIGNAL, *DYING, *own, f"offline.dataset={dataset}", "stop.rounds=5"]
     inputs = store_inputs(load(None, settings), "run", FileStorage(tmp_path / "run" / "objects"))
     state = drive(tmp_path / "run", settings, inputs=inputs, workers=workers).state

@@ -4,7 +4,7 @@ import pytest
 from driver import SMALL, part_of_run
 from driver import train as drive
 
-FIVE = "scaling.rollouts=5"
+FIVE = "actors.rollouts=5"
 VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PAIR, PAIR_TURNED = '[["agent_0", "agent_2"]]', '[["agent_1"], ["agent_2", "agent_0"]]'
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
@@ -28,7 +28,7 @@ def test_the_number_of_workers_changes_no_weight(train, workers):
 
 @pytest.mark.parametrize("packing", [2, 5])
 def test_the_packing_of_rollouts_changes_no_weight(train, packing):
-    packed = train(FIVE, "placement.rule=split", f"placement.rollouts_per_invocation={packing}")
+    packed = train(FIVE, "placement.rule=split", f"placement.pack={packing}")
     alone = train(FIVE, "placement.rule=split")
     assert packed.sha256 == alone.sha256
     assert packed.lines[-1].invocations < alone.lines[-1].invocations
@@ -74,9 +74,9 @@ def test_groups_by_hand_are_fixed_and_the_same_however_they_are_written(train, a
 @ELSEWHERE
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_a_share_of_rows_is_the_same_in_every_placement(train, algorithm, elsewhere):
-    share = (algorithm, f"sharing.groups={PAIR}", "sharing.rows=member", "scaling.rollouts=2")
+    share = (algorithm, f"sharing.groups={PAIR}", "sharing.rows=member", "actors.rollouts=2")
     runs = [train(*share, placement) for placement in (SPLIT, *elsewhere)]
-    runs.append(train(*share, SPLIT, "placement.rollouts_per_invocation=2", workers=2))
+    runs.append(train(*share, SPLIT, "placement.pack=2", workers=2))
     assert len({run.sha256 for run in runs}) == 1
     pooled = train(*share, "sharing.rows=pooled")
     assert runs[0].sha256 != pooled.sha256
@@ -136,10 +136,10 @@ def test_packs_that_learn_are_those_of_the_round_in_flight_after_a_resume_with_o
     ],
 )
 def test_normalised_observations_are_the_same_in_every_placement(train, algorithm, rows, elsewhere):
-    options = (algorithm, f"sharing.groups={PAIR}", f"sharing.rows={rows}", "scaling.rollouts=3")
+    options = (algorithm, f"sharing.groups={PAIR}", f"sharing.rows={rows}", "actors.rollouts=3")
     normalised = (*options, "algorithm.normalise_observations=true")
     runs = [train(*normalised, placement) for placement in (SPLIT, *elsewhere)]
-    runs.append(train(*normalised, SPLIT, "placement.rollouts_per_invocation=2", workers=2))
+    runs.append(train(*normalised, SPLIT, "placement.pack=2", workers=2))
     assert len({run.sha256 for run in runs}) == 1
     assert len({run.state.final for run in runs}) == 1
     assert runs[0].sha256 != train(*options).sha256
@@ -156,7 +156,7 @@ def test_normalised_observations_are_the_same_in_every_placement(train, algorith
     ],
 )
 def test_normalised_layers_are_the_same_in_every_placement(train, learning, elsewhere):
-    options = (*learning, "sharing.rule=all", "scaling.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
+    options = (*learning, "sharing.rule=all", "actors.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=3")
     runs = [train(*options, "algorithm.layer_norm=true", rule) for rule in (SPLIT, *elsewhere)]
     runs.append(train(*options, "algorithm.layer_norm=true", SPLIT, workers=2))
     assert len({run.sha256 for run in runs}) == 1
@@ -175,7 +175,7 @@ def test_normalised_layers_are_the_same_in_every_placement(train, learning, else
     ],
 )
 def test_placement_and_workers_change_no_weight_with_torch(train, learning):
-    options = (*learning, "sharing.rule=none", "scaling.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=2")
+    options = (*learning, "sharing.rule=none", "actors.rollouts=2", "algorithm.hidden=[16,16]", "stop.rounds=2")
     runs = [train(*options, "algorithm.engine=torch", rule) for rule in (*PLACEMENTS[::2], WHOLE)]
     runs.append(train(*options, "algorithm.engine=torch", SPLIT, workers=2))
     assert len({run.sha256 for run in runs}) == 1
@@ -235,7 +235,7 @@ def test_what_should_change_the_weights_does(train, change):
     [
         ("placement.rule=packed", "placement.rule=split"),
         ("placement.rule=split", "placement.rule=packed"),
-        ("placement.rollouts_per_invocation=1", "placement.rollouts_per_invocation=5"),
+        ("placement.pack=1", "placement.pack=5"),
     ],
 )
 def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):

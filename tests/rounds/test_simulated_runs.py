@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, train_in
 
-LONGER = ("stop.rounds=8", "scaling.rollouts=3", "placement.rule=packed")
+LONGER = ("stop.rounds=8", "actors.rollouts=3", "placement.rule=packed")
 SIMULATE = ("estimate", "--simulate")
 
 

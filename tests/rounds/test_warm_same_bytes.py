@@ -26,7 +26,7 @@ from marless.reports.weights import weights_sha256
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=16", "algorithm.buffer_size=500")
 ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 TINY = (
-    "algorithm.hidden=[8]", "scaling.rollouts=2", "actors.num_envs=4", "stop.rounds=4", "sharing.rule=none",
+    "algorithm.hidden=[8]", "actors.rollouts=2", "actors.num_envs=4", "stop.rounds=4", "sharing.rule=none",
     "evaluation.every=2", "checkpoint_every=2",
 )  # fmt: skip
 SETTINGS = {

@@ -21,7 +21,7 @@ SEEN = (
     "task.name=mpe/simple_spread",
     "task.agents=12",
     "actors.num_envs=16",
-    "scaling.rollouts=2",
+    "actors.rollouts=2",
     "algorithm.hidden=[4]",
 )
 SHORT = ("sharing.rule=none", "stop.rounds=3", "evaluation.episodes=2", "evaluation.final_episodes=2")

@@ -40,24 +40,14 @@ FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.
 # Every team is allowed to share, and every trial passes.
 EASY = ("sharing.epsilon=1.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
 CONTROLLER = (
-    *FLIPPING,
-    *EASY,
-    "scaling.rule=gns",
-    "scaling.rollouts=12",
-    "scaling.min_rollouts=2",
-    "stop.rounds=8",
+    *FLIPPING, *EASY, "scaling.rule=gns", "actors.rollouts=12", "scaling.min_rollouts=2", "stop.rounds=8",
     "algorithm.name=ippo",
-)
+)  # fmt: skip
 # Agents begin with one network, and part by their hidden roles after the second round.
 ROLES = (
-    "task.name=roles/blind_spread",
-    "task.agents=4",
-    "task.options.roles=2",
-    "algorithm.name=ippo",
-    "sharing.rule=roles",
-    "scaling.rollouts=10",
-    "stop.rounds=4",
-)
+    "task.name=roles/blind_spread", "task.agents=4", "task.options.roles=2", "algorithm.name=ippo",
+    "sharing.rule=roles", "actors.rollouts=10", "stop.rounds=4",
+)  # fmt: skip
 
 
 def part_of_run(state: State) -> str:

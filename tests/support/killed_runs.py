@@ -11,15 +11,9 @@ from pathlib import Path
 import driver
 
 OPTIONS = (
-    "actors.num_envs=8",
-    "scaling.rollouts=2",
-    "placement.rule=fused",
-    "stop.rounds=8",
-    "checkpoint_every=3",
-    "evaluation.every=3",
-    "evaluation.episodes=4",
-    "evaluation.final_episodes=4",
-)
+    "actors.num_envs=8", "actors.rollouts=2", "placement.rule=fused", "stop.rounds=8", "checkpoint_every=3",
+    "evaluation.every=3", "evaluation.episodes=4", "evaluation.final_episodes=4",
+)  # fmt: skip
 DRIVER = Path(driver.__file__)
 # Of modules that runs name.
 FOLDERS = [str(DRIVER.parents[2]), str(DRIVER.parent / "resources")]

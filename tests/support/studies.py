@@ -33,7 +33,7 @@ HARM = {
     "sleep": ["functions.actor.timeout_s=0.5"],
     "leak": [],
     "hog": [],
-    "flood": ["scaling.rollouts=50", "placement.rule=split"],
+    "flood": ["actors.rollouts=50", "placement.rule=split"],
 }
 
 

@@ -70,8 +70,8 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     packs = _packs(plan, state) if rule.packs_groups(len(state.groups), plan.platform) else ()
     round_placement = RoundPlacement(
         rule=settings.rule,
-        rollouts_per_invocation=settings.rollouts_per_invocation,
-        rounds=settings.rounds,
+        rollouts_per_invocation=settings.pack,
+        rounds=settings.chain,
         inline_objects=settings.inline_objects,
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
@@ -122,7 +122,7 @@ def workload(plan: Plan, state: State) -> RoundWorkload:
 
 def _sums_bytes(plan: Plan, state: State) -> float | None:
     """The bytes of all groups' sums over a micro-batch, or None if no task sums."""
-    if not plan.config.pipeline.rollouts:
+    if not plan.config.pipeline.micro_batch:
         return None
     assert state.team is not None
     sizes = memory_bound.part_sizes(plan.config, state.env_spec, state.team)
@@ -156,7 +156,7 @@ def _packs(plan: Plan, state: State) -> Packs:
     loads = {group: load(group, [stage.name for stage in spec.stages]) for group in sizes}
     packs = balance(loads, slots)
     # What folds sums over micro-batches needs all parts of a group that these were made from.
-    halves = () if plan.config.pipeline.rollouts else halves_of(spec.stages, plan.config.algorithm.updates_per_round)
+    halves = () if plan.config.pipeline.micro_batch else halves_of(spec.stages, plan.config.algorithm.updates_per_round)
     half_loads = {group: [load(group, half) for half in halves] for group in loads}
     return divide(packs, loads, half_loads, slots) if halves else packs
 
@@ -225,13 +225,13 @@ def round_price(plan: Plan, state: State) -> RoundPrice:
         return RoundPrice(list_overhead(plan.prices, len(state.env_spec.agents), stages, storage))
     groups = state.team.groups
     settings = config.placement
-    rule, most = config.scaling.priced_as or settings.rule, config.scaling.rollouts
-    priced = PricedPlacement(rule, settings.rollouts_per_invocation, settings.inline_objects, most)
+    rule, most = config.scaling.priced_as or settings.rule, config.actors.rollouts
+    priced = PricedPlacement(rule, settings.pack, settings.inline_objects, most)
     tariff = Tariff.of(plan.prices, config.pricing.architecture, config.pricing.storage)
     # Each round asks for the price, which depends on these alone.
     members = tuple(groups.count(group) for group in state.groups)
     inputs, sums = sum(ref.size for ref in plan.inputs.of_learners().refs()), _sums_bytes(plan, state)
-    work = config.algorithm.updates_per_round, rollout_steps(plan, state), config.pipeline.rollouts
+    work = config.algorithm.updates_per_round, rollout_steps(plan, state), config.pipeline.micro_batch
     key = (priced, tariff, members, spec_of(plan), work, sums, inputs)
     if key not in _PRICES:
         _PRICES[key] = list_price(priced, partial(_nominal_layout, plan, state), tariff)

@@ -19,7 +19,7 @@ from marless.coordinator.config.loading import read_toml
 from marless.coordinator.errors import UserError
 
 EXAMPLES = """examples:
-  marless ablate scaling.rollouts=8 stop.rounds=100 --seeds 1-3
+  marless ablate actors.rollouts=8 stop.rounds=100 --seeds 1-3
   marless ablate --sharing none,ours --scaling constant,gns
 
 docs/how-to/ablate.md explains the file that replaces these options."""

@@ -28,7 +28,7 @@ _WORTH_A_LAG = 0.9
 
 EXAMPLES = """examples:
   marless estimate my_run.toml
-  marless estimate stop.rounds=2000 scaling.rollouts=8
+  marless estimate stop.rounds=2000 actors.rollouts=8
   marless estimate my_run.toml --backend aws --detach
   marless estimate --simulate latest --rollouts 50,500,1850 --concurrency 1000
   marless estimate --simulate latest --rollouts 500 --slow 0.01 --lost 0.001

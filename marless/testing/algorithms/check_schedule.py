@@ -71,7 +71,8 @@ def _run_schedule(
         for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
             inputs = through_storage({**instances(progress.state, reads, share.groups), **stage_tensors})
-            summaries = algorithm.summaries if _trains(algorithm, share) else ()
+            trains = any("policy" in algorithm.stage(name).writes for name in share.stages)
+            summaries = algorithm.summaries if trains else ()
             outcomes.append(stages.run(algorithm, code, replace(context, tensors=inputs), share, summaries))
         for share, outcome in zip(phase, outcomes, strict=True):
             progress = _with_outcome(algorithm, progress, share, outcome)
@@ -88,10 +89,6 @@ def _with_outcome(
         for group in share.groups:
             state = after(state, algorithm, stage, group, outputs)
     return RoundResult(state, {**progress.metrics, **outcome.metrics}, {**progress.tables, **outcome.tables})
-
-
-def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
-    return any("policy" in algorithm.stage(name).writes for name in share.stages)
 
 
 def through_storage(tensors: Tensors) -> Tensors:

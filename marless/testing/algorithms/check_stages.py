@@ -64,7 +64,9 @@ def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None
         require(False, f"what it gives depends on more than what it declares ({declaration})")
     _check_result(now, stage, group, result)
     now.state = after(now.state, now.algorithm, stage.name, group, result.tensors)
-    now.stage_tensors[stage.name] |= _passing(now, result.tensors)
+    now.stage_tensors[stage.name] |= {
+        name: array for name, array in result.tensors.items() if part_of(name) not in now.algorithm.parts
+    }
     now.everything |= result.tensors
 
 
@@ -131,10 +133,6 @@ def _check_written(now: _Round, stage: StageSpec, group: int, outputs: Mapping[s
     names = instances(now.state, stage.writes, [group]).keys()
     extra = sorted(instances(outputs, stage.writes, [group]).keys() - names)
     require(not extra, f"it writes {first(extra)}, which the state does not have")
-
-
-def _passing(now: _Round, outputs: Mapping[str, NDArray[Any]]) -> Tensors:
-    return {name: array for name, array in outputs.items() if part_of(name) not in now.algorithm.parts}
 
 
 def _same(one: StageResult, other: StageResult) -> bool:

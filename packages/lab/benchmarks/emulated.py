@@ -63,7 +63,7 @@ def _account(folder: str) -> Iterator[None]:
 
 
 def _detached(folder: str, name: str, size: int) -> str:
-    _marless(folder, "train", *LARGE, "stop.rounds=1", f"scaling.rollouts={size}", *ON, "--detach", "--run", name)
+    _marless(folder, "train", *LARGE, "stop.rounds=1", f"actors.rollouts={size}", *ON, "--detach", "--run", name)
     time.sleep(1.0)
     _marless(folder, "status", "--follow", name)
     return name

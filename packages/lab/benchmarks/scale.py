@@ -31,14 +31,14 @@ _MICRO_BATCHES = 16
 _SETTINGS = (
     MAPPO,
     "actors.num_envs=1",
-    "scaling.rollouts=4",
+    "actors.rollouts=4",
     "evaluation.every=1000",
     # Ten thousand rollouts are learned in one function here.
     "functions.learner.memory_mb=10240",
     "functions.learner.timeout_s=900",
 )
 
-_STREAMED = ("placement.rule=packed", "pipeline.rollouts=1", "algorithm.epochs=1", "algorithm.num_minibatches=1")
+_STREAMED = ("placement.rule=packed", "pipeline.micro_batch=1", "algorithm.epochs=1", "algorithm.num_minibatches=1")
 
 
 class SqliteBeside(VirtualLedger):
@@ -84,7 +84,7 @@ def _row(name: str, runs: list[Simulated], count: int, most: float | None = None
 def _with_micro_batches(recording: Recording, rollouts: int) -> Recording:
     """The recording of a run whose micro-batches have so many rollouts."""
     config = recording.plan.config
-    pipeline = replace(config.pipeline, rollouts=rollouts)
+    pipeline = replace(config.pipeline, micro_batch=rollouts)
     plan = dataclasses.replace(recording.plan, config=replace(config, pipeline=pipeline))
     return dataclasses.replace(recording, plan=plan)
 

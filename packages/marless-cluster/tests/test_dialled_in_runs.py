@@ -50,7 +50,7 @@ def weights(folder, name):
 def test_a_run_on_workers_that_dial_in_has_the_bytes_of_one_on_this_machine(place, marless):
     """Three groups learn as one and a half each there, and in one learner here."""
     folder, address = place
-    settings = ("task.name=mpe/simple_spread", "scaling.rollouts=3")
+    settings = ("task.name=mpe/simple_spread", "actors.rollouts=3")
     output = ended(command(folder, "train", *SMALL, *settings, "--run", "there", "--machines", address))
     assert f"listens on {address}" in output and "not encrypted" in output
     assert marless.train("here", *settings).code == 0
@@ -87,7 +87,7 @@ def test_a_network_that_changes_bits_changes_no_byte_of_a_run(place, marless):
     folder, port = place[0], free_port()
     relay = Relay(port)
     timeouts = [f"functions.{name}.timeout_s=5" for name in ("actor", "learner", "evaluator")]
-    run = (*SMALL, "stop.rounds=40", "scaling.rollouts=2", *timeouts)
+    run = (*SMALL, "stop.rounds=40", "actors.rollouts=2", *timeouts)
     process = command(folder, "train", *run, "--run", "flipped", "--machines", f"127.0.0.1:{port}")
     agents = [command(folder, "worker", f"127.0.0.1:{at}", "--workers", "1") for at in (relay.port, port)]
     metrics, until = folder / "runs/flipped/metrics.jsonl", time.monotonic() + 100

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 TOKEN = {"MARLESS_TOKEN": "a token that both sides hold"}
-LONG = (*SMALL, "stop.rounds=150", "scaling.rollouts=4", "placement.rule=split")
+LONG = (*SMALL, "stop.rounds=150", "actors.rollouts=4", "placement.rule=split")
 _EVERYWHERE = "0.0.0.0"
 
 

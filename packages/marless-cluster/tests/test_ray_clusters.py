@@ -165,7 +165,7 @@ def test_a_run_keeps_its_weights_when_its_worker_and_its_node_are_killed(cluster
 
 def test_agents_that_speak_have_the_weights_of_this_machine(cluster):
     Path("relay.safetensors").write_bytes(relay_base())
-    speak = ("train", *RELAY, "base.model=relay.safetensors", "base.rank=2", "scaling.rollouts=2", "--workers", "1")
+    speak = ("train", *RELAY, "base.model=relay.safetensors", "base.rank=2", "actors.rollouts=2", "--workers", "1")
     marless(*speak, "--run", "there", "--backend", "ray")
     marless(*speak, "--run", "here")
     assert weights("there") == weights("here")

@@ -80,7 +80,7 @@ def test_a_question_of_two_tasks_at_once_is_billed_once(tmp_path, shell, capfd, 
     (tmp_path / "one_grade.py").write_text(SAME)
     settings = (
         *("task.judge=judge", "resources.judge.serve=one_grade:grade", "resources.judge.keep=true"),
-        *("resources.judge.slots=2", "scaling.rollouts=4", "actors.num_envs=2", "stop.rounds=2", "evaluation.every=1"),
+        *("resources.judge.slots=2", "actors.rollouts=4", "actors.num_envs=2", "stop.rounds=2", "evaluation.every=1"),
     )
     said = Commands(capfd)("train", *SMALL, *settings, "--run", "r", "--workers", "2")
     assert said.code == 0, said.err

@@ -8,7 +8,7 @@ import pytest
 from studies import setting, study
 
 TINY = (
-    "task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[4]", "scaling.rollouts=2", "stop.rounds=3",
+    "task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[4]", "actors.rollouts=2", "stop.rounds=3",
     "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=4", "checkpoint_every=2",
     "sharing.rule=none",
 )  # fmt: skip

@@ -40,11 +40,11 @@ METHODS = {
 }
 PLACEMENTS = [
     ("placement.rule=fused",),
-    ("placement.rule=packed", "placement.rollouts_per_invocation=2"),
+    ("placement.rule=packed", "placement.pack=2"),
     ("placement.rule=whole",),
     ("placement.rule=auto",),
 ]
-SPLIT = ("placement.rule=split", "scaling.rollouts=2")
+SPLIT = ("placement.rule=split", "actors.rollouts=2")
 
 
 def outcome(run):
@@ -54,12 +54,12 @@ def outcome(run):
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing_against_chance(train, placement):
-    settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
+    settings = (*TAG, "opponents.side=1", "actors.rollouts=2")
     assert outcome(train(*settings, *placement)) == outcome(train(*settings, "placement.rule=split"))
 
 
 def test_workers_and_inline_objects_change_nothing_against_random_opponents(train):
-    settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
+    settings = (*TAG, "opponents.side=1", "actors.rollouts=2")
     expected = outcome(train(*settings, "placement.rule=split"))
     assert outcome(train(*settings, "placement.rule=split", workers=2)) == expected
     assert outcome(train(*settings, "placement.rule=fused", "placement.inline_objects=true")) == expected
@@ -70,7 +70,7 @@ SCRIPT = "scripted_players:first_two"
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing_against_a_script(train, placement):
-    settings = (*TAG, "opponents.side=1", f"opponents.policies={SCRIPT}", "scaling.rollouts=2")
+    settings = (*TAG, "opponents.side=1", f"opponents.policies={SCRIPT}", "actors.rollouts=2")
     split = train(*settings, "placement.rule=split")
     assert split.state.status == "finished", split.state.reason
     assert outcome(train(*settings, *placement)) == outcome(split)
@@ -195,7 +195,7 @@ def in_flight(round_, phase):
 @pytest.mark.parametrize("placement", ["split", "whole"])
 @pytest.mark.parametrize("moment", [in_flight(0, "initialise"), in_flight(2, "sample")], ids=["first", "later"])
 def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, placement, moment):
-    settings = (f"placement.rule={placement}", "placement.rounds=1", "checkpoint_every=2")
+    settings = (f"placement.rule={placement}", "placement.chain=1", "checkpoint_every=2")
     source = shutil.copytree(sources(), tmp_path / "other")
     expected = against(tmp_path / "undisturbed", source, *settings).drive()
     killed = against(tmp_path / "killed", source, *settings)

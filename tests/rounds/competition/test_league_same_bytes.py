@@ -9,7 +9,7 @@ from driver import train as drive
 
 LEAGUE = (
     "task.name=mpe/simple_tag", "algorithm.hidden=[8]", "league.rule=prioritised", "league.every=1", "league.size=3",
-    "scaling.rollouts=3", "stop.rounds=5",
+    "actors.rollouts=3", "stop.rounds=5",
 )  # fmt: skip
 REPLAY = ("algorithm.updates_per_round=2", "algorithm.batch_size=8", "algorithm.buffer_size=400")
 METHODS = {
@@ -31,7 +31,7 @@ def test_the_placement_changes_nothing_of_a_league(train, method):
     settings = (*LEAGUE, *METHODS[method])
     split = train(*settings, "placement.rule=split")
     assert split.state.status == "finished", split.state.reason
-    packed = train(*settings, "placement.rule=packed", "placement.rollouts_per_invocation=3")
+    packed = train(*settings, "placement.rule=packed", "placement.pack=3")
     assert outcome(packed) == outcome(split)
     # Groups of agents that observe and do unequal numbers of things, or halves of two recurrent ones.
     for workers in (2, 3):

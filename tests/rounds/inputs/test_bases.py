@@ -21,7 +21,7 @@ from marless.runs.inputs.stored_inputs import store_inputs
 from marless.runs.stored_run import look
 
 SPREAD = ("task.name=mpe/simple_spread", "task.options.continuous_actions=true")
-SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=1")
+SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=1")
 METHODS = {
     "ippo": ("algorithm.name=ippo",),
     "mappo": ("algorithm.name=mappo", "algorithm.layer_norm=true", "algorithm.normalise_observations=true"),
@@ -33,7 +33,7 @@ METHODS = {
     "lag": ("algorithm.name=mappo", "pipeline.lag=1"),
 }
 WHOLE = {"lag": ("placement.rule=packed",)}
-ADAPTED = ("base.policies=runs/pre", "base.rank=2", "sharing.identity=true", "scaling.rollouts=2")
+ADAPTED = ("base.policies=runs/pre", "base.rank=2", "sharing.identity=true", "actors.rollouts=2")
 
 
 def adapted(folder, settings, **how):
@@ -56,7 +56,7 @@ def stored(name):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_placement_workers_and_a_kill_change_nothing(marless, tmp_path, method):
     assert marless.train("pre", *METHODS[method], "sharing.rule=all").code == 0
-    settings = [*SIGNAL, *METHODS[method], *ADAPTED, "stop.rounds=4", "placement.rounds=2"]
+    settings = [*SIGNAL, *METHODS[method], *ADAPTED, "stop.rounds=4", "placement.chain=2"]
 
     def weights(name, *more, **how):
         trained, inputs = adapted(tmp_path / name, [*settings, *more], **how)

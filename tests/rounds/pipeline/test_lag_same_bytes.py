@@ -8,7 +8,7 @@ from marless.coordinator.drive.ledger_items import load_state
 from marless.infra.local.sqlite_ledger import SqliteLedger
 
 LAGGING = (
-    "pipeline.lag=2", "algorithm.hidden=[8]", "scaling.rollouts=2", "checkpoint_every=3", "stop.rounds=6",
+    "pipeline.lag=2", "algorithm.hidden=[8]", "actors.rollouts=2", "checkpoint_every=3", "stop.rounds=6",
     "evaluation.every=3",
 )  # fmt: skip
 SPLIT, PACKED = "placement.rule=split", "placement.rule=packed"
@@ -21,9 +21,9 @@ VARIANTS = {
     "priorities": ("algorithm.name=iql", "algorithm.priority=0.7", "algorithm.updates_per_round=2",
                    "algorithm.batch_size=16", "algorithm.buffer_size=1000"),
     "fragments": ("task.options.max_cycles=20", "actors.rollout_length=7"),
-    "rollouts by noise": ("algorithm.name=ippo", "scaling.rule=gns", "scaling.rollouts=6", "scaling.min_rollouts=2"),
+    "rollouts by noise": ("algorithm.name=ippo", "scaling.rule=gns", "actors.rollouts=6", "scaling.min_rollouts=2"),
     "teams that change": (*FLIPPING, *EASY, "algorithm.name=ippo", "stop.rounds=8"),
-    "a league": ("task.name=mpe/simple_tag", "league.rule=prioritised", "league.every=2", "scaling.rollouts=4"),
+    "a league": ("task.name=mpe/simple_tag", "league.rule=prioritised", "league.every=2", "actors.rollouts=4"),
 }  # fmt: skip
 QUICK = ("replay", "teams that change")
 
@@ -39,7 +39,7 @@ def outcome(run):
     ("placement", "workers"),
     [
         ((PACKED,), 2),
-        (("placement.rule=fused", "placement.rollouts_per_invocation=2"), 3),
+        (("placement.rule=fused", "placement.pack=2"), 3),
         (("placement.rule=balanced",), 2),
         (("placement.rule=auto",), 1),
         ((PACKED, "placement.inline_objects=true"), 2),

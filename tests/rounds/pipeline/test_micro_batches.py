@@ -8,11 +8,11 @@ from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
 
 ONE_STEP = ("algorithm.epochs=1", "algorithm.num_minibatches=1")
-STREAMED = (*ONE_STEP, "scaling.rollouts=5", "pipeline.rollouts=2")
+STREAMED = (*ONE_STEP, "actors.rollouts=5", "pipeline.micro_batch=2")
 ELSEWHERE = [
     ("placement.rule=split",),
-    ("placement.rule=packed", "placement.rollouts_per_invocation=3"),
-    ("placement.rule=whole", "placement.rounds=3"),
+    ("placement.rule=packed", "placement.pack=3"),
+    ("placement.rule=whole", "placement.chain=3"),
 ]
 LEARNING = {
     "mappo": ("algorithm.name=mappo",),
@@ -31,7 +31,7 @@ def test_placement_packing_and_workers_change_no_weight(train, learning):
     runs = [train(*options), *(train(*options, *elsewhere) for elsewhere in ELSEWHERE)]
     assert len({run.sha256 for run in runs}) == 1
     assert runs[0].lines[-1].metrics == runs[1].lines[-1].metrics == runs[2].lines[-1].metrics
-    assert runs[0].sha256 != train(*options, "pipeline.rollouts=0").sha256
+    assert runs[0].sha256 != train(*options, "pipeline.micro_batch=0").sha256
 
 
 def test_any_number_of_workers_and_objects_inside_messages_change_no_weight(train):
@@ -46,9 +46,9 @@ def test_any_number_of_workers_and_objects_inside_messages_change_no_weight(trai
 
 
 def test_a_round_of_one_micro_batch_is_summed_once(train):
-    one = train(*ONE_STEP, "scaling.rollouts=2", "pipeline.rollouts=8", "placement.rule=packed")
+    one = train(*ONE_STEP, "actors.rollouts=2", "pipeline.micro_batch=8", "placement.rule=packed")
     assert one.lines[-1].invocations == 2 + 1 + 1
-    assert one.sha256 == train(*ONE_STEP, "scaling.rollouts=2", "pipeline.rollouts=2").sha256
+    assert one.sha256 == train(*ONE_STEP, "actors.rollouts=2", "pipeline.micro_batch=2").sha256
 
 
 @pytest.mark.slow
@@ -88,32 +88,32 @@ def test_a_league_plays_rounds_that_are_summed(train):
     ("options", "message"),
     [
         (
-            ("pipeline.rollouts=2",),
-            "pipeline.rollouts: mappo learns in 4 epochs of shuffled rows: set algorithm.epochs=1 and"
-            " algorithm.num_minibatches=1, or pipeline.lag=1 and pipeline.rollouts=0",
+            ("pipeline.micro_batch=2",),
+            "pipeline.micro_batch: mappo learns in 4 epochs of shuffled rows: set algorithm.epochs=1 and"
+            " algorithm.num_minibatches=1, or pipeline.lag=1 and pipeline.micro_batch=0",
         ),
         (
-            ("pipeline.rollouts=2", "algorithm.epochs=1"),
-            "pipeline.rollouts: mappo learns in 1 epoch of shuffled rows: set algorithm.epochs=1 and"
-            " algorithm.num_minibatches=1, or pipeline.lag=1 and pipeline.rollouts=0",
+            ("pipeline.micro_batch=2", "algorithm.epochs=1"),
+            "pipeline.micro_batch: mappo learns in 1 epoch of shuffled rows: set algorithm.epochs=1 and"
+            " algorithm.num_minibatches=1, or pipeline.lag=1 and pipeline.micro_batch=0",
         ),
         (
-            ("pipeline.rollouts=2", "algorithm.name=happo"),
-            "pipeline.rollouts: happo has no sums over a part of a round, as ippo, mappo and grpo have; set"
-            " pipeline.rollouts=0",
+            ("pipeline.micro_batch=2", "algorithm.name=happo"),
+            "pipeline.micro_batch: happo has no sums over a part of a round, as ippo, mappo and grpo have; set"
+            " pipeline.micro_batch=0",
         ),
         (
             (*STREAMED, "pipeline.lag=1"),
-            "pipeline.rollouts: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0",
+            "pipeline.micro_batch: with a lag other weights sampled, and what is learned is no sum; set pipeline.lag=0",
         ),
         (
             (*STREAMED, "scaling.rule=gns"),
-            "pipeline.rollouts: scaling.rule=gns reads every row's advantage, which sums do not keep; set"
+            "pipeline.micro_batch: scaling.rule=gns reads every row's advantage, which sums do not keep; set"
             " scaling.rule=constant",
         ),
         (
             (*STREAMED, "sharing.rule=dynamic", "sharing.base=convexity"),
-            "pipeline.rollouts: sharing.base=convexity reads every row's advantage, which sums do not keep; set"
+            "pipeline.micro_batch: sharing.base=convexity reads every row's advantage, which sums do not keep; set"
             " sharing.base=distil",
         ),
     ],

@@ -9,7 +9,7 @@ from driver import train
 from marless.backends import inline, local
 
 SETTINGS = (
-    "task.name=matrix/penalty", "algorithm.hidden=[8]", "actors.num_envs=4", "scaling.rollouts=6", "sharing.rule=none",
+    "task.name=matrix/penalty", "algorithm.hidden=[8]", "actors.num_envs=4", "actors.rollouts=6", "sharing.rule=none",
     "stop.rounds=3", "evaluation.every=1", "evaluation.episodes=320", "evaluation.final_episodes=1600",
     "evaluation.episodes_per_invocation=80", "checkpoint_every=2", "placement.rule=split",
 )  # fmt: skip

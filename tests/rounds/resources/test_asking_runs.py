@@ -93,7 +93,7 @@ def test_rounds_that_are_played_again_hear_the_answers_of_the_run(tmp_path, shel
 
 def test_runs_in_threads_of_one_process_are_graded_by_their_own_judges(tmp_path):
     """Each has the weights that it has alone."""
-    common = [*SMALL, "task.name=matrix/penalty", "task.judge=judge", "stop.rounds=4", "scaling.rollouts=2"]
+    common = [*SMALL, "task.name=matrix/penalty", "task.judge=judge", "stop.rounds=4", "actors.rollouts=2"]
 
     def weights(name, judge):
         run = [*common, f"resources.judge.serve=judges:{judge}"]

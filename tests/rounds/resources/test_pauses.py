@@ -10,7 +10,7 @@ from loopback import serving
 from marless.backends.registry import backend
 
 RUN = ("task.name=toy/signal", "task.judge=judge", "stop.rounds=1", "actors.num_envs=2", "algorithm.hidden=[8]",
-       "scaling.rollouts=2", "resources.judge.slots=2", "resources.judge.timeout_s=10")  # fmt: skip
+       "actors.rollouts=2", "resources.judge.slots=2", "resources.judge.timeout_s=10")  # fmt: skip
 
 
 class Busy(BaseHTTPRequestHandler):

@@ -165,5 +165,5 @@ def test_every_setting_that_names_code_is_listed():
         "mixers:make",
         "players:one",
     }
-    league = {"league": {"rule": "uniform", "script": "players:two"}, "scaling": {"rollouts": 4}}
+    league = {"league": {"rule": "uniform", "script": "players:two"}, "actors": {"rollouts": 4}}
     assert named_code(configuration(league, {})) == ["league.script=players:two"]

@@ -30,7 +30,7 @@ def layout(workload, inputs=NO_INPUTS):
     groups = tuple(group for group, number in workload.members.items() for _ in range(number))
     classes = (AgentClass("all", tuple(range(len(groups))), 3, 3),)
     spec = EnvSpec(tuple(f"a_{agent}" for agent in range(len(groups))), classes, workload.rollout_steps)
-    settings = [f"pipeline.rollouts={workload.micro_batch}", *(ONE_STEP if workload.micro_batch else ())]
+    settings = [f"pipeline.micro_batch={workload.micro_batch}", *(ONE_STEP if workload.micro_batch else ())]
     plan = make_plan("algorithm.name=ippo", f"pipeline.lag={workload.lag}", "actors.num_envs=1", *settings)
     plan = dataclasses.replace(promising(plan, concurrency=workload.width), inputs=inputs)
     workload = dataclasses.replace(workload, stages=spec_of(plan).stages)

@@ -56,9 +56,9 @@ def refusal(*settings: str) -> str:
 
 
 @pytest.mark.parametrize("key", [
-    "actors.num_envs", "actors.rollout_length", "task.agents", "scaling.rollouts", "evaluation.episodes",
+    "actors.num_envs", "actors.rollout_length", "task.agents", "actors.rollouts", "evaluation.episodes",
     "evaluation.final_episodes", "evaluation.every", "algorithm.epochs", "algorithm.num_minibatches", "seed",
-    "checkpoint_every", "placement.rollouts_per_invocation", "stop.rounds", "stop.env_steps",
+    "checkpoint_every", "placement.pack", "stop.rounds", "stop.env_steps",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", ["99999999999999999999", "9" * 5000])
 def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
@@ -66,7 +66,7 @@ def test_a_number_beyond_all_use_is_one_line_that_names_the_key(key, value):
 
 
 @pytest.mark.parametrize("setting, says", [
-    ("scaling.rollouts=10001", "scaling.rollouts: 10001 is not a whole number of at most 10000"),
+    ("actors.rollouts=10001", "actors.rollouts: 10001 is not a whole number of at most 10000"),
     ("task.agents=100000000", "task.agents: 100000000 is not a whole number of at most 1000"),
     ("algorithm.hidden=[1000000000]", "algorithm.hidden"),
     ("algorithm.lr=1e300", "algorithm.lr"),

@@ -187,7 +187,7 @@ OWN = "task.name=pettingzoo:my_game:env"
     [
         (["stop.rounds=3"], 16, 160),  # 192 episodes are sampled; a quarter would be 48, fewer than ever
         (["stop.rounds=50"], 80, 800),  # of 3,200
-        (["stop.rounds=100", "actors.num_envs=8", "scaling.rollouts=2"], 40, 400),  # of 1,600
+        (["stop.rounds=100", "actors.num_envs=8", "actors.rollouts=2"], 40, 400),  # of 1,600
         (["stop.rounds=200"], 320, 3200),  # of 12,800
         ([], 320, 3200),
         (["stop.env_steps=100_000"], 100, 1000),  # of 4,000 with 25 steps each

@@ -78,7 +78,7 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
     monkeypatch.setattr(loop, "apply", checked_apply)
     for inline_objects in ("false", "true"):
         settings = ("checkpoint_every=2", "placement.rule=split", f"placement.inline_objects={inline_objects}")
-        world = World(make_plan("stop.rounds=4", "scaling.rollouts=2", *settings))
+        world = World(make_plan("stop.rounds=4", "actors.rollouts=2", *settings))
         driver = world.driver()
         for _ in range(9):
             driver.step()
@@ -92,7 +92,7 @@ def test_a_state_reads_back_from_the_ledger_as_itself():
     def check(state):
         assert msgspec.json.decode(ENCODE(state), type=State) == state
 
-    World(make_plan("stop.rounds=4", "scaling.rollouts=2", "placement.rule=fused")).finish(after=check)
+    World(make_plan("stop.rounds=4", "actors.rollouts=2", "placement.rule=fused")).finish(after=check)
 
 
 def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
@@ -101,12 +101,12 @@ def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
         for billed in (state, apply(make_plan(), state, Committed(1000, 10))):
             assert encoder.encode(billed) == zlib.compress(msgspec.json.encode(billed), 1)
 
-    World(make_plan("stop.rounds=3", "scaling.rollouts=100", "placement.rule=split")).finish(after=check)
+    World(make_plan("stop.rounds=3", "actors.rollouts=100", "placement.rule=split")).finish(after=check)
     assert StateEncoder(State()).encode(State()) == zlib.compress(b"{}", 1)
 
 
 def test_reports_are_the_same_together_and_one_by_one():
-    plan = make_plan("scaling.rollouts=6", "placement.rule=auto")
+    plan = make_plan("actors.rollouts=6", "placement.rule=auto")
     world = World(plan)
     driver = world.driver()
     while len(driver.state.slots) < 6:
@@ -132,7 +132,7 @@ def test_a_failure_is_tried_again_while_other_answers_are_awaited():
         fails = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if fails else answered(function, request)]
 
-    world = World(make_plan("scaling.rollouts=4", "stop.rounds=1"), script)
+    world = World(make_plan("actors.rollouts=4", "stop.rounds=1"), script)
     driver = world.driver()
     while len(world.invoker.asked) < 7:
         driver.step()
@@ -245,7 +245,7 @@ def test_a_finished_round_is_a_line_of_sums_and_means():
         rollout = request.sampling.rollouts[0] if isinstance(request, SampleTask) else 0
         return [answered(function, request, returns=-1.0 - 2 * rollout)]
 
-    world = World(make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split"), script)
+    world = World(make_plan("stop.rounds=2", "actors.rollouts=2", "placement.rule=split"), script)
     state = world.finish()
     first, second = world.journal
     assert (first.round, first.env_steps, second.env_steps) == (1, 20, 40)
@@ -311,7 +311,7 @@ def test_the_policies_that_reached_the_target_are_the_best():
 
 
 def test_resuming_bills_lost_attempts_at_their_reservation_once():
-    plan, state, _ = waiting_sample("scaling.rollouts=2")
+    plan, state, _ = waiting_sample("actors.rollouts=2")
     resumed = apply(plan, state, Resumed())
     assert resumed.meter.actor.attempts_lost == 2
     assert resumed.meter.actor.billed_ms - state.meter.actor.billed_ms == 2 * 60_000
@@ -319,7 +319,7 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
 
 
 def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_again():
-    plan, state, _ = waiting_sample("scaling.rollouts=2")
+    plan, state, _ = waiting_sample("actors.rollouts=2")
     stopped = apply(plan, state, applying.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2
     assert apply(plan, stopped, Resumed()).meter == stopped.meter
@@ -327,7 +327,7 @@ def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_
 
 @pytest.mark.parametrize("outcome", ["timeout", "crash", "failed"])
 def test_what_an_attempt_without_an_answer_used_is_counted_apart(outcome):
-    plan, state, (first, second) = waiting_sample("scaling.rollouts=2", "functions.actor.memory_mb=1769")
+    plan, state, (first, second) = waiting_sample("actors.rollouts=2", "functions.actor.memory_mb=1769")
     end = failed("actor", first) if outcome == "failed" else report("actor", first, outcome=outcome)
     used = heard(plan, heard(plan, state, end), answered("actor", second)).lost_use
     # The report says that it ran for 10 ms, on a function of one vCPU.
@@ -336,12 +336,12 @@ def test_what_an_attempt_without_an_answer_used_is_counted_apart(outcome):
 
 
 def test_an_attempt_that_never_ran_is_not_among_the_lost_ones():
-    plan, state, (first, _) = waiting_sample("scaling.rollouts=2")
+    plan, state, (first, _) = waiting_sample("actors.rollouts=2")
     assert heard(plan, state, report("actor", first, outcome="throttled")).lost_use == Meter()
 
 
 def test_attempts_that_never_reported_are_among_the_lost_ones_at_their_most():
-    plan, state, _ = waiting_sample("scaling.rollouts=2")
+    plan, state, _ = waiting_sample("actors.rollouts=2")
     resumed = apply(plan, state, Resumed())
     assert resumed.lost_use.actor.attempts_lost == 2
     assert resumed.meter == state.meter + resumed.lost_use
@@ -355,8 +355,8 @@ def test_resuming_a_finished_run_lets_it_train_on():
 
 
 def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
-    plan, state, _ = waiting_sample("scaling.rollouts=2")
-    other = make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rollouts_per_invocation=2")
+    plan, state, _ = waiting_sample("actors.rollouts=2")
+    other = make_plan("stop.rounds=2", "actors.rollouts=2", "placement.pack=2")
     assert set(apply(plan, state, Resumed()).slots) == set(state.slots)
     resumed = apply(other, state, Resumed())
     assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "round", 2)
@@ -458,7 +458,7 @@ def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoder):
     # Units of 16 bytes, so that the write's own addition to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
     monkeypatch.setattr(loop, "StateEncoder", encoder)
-    world, written = World(make_plan("stop.rounds=40", "scaling.rollouts=3", "placement.rule=split")), []
+    world, written = World(make_plan("stop.rounds=40", "actors.rollouts=3", "placement.rule=split")), []
     commit = world.ledger.commit
 
     def weighed(item, body, version):

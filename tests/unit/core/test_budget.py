@@ -75,8 +75,8 @@ def test_the_bill_never_passes_the_cap_whatever_happens(
     placement_settings = (
         f"placement.rule={placement}",
         f"placement.inline_objects={inline_objects}",
-        f"scaling.rollouts={rollouts}",
-        f"pipeline.rollouts={summed}",
+        f"actors.rollouts={rollouts}",
+        f"pipeline.micro_batch={summed}",
         "algorithm.epochs=1",
         "algorithm.num_minibatches=1",
     )
@@ -188,7 +188,7 @@ def test_a_seen_kind_may_take_ten_times_the_longest_and_at_least_a_second():
 
 
 def test_many_actors_share_what_an_unseen_kind_may_take():
-    plan = make_plan("stop.dollars=0.1", "scaling.rollouts=50", "stop.rounds=3")
+    plan = make_plan("stop.dollars=0.1", "actors.rollouts=50", "stop.rounds=3")
     world = World(plan)
     state = world.finish()
     assert (state.status, state.round) == ("finished", 3)

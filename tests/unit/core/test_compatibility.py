@@ -32,7 +32,7 @@ MISFITS = {
         " functions.actor.memory_mb is 128; set at most 6,670",
     ),
     "more rollouts than an actor can hold": (
-        ["actors.num_envs=4000", SMALL, "scaling.rollouts=3", "placement.rollouts_per_invocation=2"],
+        ["actors.num_envs=4000", SMALL, "actors.rollouts=3", "placement.pack=2"],
         "8,000 copies of 25 steps an actor needs 154 MB, and functions.actor.memory_mb is 128; set at most 3,335",
     ),
     "episodes that no actor can hold": (
@@ -62,7 +62,7 @@ MISFITS = {
         " (algorithm.buffer_size), or shrink what agents see",
     ),
     "a round that no learner can hold": (
-        ["algorithm.name=ippo", "actors.num_envs=4000", "scaling.rollouts=4", SMALL_LEARNER],
+        ["algorithm.name=ippo", "actors.num_envs=4000", "actors.rollouts=4", SMALL_LEARNER],
         "set well over 248, or learn from less (actors.num_envs), or",
     ),
     # Six policies.
@@ -96,7 +96,7 @@ FITS = {
     "targets that look beyond whole rollouts and see their end": ["algorithm.name=qmix", "algorithm.n_step=26"],
     "a memory of whole rollouts": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
     "as much as an actor can hold": ["actors.num_envs=6670", SMALL],
-    "rollouts of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "scaling.rollouts=3"],
+    "rollouts of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "actors.rollouts=3"],
     "what no actor has to hold": ["actors.num_envs=6671", SMALL, "placement.rule=whole"],
     "networks that a learner can draw": ["algorithm.name=ippo", "algorithm.hidden=[73000]", SMALL_LEARNER],
     "networks that learners of their own can hold": ["algorithm.name=ippo", "algorithm.hidden=[60000]", SMALL_LEARNER],

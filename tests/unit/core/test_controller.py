@@ -32,7 +32,7 @@ DYNAMIC = (*ALWAYS, "sharing.rule=dynamic", "sharing.start=apart")
 
 
 def settings(*overrides):
-    return load(None, ["scaling.rollouts=8", *overrides])
+    return load(None, ["actors.rollouts=8", *overrides])
 
 
 def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):

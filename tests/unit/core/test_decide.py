@@ -83,7 +83,7 @@ def test_every_phase_asks_then_waits_then_advances(phase, kind):
 
 
 def test_deciding_changes_nothing_and_says_the_same_again():
-    plan, met, _ = journey("stop.rounds=3", "stop.dollars=1", "scaling.rollouts=2")
+    plan, met, _ = journey("stop.rounds=3", "stop.dollars=1", "actors.rollouts=2")
     for state, command in met:
         before = ENCODE(state)
         assert decide(plan, state) == command
@@ -99,7 +99,7 @@ def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
 
 
 def test_a_round_asks_for_its_rollouts_in_packs():
-    _, met, world = journey("stop.rounds=1", "scaling.rollouts=5", "placement.rollouts_per_invocation=2")
+    _, met, world = journey("stop.rounds=1", "actors.rollouts=5", "placement.pack=2")
     sample = next(command for state, command in met if state.phase == "round" and isinstance(command, Dispatch))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
@@ -109,7 +109,7 @@ def test_a_round_asks_for_its_rollouts_in_packs():
 
 
 def test_learners_get_every_trajectory_and_only_the_state_they_read():
-    _, _, world = journey("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split")
+    _, _, world = journey("stop.rounds=2", "actors.rollouts=2", "placement.rule=split")
     second = [
         request for request in world.invoker.asked if isinstance(request, LearnTask) and request.address.round == 1
     ]
@@ -136,7 +136,7 @@ def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
 @pytest.mark.parametrize("rollouts", [1, 2, 5])
 @pytest.mark.parametrize("placement", ["split", "whole"])
 def test_evaluations_come_at_the_same_steps_however_large_a_round_is(rollouts, placement):
-    steps = (*STEPS, f"scaling.rollouts={rollouts}", f"placement.rule={placement}", "placement.rounds=8")
+    steps = (*STEPS, f"actors.rollouts={rollouts}", f"placement.rule={placement}", "placement.chain=8")
     _, _, world = journey("stop.env_steps=400", "evaluation.every_steps=100", *steps)
     assert {line.env_steps for line in world.journal} == {*range(10 * rollouts, 401, 10 * rollouts)}
     assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [100, 200, 300]
@@ -144,7 +144,7 @@ def test_evaluations_come_at_the_same_steps_however_large_a_round_is(rollouts, p
 
 def test_a_round_that_passes_a_multiple_is_evaluated_once():
     # Rounds of 30 steps pass 100 with the fourth and 200 with the seventh.
-    _, _, world = journey("stop.env_steps=270", "evaluation.every_steps=100", *STEPS, "scaling.rollouts=3")
+    _, _, world = journey("stop.env_steps=270", "evaluation.every_steps=100", *STEPS, "actors.rollouts=3")
     assert [line.evaluation.env_steps for line in world.journal if line.evaluation] == [120, 210]
 
 
@@ -258,7 +258,7 @@ def test_one_failure_among_several_is_dispatched_again_alone():
         bad = isinstance(request, SampleTask) and request.sampling.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if bad else answered(function, request)]
 
-    _, _, world = journey("stop.rounds=1", "scaling.rollouts=3", script=script)
+    _, _, world = journey("stop.rounds=1", "actors.rollouts=3", script=script)
     asked = [(r.sampling.rollouts, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
     assert sorted(asked) == [((0,), 0), ((1,), 0), ((1,), 1), ((2,), 0)]
 
@@ -287,7 +287,7 @@ def test_finishing_asks_for_the_final_evaluation():
 
 
 def test_the_order_of_answers_does_not_matter():
-    plan = make_plan("scaling.rollouts=4", "stop.rounds=2")
+    plan = make_plan("actors.rollouts=4", "stop.rounds=2")
     forward, backward = World(plan), World(plan)
     backward.invoker.wait = lambda timeout_s: [backward.invoker.queue.pop()] if backward.invoker.queue else []
     first, second = forward.finish(), backward.finish()

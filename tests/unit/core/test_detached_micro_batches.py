@@ -7,7 +7,7 @@ from detached_runs import SMALL, World
 from driver import train
 
 SUMMED = (
-    "algorithm.epochs=1", "algorithm.num_minibatches=1", "scaling.rollouts=3", "pipeline.rollouts=1",
+    "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=3", "pipeline.micro_batch=1",
     "placement.rule=packed",
 )  # fmt: skip
 

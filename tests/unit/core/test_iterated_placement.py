@@ -130,7 +130,7 @@ SETTINGS = (
     "sharing.rule=none",
     "algorithm.buffer_size=60",
     "algorithm.updates_per_round=3",
-    "scaling.rollouts=2",
+    "actors.rollouts=2",
     "stop.rounds=2",
 )
 
@@ -197,7 +197,7 @@ def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule)
 
 def test_exploration_is_part_of_the_task_and_falls_with_the_steps():
     """Epsilon from 1 to 0.5 in 80 steps; a round has 20. A task of several rounds has it for each."""
-    more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
+    more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.chain=4")
     behaviours = {}
     for rule in ("packed", "whole"):
         settings = (f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more)
@@ -226,8 +226,8 @@ def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
 
 COUNTED = (
     "task.name=toy/signal", "algorithm.buffer_size=10000", "algorithm.updates_per_round=3", "algorithm.batch_size=8",
-    "algorithm.hidden=[4]", "actors.num_envs=2", "scaling.rollouts=3", "evaluation.every=100", "evaluation.episodes=2",
-    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.rollouts_per_invocation=2", "sharing.rule=none",
+    "algorithm.hidden=[4]", "actors.num_envs=2", "actors.rollouts=3", "evaluation.every=100", "evaluation.episodes=2",
+    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.pack=2", "sharing.rule=none",
 )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ COUNTED = (
 @pytest.mark.parametrize("rule", ["split", "fused", "balanced", "packed", "whole"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
-    settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.rounds=1"]
+    settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.chain=1"]
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), Platform())
     state = runs[3]

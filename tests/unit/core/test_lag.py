@@ -44,7 +44,7 @@ def sampled_in(refs):
 def test_every_row_is_learned_so_many_rounds_late_and_is_there_until_then(
     lag, rule, rollouts, checkpoint, kills, replay
 ):
-    settings = (f"pipeline.lag={lag}", f"placement.rule={rule}", f"scaling.rollouts={rollouts}", "stop.rounds=10")
+    settings = (f"pipeline.lag={lag}", f"placement.rule={rule}", f"actors.rollouts={rollouts}", "stop.rounds=10")
     replayed = (*REPLAY, f"algorithm.buffer_size={replay}") if replay else ("algorithm.name=ippo",)
     world = World(make_plan(*settings, *replayed, f"checkpoint_every={checkpoint}"))
     driver = world.finish_over_kills(kills, most_steps=2000)
@@ -69,7 +69,7 @@ def test_rounds_before_the_lag_only_sample_and_say_so():
 
 @pytest.mark.parametrize("rule", ["split", "packed", "fused"])
 def test_learning_begins_before_any_rollout_of_its_round_has_ended_and_may_end_first(rule):
-    settings = ("pipeline.lag=1", f"placement.rule={rule}", "scaling.rollouts=3", "stop.rounds=4")
+    settings = ("pipeline.lag=1", f"placement.rule={rule}", "actors.rollouts=3", "stop.rounds=4")
     world, ended = World(make_plan(*settings)), []
 
     def samples_end_last(timeout_s):
@@ -202,7 +202,7 @@ def test_a_detached_run_ends_alike_wherever_a_function_dies_and_whichever_event_
 def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
     """Checkpoints of every second round store the trajectories of three rounds that messages held."""
     settings = (f"stop.dollars={cap}", f"placement.inline_objects={inline}", "checkpoint_every=2", "stop.rounds=30")
-    plan = make_plan("pipeline.lag=3", "scaling.rollouts=3", "algorithm.name=ippo", *settings)
+    plan = make_plan("pipeline.lag=3", "actors.rollouts=3", "algorithm.name=ippo", *settings)
     world = World(plan)
     state = world.finish()
     assert budget.dollars(plan, state.meter) <= Decimal(str(cap))
@@ -212,7 +212,7 @@ def test_a_cap_holds_where_rounds_wait_to_be_learned(cap, inline):
 
 @pytest.mark.parametrize("lag", [1, 2])
 def test_a_cap_that_pays_for_rounds_that_only_sample_pays_for_the_evaluations_at_the_end_too(lag):
-    settings = ("placement.rule=split", "placement.inline_objects=true", "scaling.rollouts=1", "algorithm.name=ippo")
+    settings = ("placement.rule=split", "placement.inline_objects=true", "actors.rollouts=1", "algorithm.name=ippo")
     for cap in (0.0003, 0.0004, 0.0005, 0.0006):
         state = World(make_plan(f"pipeline.lag={lag}", *settings, f"stop.dollars={cap}", "stop.rounds=20")).finish()
         assert (state.status, bool(state.final)) == (("finished", True) if state.round else ("stopped", False)), cap

@@ -27,7 +27,7 @@ from marless.functions.messages.team import Team
 TAG = EnvTask(name="mpe/simple_tag")
 SPEC = registry.spec(TAG)
 TEAM = Team(groups=(0, 0, 0, 3))
-LEAGUE = ("task.name=mpe/simple_tag", "league.rule=uniform", "scaling.rollouts=4")
+LEAGUE = ("task.name=mpe/simple_tag", "league.rule=uniform", "actors.rollouts=4")
 PREDATORS, PREY = sides_of(SPEC)
 
 
@@ -69,7 +69,7 @@ def test_a_share_of_the_rollouts_is_played_against_checkpoints_and_the_first_nev
 
 
 def test_sides_take_turns_and_every_checkpoint_is_met():
-    config, checkpoints = load(None, [*LEAGUE, "scaling.rollouts=2"]), state(checkpoint(0), checkpoint(10))
+    config, checkpoints = load(None, [*LEAGUE, "actors.rollouts=2"]), state(checkpoint(0), checkpoint(10))
     drawn = [league_matches.matches(config, SPEC, checkpoints, round_, 2)[1] for round_ in range(200)]
     assert [side.number for side, _ in drawn] == [1, 0] * 100
     met = sum(position for _, position in drawn)
@@ -155,7 +155,7 @@ def test_a_scripted_player_moves_its_score_and_no_rating():
     [
         (("opponents.side=0",), "opponents.side"),
         (("placement.rule=whole",), "placement.rule=whole"),
-        (("scaling.rollouts=1",), "scaling.rollouts"),
+        (("actors.rollouts=1",), "actors.rollouts"),
         (("league.rule=best",), "league"),
         (("league.rule=none", f"league.script={SCRIPT}"), "league.script: there is no league"),
     ],
@@ -171,7 +171,7 @@ def test_a_league_without_the_player_that_is_named_is_refused():
 
 
 def test_a_task_without_sides_has_no_league():
-    spread = load(None, ["league.rule=uniform", "scaling.rollouts=2"])
+    spread = load(None, ["league.rule=uniform", "actors.rollouts=2"])
     assert "one side" in incompatibility(spread, registry.spec(spread.task))
 
 

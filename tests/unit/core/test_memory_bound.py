@@ -91,8 +91,8 @@ def test_on_one_slot_the_learner_of_the_default_holds_every_group(is_free):
 
 @pytest.mark.parametrize(("slots", "groups"), [(1, 3), (3, 1)])
 def test_who_folds_sums_holds_a_gradient_of_every_network_and_micro_batch(slots, groups):
-    rounds = ("algorithm.name=ippo", "scaling.rollouts=5", "algorithm.epochs=1", "algorithm.num_minibatches=1")
-    at_once, summed = (footprint_of("learner", *rounds, f"pipeline.rollouts={n}", concurrency=slots) for n in (0, 2))
+    rounds = ("algorithm.name=ippo", "actors.rollouts=5", "algorithm.epochs=1", "algorithm.num_minibatches=1")
+    at_once, summed = (footprint_of("learner", *rounds, f"pipeline.micro_batch={n}", concurrency=slots) for n in (0, 2))
     assert summed.networks - at_once.networks == 3 * groups * BOTH
 
 
@@ -132,7 +132,7 @@ def test_a_window_counts_as_far_as_the_run_may_go(limits, rounds):
 
 
 def test_joined_rollouts_are_another_copy_and_a_state_of_the_task_s_own_is_none():
-    settings = ("algorithm.name=ippo", "placement.rule=packed", "scaling.rollouts=2")
+    settings = ("algorithm.name=ippo", "placement.rule=packed", "actors.rollouts=2")
     assert footprint_of("learner", *settings).data == 2 * 3 * SEEN
     assert footprint_of("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)
 

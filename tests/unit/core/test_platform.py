@@ -30,8 +30,8 @@ ABILITIES = {
 }
 # A placement whose answers no deployed function could send, with a hundred rounds in a task.
 PLAN = make_plan(
-    *("placement.rule=whole", "placement.rounds=100", "evaluation.every=100", "stop.rounds=1"),
-    *("scaling.rollouts=100", "actors.num_envs=64", "placement.inline_objects=true"),
+    *("placement.rule=whole", "placement.chain=100", "evaluation.every=100", "stop.rounds=1"),
+    *("actors.rollouts=100", "actors.num_envs=64", "placement.inline_objects=true"),
 )
 
 

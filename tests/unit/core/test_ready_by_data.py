@@ -13,9 +13,9 @@ from marless.coordinator.drive import driver as loop
 from marless.functions.messages.actor import SampleTask
 from marless.functions.messages.evaluator import EvaluateTask
 
-SPLIT = ("placement.rule=split", "scaling.rollouts=4", "evaluation.every=1", "stop.rounds=4")
+SPLIT = ("placement.rule=split", "actors.rollouts=4", "evaluation.every=1", "stop.rounds=4")
 # The last of three micro-batches has one rollout.
-SUMMED = ("scaling.rollouts=5", "pipeline.rollouts=2", "algorithm.epochs=1", "algorithm.num_minibatches=1")
+SUMMED = ("actors.rollouts=5", "pipeline.micro_batch=2", "algorithm.epochs=1", "algorithm.num_minibatches=1")
 ROUNDS = st.sampled_from([(), SUMMED])
 
 
@@ -92,7 +92,7 @@ def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(f
         bad = fails and isinstance(request, SampleTask) and (request.address.round, request.attempt) == (2, 0)
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
 
-    world = Shuffled(make_plan(*SPLIT, "scaling.rollouts=40"), evaluations_last, script)
+    world = Shuffled(make_plan(*SPLIT, "actors.rollouts=40"), evaluations_last, script)
     world.finish()
     # Of round 2: one that sends it, one for each of the gates sample, learn/0, learn/1 and the end; and where all 40
     # samples failed once, one for each failure.
@@ -103,8 +103,8 @@ def test_a_decision_is_asked_for_only_when_a_gate_is_complete_or_a_task_failed(f
 def test_of_all_sums_over_micro_batches_only_the_last_calls_for_a_decision(monkeypatch):
     asked = []
     monkeypatch.setattr(loop, "decide", lambda plan, state: asked.append(state) or decide(plan, state))
-    streamed = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2", "placement.rule=packed")
-    plan = make_plan(*streamed, "scaling.rollouts=16", "evaluation.every=9", "stop.rounds=2")
+    streamed = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=2", "placement.rule=packed")
+    plan = make_plan(*streamed, "actors.rollouts=16", "evaluation.every=9", "stop.rounds=2")
     Shuffled(plan, lambda queue: 0).finish()
     # One that sends the samples, one for each of 8 micro-batches, one for all sums, one for the learner: the end.
     assert len([state for state in asked if (state.round, state.phase) == (1, "round")]) == 1 + 8 + 1 + 1

@@ -65,9 +65,14 @@ def manifest_with(**fields):
 
 
 def test_a_manifest_of_an_earlier_version_is_read(tmp_path):
-    manifest = manifest_with(inputs=RunInputs(dataset=Ref(**DATASET)))
+    config = load(None, ["actors.rollouts=7", "placement.pack=5", "placement.chain=4"])
+    manifest = manifest_with(inputs=RunInputs(dataset=Ref(**DATASET)), config=config)
     document = json.loads(msgspec.json.encode(manifest))
     del document["inputs"]
+    tables = document["config"]
+    tables["scaling"]["rollouts"] = tables["actors"].pop("rollouts")
+    tables["placement"]["rounds"] = tables["placement"].pop("chain")
+    tables["placement"]["rollouts_per_invocation"] = tables["placement"].pop("pack")
     ledger = SqliteLedger(tmp_path / "ledger")
     ledger.commit(run_manifest.MANIFEST, json.dumps({**document, "opponents": None, "dataset": DATASET}).encode(), 0)
     assert run_manifest.read(ledger) == manifest

@@ -61,7 +61,7 @@ def alike_replies(new=-1.0, old=-1.0):
 
 @pytest.mark.parametrize(("rows", "agents"), [("pooled", 2), ("member", 1)])
 def test_learners_are_predicted_by_the_rows_that_they_learn_from(rows, agents):
-    plan = make_plan('sharing.groups=[["a", "b"]]', f"sharing.rows={rows}", "stop.rounds=1", "scaling.rollouts=3")
+    plan = make_plan('sharing.groups=[["a", "b"]]', f"sharing.rows={rows}", "stop.rounds=1", "actors.rollouts=3")
     state = World(plan, lambda function, request: [answered(function, request)]).finish()
     # By hand: 3 rollouts of 2 environments and 5 steps.
     [learner] = learns(plan, msgspec.structs.replace(state, phase="round", slots={}), 0)
@@ -103,7 +103,7 @@ def test_sharing_that_lasts_is_switched_on_once_and_never_off():
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 5
 
 
-ROLES = ("sharing.rule=roles", "stop.rounds=8", "evaluation.every=1000", "scaling.rollouts=2")
+ROLES = ("sharing.rule=roles", "stop.rounds=8", "evaluation.every=1000", "actors.rollouts=2")
 
 
 def role_replies(roles):
@@ -189,7 +189,7 @@ def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
 
 @pytest.mark.parametrize("rollouts", [1, 5])
 def test_another_trial_waits_until_those_that_found_nothing_cost_two_percent(rollouts):
-    settings = (*DYNAMIC, "stop.rounds=140", "sharing.trial_episodes=2", f"scaling.rollouts={rollouts}")
+    settings = (*DYNAMIC, "stop.rounds=140", "sharing.trial_episodes=2", f"actors.rollouts={rollouts}")
     world = World(make_plan(*settings, "evaluation.every=1000"), alike_replies(new=-9.0, old=-1.0))
     state = world.finish()
     overhead = list_overhead(world.plan.prices, 2, PPO_STAGES, "standard")

@@ -108,7 +108,7 @@ def test_the_longest_path_of_a_round_that_learns_from_an_earlier_one_is_that_of_
 
 def recording(slots=4, sample_ms=40.0, learn_ms=100.0, **overrides):
     """The record of a run whose rollouts take 40 ms each and whose learner 100 ms, with nothing beside."""
-    settings = ("scaling.rollouts=4", "evaluation.every=1000", *(f"{key}={value}" for key, value in overrides.items()))
+    settings = ("actors.rollouts=4", "evaluation.every=1000", *(f"{key}={value}" for key, value in overrides.items()))
     plan = promising(make_plan(*settings), concurrency=slots)
     world = World(plan)
     driver = Driver(plan, Ports(world.storage, world.ledger, world.invoker, world.journal))

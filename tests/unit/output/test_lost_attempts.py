@@ -72,7 +72,7 @@ def test_a_task_that_is_tried_again_is_named_after_the_decision_that_tries_it():
 
 
 def test_failures_in_a_pause_share_the_next_line():
-    clock, plan = Clock(), make_plan("attempts=5", "scaling.rollouts=2")
+    clock, plan = Clock(), make_plan("attempts=5", "actors.rollouts=2")
     lines, state = RetryLines(clock), waiting(plan)
     both = f"{SAMPLES[0]} of round 1 and 1 more failed and are tried again: why"
     assert lines.lines(plan, with_failures(state, 1)) == [both]
@@ -87,7 +87,7 @@ def test_failures_in_a_pause_share_the_next_line():
 
 
 def test_a_task_that_is_given_up_has_no_line_of_its_own():
-    plan = make_plan("attempts=2", "scaling.rollouts=2")
+    plan = make_plan("attempts=2", "actors.rollouts=2")
     state = waiting(plan)
     slots = {
         SAMPLES[0]: replace(state.slots[SAMPLES[0]], failures=2, problem="again"),

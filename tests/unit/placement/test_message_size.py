@@ -75,12 +75,12 @@ def messages(*settings):
 @pytest.mark.parametrize(
     "placement",
     [
-        ("placement.rule=packed", "placement.inline_objects=true", "scaling.rollouts=3"),
-        ("placement.rule=packed", "placement.inline_objects=true", "scaling.rollouts=3", *FLIPPING, *EASY),
+        ("placement.rule=packed", "placement.inline_objects=true", "actors.rollouts=3"),
+        ("placement.rule=packed", "placement.inline_objects=true", "actors.rollouts=3", *FLIPPING, *EASY),
         ("placement.rule=fused", "placement.inline_objects=true", *FLIPPING, *EASY, "sharing.distance=kde-kl"),
         ("placement.rule=whole", "placement.inline_objects=true", *FLIPPING, *EASY, "algorithm.name=ippo"),
         ("placement.rule=whole", "evaluation.every=10"),
-        ("placement.rule=split", "scaling.rollouts=3", "scaling.rule=gns", "task.name=mpe/simple_adversary"),
+        ("placement.rule=split", "actors.rollouts=3", "scaling.rule=gns", "task.name=mpe/simple_adversary"),
     ],
     ids=lambda settings: " ".join(settings[:3]),
 )
@@ -97,7 +97,7 @@ def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement
 
 
 def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_it():
-    settings = ("placement.rule=whole", "placement.rounds=100", "placement.inline_objects=true", "scaling.rollouts=100")
+    settings = ("placement.rule=whole", "placement.chain=100", "placement.inline_objects=true", "actors.rollouts=100")
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), Platform())).finish()
     here, deployed, detached = (

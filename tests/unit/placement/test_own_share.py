@@ -14,7 +14,7 @@ from marless.functions.messages.learner import LearnTask, WholeTask
 
 MB, GB_SECOND = 512, 0.0000133334
 SIZES = [f"functions.{name}.memory_mb={MB}" for name in NAMES]
-AUTO = ["placement.rule=auto", "scaling.rollouts=4", "stop.rounds=12", "evaluation.every=50", *SIZES]
+AUTO = ["placement.rule=auto", "actors.rollouts=4", "stop.rounds=12", "evaluation.every=50", *SIZES]
 
 
 def core_ms(request):

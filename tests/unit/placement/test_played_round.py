@@ -20,14 +20,14 @@ from marless.functions.messages.learner import FrozenNetworks, LearnTask, past_o
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
 
-SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2")
+SUMS = ("algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=2")
 REPLAY = ("algorithm.name=iql", "algorithm.batch_size=4", "algorithm.buffer_size=400")
 
 
 @cache
 def run(rule, *settings, inputs=NO_INPUTS):
     """The plan of a run of three rollouts, its state while round 1 is played, and all requests."""
-    usual = ("algorithm.name=ippo", "scaling.rollouts=3", "stop.rounds=2", "placement.rounds=1")
+    usual = ("algorithm.name=ippo", "actors.rollouts=3", "stop.rounds=2", "placement.chain=1")
     plan = dataclasses.replace(make_plan(*usual, f"placement.rule={rule}", *settings), inputs=inputs)
     world, states = World(plan), []
     world.finish(after=states.append)

@@ -129,7 +129,7 @@ def test_the_most_that_a_task_has_asked_is_remembered_whatever_later_tasks_ask()
         return [told(item, CallUse(count=count, hits=1, ms=10 * count))]
 
     seen = []
-    World(make_plan(JUDGE[0], "stop.rounds=3", "scaling.rollouts=1"), script).finish(
+    World(make_plan(JUDGE[0], "stop.rounds=3", "actors.rollouts=1"), script).finish(
         after=lambda state: seen.append(state.most_calls.get("sample"))
     )
     changes = [most for most, before in zip(seen, [None, *seen[:-1]], strict=True) if most != before]

@@ -11,13 +11,13 @@ from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.coordinator.rules.scaling import SCALING_RULES
 
 AXES = {"sharing": list(SHARING), "scaling": list(SCALING_RULES), "placement": list(PLACEMENTS)}
-BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
+BASE = load(None, ["actors.rollouts=8", "algorithm.lr=0.002"])
 
 
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm_is_a_configuration_that_can_run(name):
     found = configuration(ARMS[name], BASE)
-    assert (found.scaling.rollouts, found.algorithm.lr) == (8, 0.002)
+    assert (found.actors.rollouts, found.algorithm.lr) == (8, 0.002)
 
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
@@ -62,14 +62,14 @@ def test_a_cross_is_named_after_its_rules():
 
 def test_rollouts_that_were_worked_out_are_the_constant_number():
     found = configuration(ARMS["constant-mean"], BASE, rollouts=5)
-    assert (found.scaling.rule, found.scaling.rollouts) == ("constant", 5)
+    assert (found.scaling.rule, found.actors.rollouts) == ("constant", 5)
 
 
 def test_the_mean_of_a_combination_is_a_control_of_it():
     tested, mean, lot = "roles+tradeoff@split", "roles+mean:tradeoff@split", "shuffled:roles+tradeoff@split"
     arms = arms_by_name([tested, mean, lot])
     assert (arms[1].rollouts_of, arms[1].settings["scaling.rule"]) == (tested, "constant")
-    assert configuration(arms[1], BASE, rollouts=5).scaling.rollouts == 5
+    assert configuration(arms[1], BASE, rollouts=5).actors.rollouts == 5
     assert controls([tested, mean, lot]) == [(mean, tested), (lot, tested)]
     with pytest.raises(ConfigError, match=r"takes its number of rollouts from the arm roles\+tradeoff@split"):
         arms_by_name([mean])
@@ -124,7 +124,7 @@ def test_settings_that_an_arm_would_undo_are_refused(override, says):
 
 def test_settings_that_no_arm_undoes_are_let_through():
     refuse_clashes(
-        arms_by_name(["marless-minus"]), ["scaling.rule=constant", "scaling.rollouts=4", "sharing.epsilon=0.1"]
+        arms_by_name(["marless-minus"]), ["scaling.rule=constant", "actors.rollouts=4", "sharing.epsilon=0.1"]
     )
 
 
@@ -173,7 +173,7 @@ def test_the_controls_of_a_signal_are_controls_of_its_arm_and_packed_of_none():
 def test_a_fixed_number_of_rollouts_can_be_named_in_a_combination():
     [arm] = arms_by_name(["all+constant:10@whole"])
     found = configuration(arm, BASE)
-    assert (found.sharing.rule, found.scaling.rule, found.scaling.rollouts) == ("all", "constant", 10)
+    assert (found.sharing.rule, found.scaling.rule, found.actors.rollouts) == ("all", "constant", 10)
     with pytest.raises(ConfigError, match="scaling called 'constant:0'"):
         arms_by_name(["all+constant:0@whole"])
 

@@ -71,7 +71,7 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path
     end(campaign, first["marless-s2"], 7)
     second = asked(campaign)
     assert list(second) == ["constant-mean-s1", "constant-mean-s2"]
-    assert {run.config.scaling.rollouts for run in second.values()} == {6}
+    assert {run.config.actors.rollouts for run in second.values()} == {6}
     assert declaration_of(tmp_path).rollouts == {"constant-mean": 6}
     for run in second.values():
         end(campaign, run, 6)
@@ -106,7 +106,7 @@ def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_p
     known = Declaration(settings={}, arms={}, rollouts={"constant-mean": 3})
     campaign = a_campaign(tmp_path, seeds=(1,), study=known)
     (run,) = asked(campaign).values()
-    assert (run.name, run.config.scaling.rollouts) == ("constant-mean-s1", 3)
+    assert (run.name, run.config.actors.rollouts) == ("constant-mean-s1", 3)
 
 
 def test_a_run_that_a_stop_ended_has_not_failed(tmp_path):

@@ -13,10 +13,12 @@ from marless.ablation.ablate import plan
 from marless.ablation.arms import arms_by_name
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.nested_tables import flatten
+from marless.coordinator.config.renamed_keys import renamed
 from marless.coordinator.config.schema import ConfigError
 from marless.studies import study_file
 from marless.studies.registration import refuse_hold_outs, remark
 from marless.studies.seeds import seeds_of
+from marless.studies.study import Study
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 SUITE, HOLD_OUTS = BENCHMARKS / "suite.toml", BENCHMARKS / "hold_outs.toml"
@@ -83,6 +85,12 @@ def suite_of(document):
     return rules_file.parse(document, Path("changed.toml"))
 
 
+def test_old_keys_of_a_study_stay_in_its_file():
+    file = study_of("base.scaling.rollouts = 9\nvary.actors.rollouts = [2]")
+    (run,) = Study(Path("nowhere"), file, [1]).ask()
+    assert (run.config.actors.rollouts, file.base) == (2, {"scaling": {"rollouts": 9}})
+
+
 def test_order_of_keys_and_the_place_of_a_setting_change_no_registration_of_a_suite():
     document = tomllib.loads(SUITE.read_text(encoding="utf-8"))
     backwards = dict(reversed(document.items()))
@@ -120,7 +128,7 @@ def test_a_command_with_other_settings_or_seeds_is_not_covered_by_the_file():
 def test_the_shipped_suite_writes_down_every_default_that_may_change():
     suite = rules_file.load(SUITE)
     for task in suite.tasks:
-        written = flatten(rules_file.document(suite, task))
+        written = flatten(renamed(rules_file.document(suite, task)))
         config = flatten(msgspec.to_builtins(rules_file.configuration(suite, task, ())))
         for arm in arms_by_name([*suite.rules, *task.rules]):
             # The number of agents decides `algorithm.lr`. Other settings of None are off.

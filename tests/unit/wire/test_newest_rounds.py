@@ -45,7 +45,7 @@ def plan(rule, replay, *overrides, name="iql"):
         f"algorithm.name={name}",
         f"algorithm.buffer_size={replay}",
         "algorithm.updates_per_round=2",
-        "scaling.rollouts=2",
+        "actors.rollouts=2",
     )
     return make_plan(*settings, f"placement.rule={rule}", *overrides)
 
@@ -73,7 +73,7 @@ def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, rep
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (60, 3), (10_000, 10)])
 def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
-    world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"), well)
+    world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.chain=3"), well)
     state = world.finish()
     asked = {request.address.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
     # No task spans an evaluation, after rounds 4 and 8.
@@ -108,7 +108,7 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
     rule, replay, every, checkpoint, kills, name
 ):
     overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
-    world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name), well)
+    world = World(plan(rule, replay, *overrides, "placement.chain=3", name=name), well)
     driver = world.finish_over_kills(kills, most_steps=2000)
     rounds = [round_.round for round_ in driver.state.past]
     assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
@@ -137,8 +137,8 @@ def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
 
 SMALL = (
     "algorithm.name=vdn", "algorithm.buffer_size=60", "algorithm.updates_per_round=2", "algorithm.batch_size=8",
-    "algorithm.hidden=[4]", "actors.num_envs=2", "scaling.rollouts=2", "algorithm.epsilon_steps=40",
-    "placement.rounds=2",
+    "algorithm.hidden=[4]", "actors.num_envs=2", "actors.rollouts=2", "algorithm.epsilon_steps=40",
+    "placement.chain=2",
 )  # fmt: skip
 TASK = ("task.name=toy/signal", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
 
@@ -170,10 +170,10 @@ def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
 def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():
     """Each round has another placement: one object of several rounds, one of a round, one of a rollout."""
     rules = ("whole", "packed", "split", "whole", "fused")
-    world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"), well)
+    world = World(plan(rules[0], 100, "stop.rounds=2", "placement.chain=2"), well)
     world.finish()
     for rule, rounds in itertools.islice(zip(rules, itertools.count(2, 2), strict=False), 1, None):
-        world.plan = plan(rule, 100, f"stop.rounds={rounds}", "placement.rounds=2")
+        world.plan = plan(rule, 100, f"stop.rounds={rounds}", "placement.chain=2")
         state = world.finish(world.driver())
         assert not world.missing(state)
         assert [round_.round for round_ in state.past] == list(range(max(0, rounds - 5), rounds))

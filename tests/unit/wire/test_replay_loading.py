@@ -182,7 +182,7 @@ def test_an_object_that_is_gone_leaves_the_buffer_whole():
 
 OFF_POLICY = (
     "algorithm.buffer_size=35", "algorithm.updates_per_round=2", "algorithm.batch_size=6", "algorithm.epsilon_steps=30",
-    "scaling.rollouts=2", "actors.num_envs=2", "stop.rounds=4", "sharing.rule=none",
+    "actors.rollouts=2", "actors.num_envs=2", "stop.rounds=4", "sharing.rule=none",
 )  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the buffer is one round.
 LONGER = ("algorithm.buffer_size=45",)  # Two rounds.
 
@@ -208,7 +208,7 @@ class OneProcess(NewProcesses):
 PLACEMENTS = {
     "split": LONGER,
     "packed": LONGER,
-    "whole": ("placement.rounds=2", "algorithm.buffer_size=85", "stop.rounds=6"),
+    "whole": ("placement.chain=2", "algorithm.buffer_size=85", "stop.rounds=6"),
 }
 
 

@@ -88,7 +88,9 @@ def test_a_replay_buffer_ends_with_the_rows_that_the_lag_says_and_holds_as_many_
 
 
 def test_partial_gradients_read_every_row_of_the_round_once():
-    run = Read("algorithm.name=ippo", "algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.rollouts=2").run()
+    run = Read(
+        "algorithm.name=ippo", "algorithm.epochs=1", "algorithm.num_minibatches=1", "pipeline.micro_batch=2"
+    ).run()
     partials = [(request, rows) for request, rows, _ in run.learned if request.partial is not None]
     for round_ in range(5):
         read = Counter()

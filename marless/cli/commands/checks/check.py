@@ -184,8 +184,8 @@ def _rows(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[tuple[
 
 def _playing(config: RunConfig, rollout_s: float) -> str:
     """Return the time that the rollouts of a run take one after the other, or '' for an unknown or short time."""
-    total_s = rollout_s * config.scaling.rollouts * (config.stop.rounds or 0)
-    runs = f"{config.scaling.rollouts * (config.stop.rounds or 0):,}"
+    total_s = rollout_s * config.actors.rollouts * (config.stop.rounds or 0)
+    runs = f"{config.actors.rollouts * (config.stop.rounds or 0):,}"
     return f", and the {runs} rollouts of a run {seconds(total_s)} one after the other" if total_s > 60 else ""
 
 

@@ -13,10 +13,10 @@ _MOST = 2**63 - 1
 _SMALL = ("stop.rounds=1", *COMMON, "--backend", "inline", "--run", "r")
 # Settings that are a number, and what nobody can mean by them.
 _COUNTS = (
-    "actors.num_envs", "actors.rollout_length", "task.agents", "scaling.rollouts", "scaling.min_rollouts",
+    "actors.num_envs", "actors.rollout_length", "task.agents", "actors.rollouts", "scaling.min_rollouts",
     "sharing.cap", "evaluation.episodes", "evaluation.final_episodes", "evaluation.episodes_per_invocation",
     "evaluation.every", "evaluation.side", "algorithm.epochs", "algorithm.num_minibatches", "checkpoint_every",
-    "placement.rollouts_per_invocation", "league.every", "stop.env_steps", "stop.rounds", "opponents.side", "seed",
+    "placement.pack", "league.every", "stop.env_steps", "stop.rounds", "opponents.side", "seed",
     "algorithm.data_chunk_length",
 )  # fmt: skip
 _NUMBERS = (

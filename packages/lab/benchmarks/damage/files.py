@@ -19,7 +19,7 @@ COMMON = (
     "actors.num_envs=4", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4",
     "checkpoint_every=2", "--workers", "1",
 )  # fmt: skip
-_LEAGUE = ("task.name=mpe/simple_adversary", "scaling.rollouts=4", "league.rule=prioritised", "league.every=1")
+_LEAGUE = ("task.name=mpe/simple_adversary", "actors.rollouts=4", "league.rule=prioritised", "league.every=1")
 _RUN, _OTHER = "damaged", "other"
 _ROUNDS, _MORE = 4, 2
 _TRAIN_S = 600.0

@@ -22,7 +22,7 @@ _GUESS_S, _MOST, _TRIAL = 0.05, 4, 6
 _BARRIERS, _LAG = "barriers", "lag 1"
 _WAYS: Mapping[str, Mapping[str, int]] = {
     _BARRIERS: {},
-    "micro-batches": {"pipeline.rollouts": _PART},
+    "micro-batches": {"pipeline.micro_batch": _PART},
     _LAG: {"pipeline.lag": 1},
 }
 # What happens to a question.
@@ -121,7 +121,7 @@ def _way(pipeline: Mapping[str, int]) -> Way:
         "task.name": "text/check",
         "algorithm.name": "grpo",
         "actors.num_envs": _EPISODES,
-        "scaling.rollouts": _ROLLOUTS,
+        "actors.rollouts": _ROLLOUTS,
         "resources.judge.serve": "benchmarks.language.waiting_judge:grade",
         "resources.judge.slots": _SLOTS,
         "resources.judge.timeout_s": 60,

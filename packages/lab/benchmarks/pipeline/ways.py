@@ -21,10 +21,10 @@ _WAITING: Settings = {
     "sharing.rule": "all",
     "actors.num_envs": 16,
     "algorithm.hidden": [256, 256],
-    "scaling.rollouts": ROLLOUTS,
+    "actors.rollouts": ROLLOUTS,
 }
 # The default run, but for a learner of one step: rounds of 16 rollouts on two slots, which are two cores.
-_COMPUTING: Settings = {**FEW_EVALUATIONS, **ONE_STEP, "sharing.rule": "all", "scaling.rollouts": 16}
+_COMPUTING: Settings = {**FEW_EVALUATIONS, **ONE_STEP, "sharing.rule": "all", "actors.rollouts": 16}
 
 
 def waiting(learners: int, median_s: float, barrier: str = "", **pipeline: int) -> Way:

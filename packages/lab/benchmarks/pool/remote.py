@@ -25,7 +25,7 @@ def rows(repetitions: int) -> list[Row]:
 
 def _rows(steps: int, repetitions: int) -> list[Row]:
     rollouts, rounds, least = _ROUNDS[steps]
-    settings = (MAPPO, *UNEVALUATED, f"scaling.rollouts={rollouts}", f"stop.rounds={rounds}")
+    settings = (MAPPO, *UNEVALUATED, f"actors.rollouts={rollouts}", f"stop.rounds={rounds}")
     here, there = [], []
     with _agent() as address:
         for _ in range(repetitions):

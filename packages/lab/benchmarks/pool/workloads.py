@@ -47,7 +47,7 @@ def waiting() -> Workload:
     """32 runs of four algorithms on four tasks, two seeds each, on 16 slots."""
     common = {
         "actors.num_envs": 1,
-        "scaling.rollouts": 2,
+        "actors.rollouts": 2,
         "stop.rounds": 8,
         "evaluation.every": 1_000,
         "evaluation.episodes": 2,

@@ -44,7 +44,7 @@ class Way:
             "algorithm.hidden": [8],
             "actors.num_envs": 1,
             "functions.actor.timeout_s": 600,  # a trajectory waits for the slot that it reserves
-            "scaling.rollouts": self.trajectories,
+            "actors.rollouts": self.trajectories,
             **{f"resources.{name}.{key}": value for name, table in self.tables.items() for key, value in table.items()},
         }
 

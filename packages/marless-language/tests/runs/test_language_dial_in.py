@@ -9,7 +9,7 @@ from commands import Commands
 from dialled_in import command, ended, free_port
 from language_runs import RELAY, relay_base
 
-SETTINGS = (*RELAY, "base.model=relay.safetensors", "base.rank=2", "scaling.rollouts=2")
+SETTINGS = (*RELAY, "base.model=relay.safetensors", "base.rank=2", "actors.rollouts=2")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 from language_runs import speak, task_base
 
-TWO, LAG = "scaling.rollouts=2", "pipeline.lag=1"
+TWO, LAG = "actors.rollouts=2", "pipeline.lag=1"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_roles_are_agents_that_learn(alone):
     "elsewhere",
     [
         ("placement.rule=packed",),
-        ("placement.rule=split", "placement.rollouts_per_invocation=2"),
+        ("placement.rule=split", "placement.pack=2"),
         ("placement.inline_objects=true",),
     ],
 )
@@ -34,7 +34,7 @@ def test_placement_changes_no_weight(tmp_path, alone, elsewhere):
     assert speak(tmp_path, TWO, *elsewhere).sha256 == alone.sha256
 
 
-STREAMED = ("scaling.rollouts=3", "pipeline.rollouts=2")
+STREAMED = ("actors.rollouts=3", "pipeline.micro_batch=2")
 
 
 @pytest.mark.slow
