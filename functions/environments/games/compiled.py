@@ -12,7 +12,7 @@ from marless.functions.errors import MissingExtra
 from marless.functions.native.games.fields import GAMES, OUTPUTS
 from marless.functions.native.kernels import are_built, kernels, start_of
 
-# New memory costs page faults, so results of earlier steps lend theirs when nobody holds them. Those of so many steps wait.
+# New memory costs page faults. So these last steps lend the memory of their results once it is unused.
 _MOST_RESULTS = 4
 
 _RESULTS = ("rewards", "terminated", "truncated", "ended")
@@ -136,7 +136,7 @@ class CompiledEnvironment:
         """Holds nothing to free but memory."""
 
     def _free_results(self) -> "_Results":
-        """Return room for the results of a step. Nothing writes to results that somebody holds."""
+        """Return room for the results of a step. Results in use keep their values."""
         for results in self._results:
             if results.is_free():
                 return results
@@ -144,7 +144,7 @@ class CompiledEnvironment:
         return self._results[0]
 
     def _observe(self, results: "_Results", which: int | None = None) -> Observation:
-        """Return an observation, in which only the chosen environments are new."""
+        """Return an observation with new values of the chosen environments only."""
         self._look(results.row, which)
         arrays = results.arrays
         return Observation(
@@ -171,7 +171,7 @@ class _Results:
         return self.arrays[name][...]
 
     def is_free(self) -> bool:
-        """Return whether nobody holds an array."""
+        """Return whether the array is unused."""
         return sys.getrefcount(self._block) == self._references
 
 
