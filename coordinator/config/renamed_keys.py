@@ -17,13 +17,10 @@ _ALGORITHM = {
 
 RENAMED = {
     **{f"algorithm.{old}": f"algorithm.{new}" for old, new in _ALGORITHM.items()},
-    "actors.copies": "actors.num_envs",
-    "actors.steps": "actors.rollout_length",
-    "placement.carry": "placement.inline_objects",
-    "placement.units_per_invocation": "placement.pack",
-    "scaling.least": "scaling.min_rollouts",
-    "scaling.units": "actors.rollouts",
-}
+    "actors.copies": "actors.num_envs", "actors.steps": "actors.rollout_length",
+    "placement.carry": "placement.inline_objects", "placement.units_per_invocation": "placement.pack",
+    "scaling.least": "scaling.min_rollouts", "scaling.units": "actors.rollouts",
+}  # fmt: skip
 # Old names that files and commands may have.
 MOVED = {
     "scaling.rollouts": "actors.rollouts",

@@ -98,7 +98,9 @@ def _compile(command: Sequence[str], flags: Sequence[str], variant: str, source:
         oldest = _instructions(command, "x86-64" if variant.startswith("x86-64") else variant)
         _run(command, [*flags, *oldest, "-fno-lto", "-c", str(PROCESSOR), "-o", processor])
         instructions = _instructions(command, variant)
-        _run(command, [*flags, "-shared", *instructions, *_sources(source), processor, "-o", str(written)])
+        # By the hash, a library says of which sources it is.
+        hashed_source = [f"-DML_SOURCES={sources_digest(source.parent):#x}u", str(source)]
+        _run(command, [*flags, "-shared", *instructions, *hashed_source, processor, "-o", str(written)])
         if not written.is_file():
             raise CompilerFault(f"{shlex.join(command)} wrote no library")
         # Packages of functions have the same bytes on every machine, and zig's folder differs.
@@ -141,11 +143,6 @@ def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
 def _one_line(text: str) -> str:
     """Return the text with its line breaks and undecodable bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
-
-
-def _sources(source: Path) -> list[str]:
-    """The source, with the hash by which a library says of which sources it is."""
-    return [f"-DML_SOURCES={sources_digest(source.parent):#x}u", str(source)]
 
 
 def _is_zig(command: Sequence[str]) -> bool:

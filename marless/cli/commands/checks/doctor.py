@@ -52,7 +52,15 @@ def run(options: Namespace) -> int:
     machine = [(name, line) for row in _machine() for name, _, line in _wrapped((row[0], "", row[1]))]
     say_text(table(("this machine", ""), machine))
     say("")
-    say_text(table(("extra", "for", ""), [(name, what, _state(name)) for name, (what, _) in extras.EXTRAS.items()]))
+    say_text(
+        table(
+            ("extra", "for", ""),
+            [
+                (name, what, "installed" if extras.is_installed(name) else "missing")
+                for name, (what, _) in extras.EXTRAS.items()
+            ],
+        )
+    )
     say("", *_commands([name for name in extras.EXTRAS if not extras.is_installed(name)]))
     rows = [row for name, readiness in _backends().items() for row in _rows(name, readiness)]
     say("")
@@ -76,10 +84,6 @@ def _machine() -> list[tuple[str, str]]:
 
 def _backends() -> dict[str, Readiness]:
     return {name: registry.lookup(name).readiness() for name in registry.BACKENDS}
-
-
-def _state(extra: str) -> str:
-    return "installed" if extras.is_installed(extra) else "missing"
 
 
 def _commands(missing: Sequence[str]) -> Iterator[str]:
