@@ -160,7 +160,7 @@ class _Results:
 
     def __init__(self, outputs: "np.dtype[Any]", fields: Sequence[str], row: NDArray[np.int64]) -> None:
         self._block, self._structure = np.zeros(1, outputs), row.copy()
-        self.arrays = {name: self._block[name][0] for name in outputs.names or ()}
+        self.arrays: dict[str, NDArray[Any]] = {name: self._block[name][0] for name in outputs.names or ()}
         for name, array in self.arrays.items():
             self._structure[fields.index(name)] = start_of(array)
         self.row = start_of(self._structure)
