@@ -29,7 +29,11 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
         names = dict.fromkeys(["latest", *_folders("runs"), *collections])
         return [name for name in names if name.startswith(prefix)]
 
-    return {"settings": settings} | dict.fromkeys(("run", "runs", "against", "beside"), runs)
+    def studies(prefix: str, **_: Any) -> list[str]:
+        names = sorted(path.parent.name for path in Path("studies").glob("*/study.json"))
+        return [*(name for name in names if name.startswith(prefix)), *_files(prefix)]
+
+    return {"settings": settings, "study": studies} | dict.fromkeys(("run", "runs", "against", "beside"), runs)
 
 
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
@@ -80,7 +84,4 @@ def _files(prefix: str) -> dict[str, str]:
 
 
 def _folders(parent: str) -> list[str]:
-    path = Path(parent)
-    if not path.is_dir():
-        return []
-    return sorted(item.name for item in path.iterdir() if item.is_dir() and item.name[0] != ".")
+    return sorted(path.name for path in Path(parent).glob("*/") if path.name[0] != ".")

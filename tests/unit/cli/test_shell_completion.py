@@ -48,12 +48,11 @@ CANDIDATES = {
 def completed(shell_and_options, script, folder):
     """The lines that a shell prints for the lines above, typed in a folder with the run `first`."""
     (folder / "runs" / "first").mkdir(parents=True)
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         [*shell_and_options, script],
         input="".join(f"{line}\n" for line in CANDIDATES),
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=True,
@@ -104,10 +103,9 @@ def test_the_keys_of_a_resource_have_its_name():
 
 def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_resumed_run_may_have(tmp_path, shell):
     shell.cd(tmp_path)
-    for name in ("my.toml", "notes.txt"):
-        (tmp_path / name).touch()
     (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "own.toml").touch()
+    for name in ("my.toml", "notes.txt", "configs/own.toml"):
+        (tmp_path / name).touch()
     offered = completers("train")["settings"]
     assert {"my.toml", "seed="} <= offered(prefix="", parsed_args=Namespace()).keys()
     assert offered(prefix="m", parsed_args=Namespace(settings=[])).keys() == {"my.toml"}
@@ -120,13 +118,10 @@ def test_of_files_those_with_settings_are_offered_and_of_settings_those_that_a_r
 
 def test_of_folders_under_runs_each_run_is_offered_once_and_nothing_that_is_being_removed(tmp_path, shell):
     shell.cd(tmp_path)
-    for name in ("first", ".removed-second-0a"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    (tmp_path / "runs" / "latest").symlink_to("first")
-    for name in ("studies/lr", "ablations/rules"):
+    for name in ("runs/first", "runs/.removed-second-0a", "studies/lr", "ablations/rules"):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "runs" / "latest").symlink_to("first")
+    (tmp_path / "studies" / "lr" / "study.json").touch()
+    assert completers("study")["study"](prefix="l") == ["lr"]
     assert completers("runs remove")["runs"](prefix="") == ["latest", "first", "studies/lr", "ablations/rules"]
-
-
-def test_folders_of_runs_are_those_that_commands_look_into():
     assert [Path(parent) for parent in COLLECTIONS] == [*run_selection.COLLECTIONS]
