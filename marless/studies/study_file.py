@@ -119,8 +119,6 @@ _FIELDS = frozenset(StudyFile.__struct_fields__)
 def load(path: Path) -> StudyFile:
     """The study in a TOML file; raises `ConfigError`."""
     document = read_toml(path)
-    if "rules" in document or "tasks" in document:
-        raise ConfigError(f"{path} compares rules: marless study {shlex.quote(str(path))}, or marless.ablate")
     if key := next((key for key in RunConfig.__struct_fields__ if key in document.keys() - _FIELDS), ""):
         raise ConfigError(
             f"{path}: `{key}` is a key of a run; a study has it as base.{key}, or names the run's file:"
@@ -132,6 +130,8 @@ def load(path: Path) -> StudyFile:
 def parse(document: Mapping[str, Any], where: str, folder: Path) -> StudyFile:
     """The study of a document, with the run's file in `folder` that it names read into `base`; raises `ConfigError`,
     which says `where` the document is from."""
+    if "rules" in document or "tasks" in document:
+        raise ConfigError(f"{where} compares rules: type marless study FILE, or call marless.ablate(base, arms=rules)")
     try:
         study = msgspec.convert(document, StudyFile)
     except msgspec.ValidationError as error:
