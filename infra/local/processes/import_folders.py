@@ -7,7 +7,6 @@ names such folders, and the folders that are to come last.
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 
 from marless.functions.encoding import from_json, to_json
 
@@ -19,13 +18,8 @@ def last_folders(folders: Iterable[str]) -> dict[str, str]:
     return {_VARIABLE: to_json(list(folders)).decode()}
 
 
-def go_to_last_folder() -> None:
-    """Make the folder that was named last the current one, if it is on this machine."""
-    with suppress(OSError):
-        os.chdir(from_json(os.environ[_VARIABLE].encode(), list[str])[-1])
-
-
-def add_last_folders() -> None:
-    """Let this process import modules of the folders that its parent named, after all others."""
+def add_last_folders() -> list[str]:
+    """Let this process import modules of the folders that its parent named, after all others. Return these folders."""
     folders = from_json(os.environ.pop(_VARIABLE, "[]").encode(), list[str])
     sys.path.extend(folder for folder in folders if folder not in sys.path)
+    return folders

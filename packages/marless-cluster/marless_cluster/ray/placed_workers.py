@@ -8,6 +8,7 @@ and an object of its store ends with its node.
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -16,7 +17,7 @@ import marless
 import marless_cluster
 from marless.backends.badge import Badge
 from marless.functions import kernel_variables
-from marless.infra.local.processes.import_folders import add_last_folders, go_to_last_folder, last_folders
+from marless.infra.local.processes.import_folders import add_last_folders, last_folders
 from marless_cluster.remote.addresses import Address
 from marless_cluster.remote.worker_agent import dial_in
 
@@ -33,8 +34,8 @@ class Placed:
 
     def serve(self, address: Address, token: bytes, make_badge: Callable[[], Badge]) -> None:
         """Returns when the driver has gone; raises `DialInError` when it does not take the worker."""
-        go_to_last_folder()
-        add_last_folders()
+        with suppress(OSError):  # the driver's folder may be missing on this machine
+            os.chdir(add_last_folders()[-1])
         dial_in(address, 1, token, make_badge(), patience_s=_PATIENCE_S)
 
 
