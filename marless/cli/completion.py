@@ -30,10 +30,11 @@ def completers(command: str) -> Mapping[str, Callable[..., Any]]:
         return [name for name in names if name.startswith(prefix)]
 
     def studies(prefix: str, **_: Any) -> list[str]:
+        """Return the studies that were begun, and files."""
         names = sorted(path.parent.name for path in Path("studies").glob("*/study.json"))
         return [*(name for name in names if name.startswith(prefix)), *_files(prefix)]
 
-    return {"settings": settings, "study": studies} | dict.fromkeys(("run", "runs", "against", "beside"), runs)
+    return {"settings": settings, "study": studies, **dict.fromkeys(("run", "runs", "against", "beside"), runs)}
 
 
 def setting_candidates(prefix: str, typed: list[str]) -> dict[str, str]:
