@@ -103,8 +103,7 @@ class CompiledEnvironment:
         """Steps all environments at once. Raises `ValueError` for a missing action."""
         self._inputs["actions"][...] = actions[0]
         results = self._free_results()
-        count = self._advance(results.row)
-        if count < 0:
+        if (count := self._advance(results.row)) < 0:
             raise ValueError(f"an action is not from 0 to {self.spec.classes[0].actions - 1}")
         rewards, terminated, truncated, over = map(results.lend, _RESULTS)
         if not count:
@@ -137,21 +136,20 @@ class CompiledEnvironment:
 
     def _free_results(self) -> "_Results":
         """Return room for the results of a step. Results in use keep their values."""
-        for results in self._results:
-            if results.is_free():
-                return results
-        self._results = [_Results(self._outputs, GAMES[self.game], self._row), *self._results[: _MOST_RESULTS - 1]]
-        return self._results[0]
+        free = [results for results in self._results if results.is_free()]
+        if not free:
+            free = [_Results(self._outputs, GAMES[self.game], self._row)]
+            self._results = [*free, *self._results[: _MOST_RESULTS - 1]]
+        return free[0]
 
     def _observe(self, results: "_Results", which: int | None = None) -> Observation:
         """Return an observation with new values of the chosen environments only."""
         self._look(results.row, which)
-        arrays = results.arrays
         return Observation(
             (results.lend("values").swapaxes(0, 1),),
-            results.lend("alive") if "alive" in arrays else self._everyone,
-            (results.lend("masks").swapaxes(0, 1),) if "masks" in arrays else None,
-            results.lend("state") if "state" in arrays else None,
+            results.lend("alive") if "alive" in results.arrays else self._everyone,
+            (results.lend("masks").swapaxes(0, 1),) if "masks" in results.arrays else None,
+            results.lend("state") if "state" in results.arrays else None,
         )
 
 
@@ -163,8 +161,7 @@ class _Results:
         self.arrays: dict[str, NDArray[Any]] = {name: self._block[name][0] for name in outputs.names or ()}
         for name, array in self.arrays.items():
             self._structure[fields.index(name)] = start_of(array)
-        self.row = start_of(self._structure)
-        self._references = sys.getrefcount(self._block)
+        self.row, self._references = start_of(self._structure), sys.getrefcount(self._block)
 
     def lend(self, name: str) -> NDArray[Any]:
         """Return an array that counts as a reference to the block, like all views of it."""

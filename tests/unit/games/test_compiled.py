@@ -62,6 +62,20 @@ def test_more_environments_change_no_earlier_one(task):
 
 
 @every_task
+def test_memory_is_used_again_unless_somebody_holds_a_view(task):
+    environment, rng = made(task, 4), np.random.default_rng(0)
+    seen, places = environment.reset(rng), set()
+    held = seen.values[0][1:, ..., 0]
+    before = held.copy()
+    for _ in range(STEPS):
+        step = environment.step(random_actions(environment, seen, rng))
+        seen = step.observation
+        places.add(step.rewards.ctypes.data)
+    np.testing.assert_array_equal(held, before)
+    assert 1 < len(places) < 5
+
+
+@every_task
 def test_a_missing_action_is_refused_and_changes_nothing(task):
     environment = made(task, 2)
     seen = environment.reset(np.random.default_rng(1))
