@@ -43,7 +43,7 @@ def test_without_it_the_rule_is_unknown(small):
     with pytest.raises(
         marless.ConfigError, match=r"scaling\.rule: there is no scaling rule 'ramp'; known are constant"
     ):
-        marless.train(small, **RULES)
+        marless.train(small, scaling=RULES["scaling"])
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_without_it_the_rule_is_unknown(small):
 def test_one_that_cannot_be_used_is_a_line(home, shell, small, value, problem):
     install(home / "site", shell, "my_rule", **{"scaling.ramp": value})
     with pytest.raises(marless.ConfigError, match=problem):
-        marless.train(small, **RULES)
+        marless.train(small, scaling=RULES["scaling"])
