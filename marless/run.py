@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from marless.user_errors import is_user_error, short_errors
 
@@ -40,21 +40,17 @@ class Run:
         return str(self.path)
 
     def __repr__(self) -> str:
-        from marless.page.run_card import line
-
-        try:
-            return f"<Run {self.path}: {line(self._folder())}>"
-        except Exception as error:
-            if not is_user_error(error) and not isinstance(error, OSError):
-                raise
-            return f"<Run {self.path}: it cannot be read>"
+        return f"<Run {self.path}: {self._shown('line') or 'it cannot be read'}>"
 
     def _repr_html_(self) -> str | None:
-        """For notebooks; None, for which they show the line of text, where there is no round yet."""
-        from marless.page.run_card import card
+        """Return the card for notebooks, None before the first round. Notebooks then show the line of text."""
+        return self._shown("card")
+
+    def _shown(self, form: Literal["line", "card"]) -> str | None:
+        from marless.page import run_card
 
         try:
-            return card(self._folder())
+            return run_card.line(self._folder()) if form == "line" else run_card.card(self._folder())
         except Exception as error:
             if not is_user_error(error) and not isinstance(error, OSError):
                 raise

@@ -17,7 +17,9 @@ from marless.exports.stored_rounds import stored_rounds, stores
 from marless.functions.environments.base import EnvironmentFault, Unsupported
 from marless.functions.errors import BadRequest, CorruptObject, ForeignObject, NoSuchObject
 from marless.functions.function_specs import KINDS
+from marless.reports.notebook.shown_result import ShownResult
 from marless.reports.policy import TeamPolicy, load_policy, without_secrets
+from marless.reports.section import Section
 from marless.reports.text import counted
 from marless.runs.folder import BEST_POLICIES, RunFolder
 from marless.runs.resources.resources_of_run import resources_of
@@ -29,15 +31,22 @@ FORMATS = (*policy_files.FORMATS, *dataset_files.FORMATS, PEFT)
 
 
 @dataclass(frozen=True, repr=False)
-class Exported:
-    """What was written: the files by name with their sizes, and a line about them."""
+class Exported(ShownResult):
+    """The files that `export` wrote, by name with their sizes in bytes, and a line about them."""
 
     folder: Path
     files: dict[str, int]
     line: str
 
-    def __repr__(self) -> str:
-        return f"<Exported: {self.folder}, {self.line}>"
+    @property
+    def headline(self) -> str:
+        """Return the folder and the line about it."""
+        return f"{self.folder}, {self.line}"
+
+    @property
+    def sections(self) -> list[Section]:
+        """Return the files with their sizes."""
+        return [Section("", ("file", "bytes"), tuple((name, f"{size:,}") for name, size in self.files.items()))]
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,8 @@ def line(folder: RunFolder) -> str:
     if summary is None:
         rounds = journal.read(folder.path / METRICS)
         return f"{_standing(folder, None)}, {counted(len(rounds), 'round')}, no evaluation yet"
-    parts = [_standing(folder, summary), counted(summary.rounds, "round")]
-    if summary.final_return:
-        parts.append(f"return {plus_minus(summary.final_return)}")
-    return ", ".join([*parts, money(summary.dollars.total)])
+    final = f", return {plus_minus(summary.final_return)}" if summary.final_return else ""
+    return f"{_standing(folder, summary)}, {counted(summary.rounds, 'round')}{final}, {money(summary.dollars.total)}"
 
 
 def card(folder: RunFolder) -> Html:

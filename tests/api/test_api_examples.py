@@ -51,3 +51,6 @@ def test_examples_run(modules, names, small):
     for module in modules:
         path = api.EXAMPLES / f"{module.rpartition('.')[2]}.txt"
         exec(compile(path.read_text(), path, "exec"), names)
+    if modules == PAIR:
+        shown = {type(value).__name__: repr(value) for value in names.values()}
+        assert all(len(shown[name]) <= 1_000 and shown[name].count("\n") < 10 for name in marless.results.__all__)

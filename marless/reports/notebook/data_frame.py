@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 def data_frame(rows: Sequence[Mapping[str, Any]], call: str) -> "DataFrame":
     """Return a frame with a column for each value, by dotted key. `call` is in the `UserError` without a package."""
     columns = [flatten(row) for row in rows]
-    if extras.is_importable("pandas"):
-        import pandas
-
-        return pandas.DataFrame(columns)
-    if extras.is_importable("polars"):
-        return cast("DataFrame", import_module("polars").DataFrame(columns))
+    for package in ("pandas", "polars"):
+        if extras.is_importable(package):
+            return cast("DataFrame", import_module(package).DataFrame(columns))
     raise UserError(f"{call} needs pandas, which is not installed: {extras.install('notebook')}")
