@@ -17,19 +17,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from marless.coordinator.config.schema import ConfigError
-    from marless.coordinator.errors import UserError
-    from marless.costs import estimate, simulate
-    from marless.driving import RunFailed, TrainingInterrupted, resume, train
-    from marless.experiments import ablate, benchmark, compare, study
-    from marless.reports.user_code.decorators import algorithm, environment, judge, rule
-    from marless.results import crossplay, evaluate, export, replay, report
-    from marless.run import Run, load_policy, open_run
-    from marless.settings import *  # noqa: F403
-
-    __version__: str
-
 __all__ = [
     "ConfigError",
     "Run",
@@ -57,6 +44,21 @@ __all__ = [
     "study",
     "train",
 ]
+
+if TYPE_CHECKING:
+    from marless import settings
+    from marless.coordinator.config.schema import ConfigError
+    from marless.coordinator.errors import UserError
+    from marless.costs import estimate, simulate
+    from marless.driving import RunFailed, TrainingInterrupted, resume, train
+    from marless.experiments import ablate, benchmark, compare, study
+    from marless.reports.user_code.decorators import algorithm, environment, judge, rule
+    from marless.results import crossplay, evaluate, export, replay, report
+    from marless.run import Run, load_policy, open_run
+    from marless.settings import *  # noqa: F403
+
+    __all__ += settings.__all__  # for pyright
+    __version__: str
 
 # The modules of names that are loaded when they are used.
 _MODULES = {

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from marless import existing_run
 from marless.backends import registry
@@ -32,6 +32,9 @@ from marless.runs.view import View
 from marless.signals import Interrupted, Signals, ended_by_signal
 from marless.user_errors import short_errors
 from marless.views.callbacks import Callback, with_callbacks
+
+if TYPE_CHECKING:
+    from marless.settings import RunKeys
 
 __all__ = [
     "ConfigLike",
@@ -102,7 +105,7 @@ def train(
     exist: Exist = "error",
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
-    **settings: Any,
+    **settings: Unpack["RunKeys"],
 ) -> Run:
     """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
 
@@ -136,9 +139,8 @@ def train(
         >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
         <Run runs/simple_spread-mappo-s7-20261123-101500: finished, 4 rounds, return -71.3 ± 0.5, $0.00021>
     """
-    if algorithm is not None:
-        settings["algorithm"] = algorithm
-    place, (document, where) = registry.backend(backend), _document(config, settings)
+    algorithm_setting = {} if algorithm is None else {"algorithm": algorithm}
+    place, (document, where) = registry.backend(backend), _document(config, {**settings, **algorithm_setting})
     run_config = convert(fill_default_run(document)[0], where)
     require_importable(run_config, backend)
     earlier, folders = existing_run.find(run, exist), list[RunFolder]()

@@ -40,13 +40,13 @@ class Run:
         return str(self.path)
 
     def __repr__(self) -> str:
-        return f"<Run {self.path}: {self._shown('line') or 'it cannot be read'}>"
+        return f"<Run {self.path}: {self._summary('line') or 'it cannot be read'}>"
 
     def _repr_html_(self) -> str | None:
         """Return the card for notebooks, None before the first round. Notebooks then show the line of text."""
-        return self._shown("card")
+        return self._summary("card")
 
-    def _shown(self, form: Literal["line", "card"]) -> str | None:
+    def _summary(self, form: Literal["line", "card"]) -> str | None:
         from marless.page import run_card
 
         try:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 class Settings(dict[str, Any]): ...
 
@@ -909,6 +909,32 @@ class VDN(Settings):
     """
 
     def __init__(self, *, engine: Literal['auto', 'numpy', 'native', 'torch'] = ..., device: Literal['cpu', 'cuda'] = ..., network: Callable[..., Any] | str = ..., lr_schedule: Literal['constant', 'linear', 'cosine'] = ..., lr: float = ..., gamma: float = ..., updates_per_round: int = ..., batch_size: int | None = ..., buffer_size: int = ..., tau: float = ..., target_update_interval: int | None = ..., standardise_rewards: bool = ..., centre_rewards: bool = ..., huber_delta: float | None = ..., max_grad_norm: float = ..., adam_eps: float = ..., hidden: Sequence[int] = ..., recurrent: bool = ..., layer_norm: bool = ..., sequence_length: int | None = ..., burn_in: int = ..., time_limit: Literal['bootstrap', 'terminal'] = ..., epsilon_start: float = ..., epsilon_end: float = ..., epsilon_steps: int = ..., double: bool = ..., n_step: int = ..., td_lambda: float = ..., cql_alpha: float = ..., priority: float = ..., priority_beta: float = ..., priority_steps: int = ...) -> None: ...
+
+class RunKeys(TypedDict, total=False):
+    """Keys of a run as keywords of `train`."""
+
+    seed: int
+    attempts: int
+    checkpoint_every: int
+    task: str | Callable[..., Any] | Mapping[str, Any]
+    actors: Mapping[str, Any]
+    trend: Mapping[str, Any]
+    sharing: Mapping[str, Any]
+    scaling: Mapping[str, Any]
+    placement: Mapping[str, Any]
+    pipeline: Mapping[str, Any]
+    evaluation: Mapping[str, Any]
+    opponents: Mapping[str, Any]
+    league: Mapping[str, Any]
+    offline: Mapping[str, Any]
+    base: Mapping[str, Any]
+    stop: Mapping[str, Any]
+    functions: Mapping[str, Any]
+    resources: Mapping[str, Any]
+    pricing: Mapping[str, Any]
+    log: Mapping[str, Any]
+    network: str | Callable[..., Any]
+    rounds: int
 
 __all__ = [
     "Actors",

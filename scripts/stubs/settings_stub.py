@@ -17,7 +17,7 @@ _HEADER = """\
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 class Settings(dict[str, Any]): ...
 """
@@ -42,15 +42,28 @@ def page() -> str:
     """Return the text of the file."""
     classes = "\n".join(_class(name, getattr(settings, name)) for name in settings.__all__)
     names = "".join(f'    "{name}",\n' for name in settings.__all__)
-    return f"{_HEADER}\n{classes}\n__all__ = [\n{names}]\n\ndef __dir__() -> list[str]: ...\n"
+    return f"{_HEADER}\n{classes}\n{_run_keys()}\n__all__ = [\n{names}]\n\ndef __dir__() -> list[str]: ...\n"
+
+
+def _run_keys() -> str:
+    """Return the type of the keywords of `train`, which has a parameter for the algorithm."""
+    types = _parameters("Config", settings.Config)
+    lines = "".join(f"    {key}: {text}\n" for key, text in types.items() if key != "algorithm")
+    return f'class RunKeys(TypedDict, total=False):\n    """Keys of a run as keywords of `train`."""\n\n{lines}'
+
+
+def _parameters(name: str, kind: Any) -> dict[str, str]:
+    """Return the types of the keys of a table."""
+    hints = get_type_hints(kind.schema, include_extras=True)
+    fields = [field for field in msgspec.structs.fields(kind.schema) if field.encode_name not in kind.fixed]
+    types = {field.name: _parameter(f"{name}.{field.name}", hints[field.name]) for field in fields}
+    return types | (_SHORT if name == "Config" else {})
 
 
 def _class(name: str, kind: Any) -> str:
-    hints = get_type_hints(kind.schema, include_extras=True)
     fields = [field for field in msgspec.structs.fields(kind.schema) if field.encode_name not in kind.fixed]
-    parameters = {field.name: _parameter(f"{name}.{field.name}", hints[field.name]) for field in fields}
-    parameters |= _SHORT if name == "Config" else {}
-    arguments = ", ".join(["self", "*", *(f"{key}: {text} = ..." for key, text in parameters.items())])
+    types = _parameters(name, kind)
+    arguments = ", ".join(["self", "*", *(f"{key}: {text} = ..." for key, text in types.items())])
     about = " ".join((kind.__doc__ or name).partition("Attributes:")[0].split())
     lines = [f'"""{about}', "", "Args:", *_meanings(kind, [field.encode_name for field in fields]), '"""']
     methods = _OWN_METHODS if name == "Config" else ""

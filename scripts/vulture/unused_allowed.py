@@ -108,3 +108,6 @@ _.font
 
 # The class of responses, which http.client makes.
 _.response_class
+
+# Editors read it from a string, as the module only has a stub.
+RunKeys
