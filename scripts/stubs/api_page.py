@@ -28,7 +28,7 @@ def page() -> str:
     """Return the page. Its code has the format of all code here."""
     text = "\n".join([_HEAD, *map(_section, MODULES), "<!-- end of the names -->\n"])
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PAGE), "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 def examples(module: str) -> dict[str, str]:

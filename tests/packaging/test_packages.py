@@ -76,8 +76,11 @@ LEARNING = {
     *(name.partition(":")[0] for name in ALGORITHMS.built_in.values()),
     *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
-# The parser of Python is loaded when code of a user starts a program.
-LATE = {"marless.functions.isolation.imported_sources"}
+# The parser of Python is loaded when code of a user starts a program, names of keys when an old manifest is read.
+LATE = {
+    "marless.functions.isolation.imported_sources",
+    "marless.coordinator.config.nested_tables", "marless.coordinator.config.renamed_keys",
+}  # fmt: skip
 # What learners import when a run names the engine.
 ENGINES = {
     "marless.functions.algorithms.engines.native_engine",
