@@ -40,9 +40,7 @@ def test_an_ablation_takes_it(installed, home, shell, capsys):
 
 
 def test_without_it_the_rule_is_unknown(small):
-    with pytest.raises(
-        marless.ConfigError, match=r"scaling\.rule: there is no scaling rule 'ramp'; known are constant"
-    ):
+    with pytest.raises(marless.ConfigError, match=r"scaling\.rule: there is no scaling rule 'ramp'; known are const"):
         marless.train(small, scaling=RULES["scaling"])
 
 

@@ -77,10 +77,8 @@ LEARNING = {
     *(spec.implementation for spec in ALGORITHMS.ours() if not spec.function),
 }
 # The parser of Python is loaded when code of a user starts a program, names of keys when an old manifest is read.
-LATE = {
-    "marless.functions.isolation.imported_sources",
-    "marless.coordinator.config.nested_tables", "marless.coordinator.config.renamed_keys",
-}  # fmt: skip
+LATE = {"marless.functions.isolation.imported_sources"}
+LATE |= {f"marless.coordinator.config.{name}" for name in ("nested_tables", "renamed_keys")}
 # What learners import when a run names the engine.
 ENGINES = {
     "marless.functions.algorithms.engines.native_engine",
