@@ -121,7 +121,7 @@ def marless(place, capfd, shell):
 
 @pytest.fixture
 def finished(place, marless):
-    """Waits for detached runs to end; `sweeping` sweeps every few seconds in place of every minute."""
+    """Wait for detached runs to end. With `sweeping`, sweep every few seconds."""
 
     def wait(*names, sweeping=False, limit_s=400.0):
         list(place.wait(names, sweeping, limit_s))

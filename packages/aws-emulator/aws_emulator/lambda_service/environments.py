@@ -26,7 +26,7 @@ from aws_emulator.lambda_service.runtime import LONGEST_BODY, PREFIX, RuntimeApi
 from aws_emulator.lambda_service.versions import FunctionVersion
 
 INIT_LIMIT_S = 10.0
-# On AWS an environment has processors of its own. Too many starts at once would exceed the limit here.
+# On AWS each environment has separate processors. Too many starts at once would exceed the limit here.
 _STARTS = BoundedSemaphore(2 * (os.cpu_count() or 1))
 
 
