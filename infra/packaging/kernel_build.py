@@ -98,7 +98,7 @@ def _compile(command: Sequence[str], flags: Sequence[str], variant: str, source:
         oldest = _instructions(command, "x86-64" if variant.startswith("x86-64") else variant)
         _run(command, [*flags, *oldest, "-fno-lto", "-c", str(PROCESSOR), "-o", processor])
         instructions = _instructions(command, variant)
-        # By the hash, a library says of which sources it is.
+        # The hash of a library names its sources.
         hashed_source = [f"-DML_SOURCES={sources_digest(source.parent):#x}u", str(source)]
         _run(command, [*flags, "-shared", *instructions, *hashed_source, processor, "-o", str(written)])
         if not written.is_file():

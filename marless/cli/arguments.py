@@ -205,7 +205,7 @@ def within(least: int, most: int) -> Callable[[str], int]:
 
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:
     """Return the configuration file, if any, and the settings. A task or an algorithm may be named alone."""
-    # A file that does not exist stands for a setting.
+    # Without a file of this name, the word is a setting.
     names = {
         text: "" if Path(text).suffix == ".toml" or Path(text).exists() else setting_of(text)
         for text in settings

@@ -168,7 +168,7 @@ class _Results:
         return self.arrays[name][...]
 
     def is_free(self) -> bool:
-        """Return whether the array is unused."""
+        """Return whether all arrays are unused."""
         return sys.getrefcount(self._block) == self._references
 
 
