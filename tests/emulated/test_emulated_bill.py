@@ -171,7 +171,8 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     assert said.code == 1 and re.search(TIMED_OUT, said.err[-1])
     bill, counted = billed(place, "slow-there"), Counted(place, "slow-there")
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
-    assert calls >= 3 and abs(off_s) < unseen_gb_s(counted, "evaluator")
+    # They work for 10 ms, so that the work around the handler is a large share.
+    assert calls >= 3 and abs(off_s) < 2 * unseen_gb_s(counted, "evaluator")
     assert place.dead_letters() == before
     assert place.failed_runs() > failed
 

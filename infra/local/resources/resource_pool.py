@@ -31,7 +31,8 @@ from marless.infra.local.workers import Workers, local_workers
 _FUNCTION = "resource"
 _MODULES = {_FUNCTION: "marless.functions.resources.serving.answering"}
 # Programs and services have the time-out themselves, and say more of what happened; a process that fails to is ended.
-_GRACE_S = 2.0
+# On a busy machine a process needs seconds to start.
+_GRACE_S = 10.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
 
