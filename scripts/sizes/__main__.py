@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,10 +85,26 @@ def tracked(*patterns: str) -> list[Path]:
     return [path for path in paths if (ROOT / path).is_file() and not (ROOT / path).is_symlink()]
 
 
+def lines_of(path: Path) -> int:
+    """Return the number of lines of a file."""
+    return len((ROOT / path).read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def statements_of(path: Path) -> list[ast.stmt]:
+    """Return all statements of a Python file, nested ones included."""
+    waiting: list[ast.AST] = [ast.parse((ROOT / path).read_text(encoding="utf-8"))]
+    statements = list[ast.stmt]()
+    for node in waiting:
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, _HOLDERS)]
+        statements += [child for child in inner if isinstance(child, ast.stmt)]
+        waiting += inner
+    return statements
+
+
 def size_of(path: Path) -> Size:
     """Return the size of a Python file."""
-    text = (ROOT / path).read_text(encoding="utf-8")
-    return Size(1, len(text.splitlines()), sum(isinstance(node, ast.stmt) for node in ast.walk(ast.parse(text))))
+    return Size(1, lines_of(path), len(statements_of(path)))
 
 
 def is_test(path: Path) -> bool:
@@ -113,33 +130,34 @@ def numbers() -> dict[str, int]:
     total = Size(0, 0, 0)
     for path in house:
         total = total.plus(size_of(path))
-    trees = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in house}
-    functions = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    functions = [node for path in house for node in statements_of(path) if isinstance(node, _FUNCTIONS)]
     return {
         **{name: len(loaded_modules(name)) for name in _ENTRIES},
         "lines of the house": total.lines,
         "statements of the house": total.statements,
-        "lines of tests": sum(size_of(path).lines for path in code if is_test(path)),
+        "lines of tests": sum(lines_of(path) for path in code if is_test(path)),
         "words of docs": sum(words((ROOT / page).read_text("utf-8")) for page in tracked("docs/**.md", *_GUIDES)),
         f"functions over {_LONG_FUNCTION} lines": sum(map(_is_long, functions)),
-        f"files over {_LONG_FILE} lines": sum(size_of(path).lines > _LONG_FILE for path in house),
-        "public classes with a name of another class": _repetitions(trees.values()),
+        f"files over {_LONG_FILE} lines": sum(lines_of(path) > _LONG_FILE for path in house),
+        "public classes with a name of another class": _repetitions(house),
     }
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# The nodes that hold statements.
+_HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def _is_long(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return (function.end_lineno or 0) - function.lineno + 1 > _LONG_FUNCTION
 
 
-def _repetitions(trees: Iterable[ast.Module]) -> int:
+def _repetitions(paths: Iterable[Path]) -> int:
     names = Counter(
         node.name
-        for tree in trees
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for path in paths
+        for node in statements_of(path)
+        if isinstance(node, ast.ClassDef) and not (node.col_offset or node.name.startswith("_"))
     )
     return sum(count for count in names.values() if count > 1)
 
