@@ -162,13 +162,14 @@ def _repetitions(paths: Iterable[Path]) -> int:
     return sum(count for count in names.values() if count > 1)
 
 
-# `make docs` writes this block of a page.
+# `make docs` writes a whole page with this mark, or this block of a page.
+_WRITTEN_PAGE = "<!-- Written by `make docs`; edit "
 _WRITTEN = re.compile(r"<!-- [^\n]*written by `make docs` -->.*?<!-- end of [^\n]*?-->", re.DOTALL)
 
 
 def words(page: str) -> int:
-    """Return how many words people wrote in a page. Generated blocks do not count."""
-    return len(_WRITTEN.sub("", page).split())
+    """Return how many words people wrote in a page. Generated pages and blocks do not count."""
+    return 0 if _WRITTEN_PAGE in page else len(_WRITTEN.sub("", page).split())
 
 
 def _table(parts: Mapping[str, Size]) -> Iterator[str]:

@@ -18,7 +18,8 @@ def test_links_and_tests_are_no_part_of_the_house():
     assert sizes.is_test(Path("packages/x/tests/test_x.py")) and not sizes.is_test(Path("marless/testing/x.py"))
 
 
-def test_words_of_generated_blocks_do_not_count():
+def test_words_of_generated_blocks_and_pages_do_not_count():
+    assert sizes.words("# A\n\n<!-- Written by `make docs`; edit the code instead. -->\n\na b\n") == 0
     assert sizes.words("a b <!-- t: written by `make docs` -->\n| x |\n<!-- end of t --> c\n") == 3
 
 
