@@ -17,8 +17,6 @@ from marless.estimation.virtual_functions import Faults
 from marless.infra.local.available_cores import cores
 from marless.user_errors import short_errors
 
-__all__ = ["estimate", "simulate"]
-
 _FAULTS = ("slow", "cold", "throttled", "lost")
 
 

@@ -36,16 +36,6 @@ from marless.views.callbacks import Callback, with_callbacks
 if TYPE_CHECKING:
     from marless.settings import RunKeys
 
-__all__ = [
-    "ConfigLike",
-    "RunFailed",
-    "TrainingInterrupted",
-    "configuration",
-    "ends_at_once",
-    "resume",
-    "train",
-]
-
 ConfigLike = str | os.PathLike[str] | Mapping[str, Any] | Callable[..., Any] | None
 """A task by its name or its class, the path of a TOML file, or tables. The defaults without one."""
 # An algorithm by its name, its settings, its specification, or a function that makes the specification.

@@ -31,8 +31,6 @@ from marless.user_errors import short_errors
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
 
-__all__ = ["ablate", "benchmark", "compare", "study"]
-
 R = TypeVar("R", StudyResult, AblationResult)
 
 _AGAIN = "the same call goes on with it"

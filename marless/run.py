@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from marless.runs.folder import RunFolder
     from marless.runs.summary import Summary
 
-__all__ = ["Run", "load_policy", "open_run"]
-
 
 class Run:
     """A run's folder; every call reads the files as they are at that moment. A run is also the path of its folder.

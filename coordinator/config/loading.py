@@ -5,7 +5,9 @@ Every error in them becomes a `ConfigError` of one line: the key, the fault, and
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ SHORT_FORMS = {
     "network": "algorithm.network",
     "rounds": "stop.rounds",
 }
+# Tables of every run. Shells take their keys without the table if only one of these tables has the key.
+_COMMON_TABLES = ("task.", "algorithm.", "actors.", "evaluation.", "stop.", "log.")
 # Python's words for what TOML writes in small letters.
 _PYTHON_VALUES = {"True": True, "False": False}
 # Numbers with no digit before or after their point, such as .03 and 1., which TOML does not take.
@@ -66,11 +70,7 @@ def _document(path: Path | None, overrides: Iterable[str]) -> tuple[dict[str, An
     document = {} if path is None else with_new_names(read_toml(path))
     if table := next((table for table in STUDY_TABLES if table in document and not _is_of_run(table, document)), ""):
         raise ConfigError(f"{path} is a study, as it has `{table}`: marless study {shlex.quote(str(path))}")
-    pairs: dict[str, Any] = {}
-    for text in overrides:
-        override(document, text)
-        override(pairs, text)
-    from_pairs = flatten(pairs).keys()
+    from_pairs = flatten(override(document, overrides))
     settings = {key: COMMAND_LINE if key in from_pairs else f"{_FILE}{path}" for key in flatten(document)}
     return document, _TYPED if path is None else str(path), settings
 
@@ -173,24 +173,40 @@ def _with_judge(document: dict[str, Any]) -> dict[str, Any]:
     return merge(document, {"task": {"judge": name}, "resources": {name: {"serve": judge}}})
 
 
-def override(document: dict[str, Any], text: str) -> None:
-    """Set a dotted key of `document` from `key=value`: the value as TOML, as a number such as .03, or as a string.
+def override(document: dict[str, Any], texts: Iterable[str]) -> dict[str, Any]:
+    """Set keys of `document` from `key=value`, and return the values by dotted key. Raises `ConfigError`.
 
-    Raises `ConfigError`.
+    A value is TOML, a number such as .03, or a string. A key may lack its table, as in ``lr=3e-4`` (`_short_keys`).
     """
-    key, equals, text_value = text.partition("=")
-    if not equals or not all(key.strip().split(".")):
-        raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
-    key, value = new_name(key.strip()), _value(text_value)
-    names = (key if isinstance(value, Mapping) else SHORT_FORMS.get(key, key)).split(".")
-    if len(names) > MOST_PARTS:
-        raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
-    table = document
-    for name in names[:-1]:
-        table = table.setdefault(name, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"{key}: {name} is a value, not a table")
-    table[names[-1]] = value
+    texts, values = [*texts], dict[str, Any]()
+    names = [text.partition("=")[2] for text in texts if text.startswith(("algorithm=", "algorithm.name="))]
+    short = _short_keys([algorithm_name(document), *names][-1])
+    for text in texts:
+        key, equals, text_value = text.partition("=")
+        if not equals or not all(key.strip().split(".")):
+            raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+        key, value = new_name(key.strip()), _value(text_value)
+        key = key if isinstance(value, Mapping) else short.get(key, key)
+        *tables, name = key.split(".")
+        if len(tables) >= MOST_PARTS:
+            raise ConfigError(f"{key[:40]}...: a key has at most {MOST_PARTS} parts")
+        table = document
+        for part in tables:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"{key}: {part} is a value, not a table")
+        table[name] = values[key] = value
+    return values
+
+
+def _short_keys(algorithm: str) -> dict[str, str]:
+    """Return the keys that may lack their table, by their last word."""
+    keys = dict[str, Any]()
+    with suppress(BadRequest, MissingExtra):  # named when the configuration is complete
+        keys = key_types(algorithm)
+    words = [(key.rpartition(".")[2], key) for key in keys if key.startswith(_COMMON_TABLES)]
+    counts = Counter(word for word, _ in words)
+    return {word: key for word, key in words if counts[word] == 1} | SHORT_FORMS
 
 
 def _value(text: str) -> Any:

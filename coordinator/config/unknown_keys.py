@@ -35,8 +35,9 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
     keys = valid_keys(algorithm)
     word = key.rpartition(".")[2].replace("-", "_").lower()
     algorithm_key, counterpart = f"algorithm.{word}", _counterpart(key, word)
+    same_word = [name for name in keys if name.endswith(f".{word}")]
     if algorithm_key in keys and key not in COUNTERPARTS:
-        return f"{problem}; {_meant(algorithm_key, keys)}"
+        return f"{problem}; {_meant(algorithm_key if '.' in key else _listed(same_word, 'or'), keys)}"
     if counterpart and not counterpart.here:
         return f"{problem}, nor anything like it: {counterpart.note}{_lacking(counterpart.note, keys, algorithm)}"
     if counterpart and (here := _of_algorithm(counterpart, keys)):
@@ -46,7 +47,6 @@ def answer(problem: str, key: str, algorithm: str, value: Any = None) -> str:
     if owners := _owners(others_key):
         start = "" if key == others_key else f"{problem}; "
         return f"{start}{others_key} is a key of {owners}, not of {algorithm}"
-    same_word = [name for name in keys if name.endswith(f".{word}")]
     tables = [table for table in _tables_of(keys) if not key.startswith(f"{table}.")]
     nearest = nearest_key(key, same_word or [*keys, *tables])
     if same_word:

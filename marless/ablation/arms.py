@@ -189,9 +189,7 @@ def settings(arm: Arm, rollouts: int | None = None) -> dict[str, Value]:
 def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
     """Raises `ConfigError` when the user sets a key for all arms that an arm sets to another value."""
     for text in overrides:
-        document: dict[str, Any] = {}
-        override(document, text)
-        for key, value in flatten(document).items():
+        for key, value in flatten(override({}, [text])).items():
             if key == "seed":
                 raise ConfigError(f"{text}: the seeds of an ablation are given with --seeds")
             for arm in arms:

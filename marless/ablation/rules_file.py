@@ -102,8 +102,7 @@ def _with_rules(table: Mapping[str, Any]) -> dict[str, Any]:
 def configuration(file: RulesFile, task: RulesTask | None, overrides: Sequence[str], where: str = "") -> RunConfig:
     """Return the configuration of a task's runs before an arm's settings. A `ConfigError` names the task or `where`."""
     settings = renamed(document(file, task))
-    for text in overrides:
-        override(settings, text)
+    override(settings, overrides)
     return convert(settings, f"the task {task.name}" if task else where)
 
 

@@ -177,6 +177,5 @@ def _with(config: RunConfig, settings: Sequence[str]) -> RunConfig:
     if not settings:
         return config
     document = parse_toml(toml_dump.document(config))
-    for text in settings:
-        override(document, text)
+    override(document, settings)
     return convert(document, "the recorded run with these settings")

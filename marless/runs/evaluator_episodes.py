@@ -36,8 +36,7 @@ def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoke
     document = msgspec.to_builtins(
         msgspec.structs.replace(plan.config, task=plan.config.evaluated_task, evaluation=evaluation)
     )
-    for text in settings:
-        override(document, text)
+    override(document, settings)
     plan = replace(plan, config=convert(document, "the command line"))
     function = serving(plan, "actor")
     request = msgspec.structs.replace(describe(plan, state), timeout_s=plan.size_of(function).timeout_s)

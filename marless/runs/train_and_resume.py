@@ -221,8 +221,7 @@ def with_limits(config: RunConfig, settings: Sequence[str]) -> RunConfig:
         allowed = f"limits (stop.* and functions.*.timeout_s), log.to, and of a resource {', '.join(_HOW_ASKED)}"
         raise UserError(f"{other}: a run keeps its configuration; only {allowed} can be set anew")
     document = msgspec.to_builtins(config)
-    for text in settings:
-        override(document, text)
+    override(document, settings)
     return convert(document, "the command line")
 
 

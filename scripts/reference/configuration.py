@@ -12,18 +12,20 @@ from scripts.reference.rules import QUESTIONS
 
 _ABOUT = """\
 You describe a run by a TOML file, by `key=value` pairs, or by both. Pairs come after the file and win over it.
+A pair may leave out the table `task`, `algorithm`, `actors`, `evaluation`, `stop` or `log` (`lr=3e-4`), unless two of
+these tables have the key.
+
 `marless config` prints the effective configuration as a file that you can edit. It has the keys that the run uses, with
-their meanings. With `--all`, it has every key. Add an algorithm (`marless config algorithm.name=vdn`) or an environment
-(`marless config task.name=smax/8m`) to see their defaults, because
-[families of environments](algorithms.md#by-family-of-environments) have different defaults. A wrong key or value gives
-an error of one line, which names the key.
+their meanings. With `--all`, it has every key. Add an algorithm (`marless config vdn`) or an environment
+(`marless config smax/8m`) to see their defaults, because
+[families of environments](algorithms.md#by-family-of-environments) have different defaults.
 
 If a value is not the default of this page, `marless config` names its origin. From the highest rank to the lowest, the
-origin is the command line, the file, the task's family or the task. It can also be the algorithm or another key that
-implies the value. `marless config --json` prints one line for each key, with its value and its origin (`set_by`).
+origin is the command line, the file, the task's family or the task. It can also be the algorithm or another key.
+`marless config --json` prints one line for each key, with its value and its origin (`set_by`).
 
-In the printed file the engine stays `auto`, so the file works on every machine. The note behind it names the engine
-of this machine. Numbers may lack a digit before or after their point: `algorithm.ent_coef=.03`.
+The printed engine stays `auto`, so the file works on every machine. A note names the engine of this machine. Numbers
+may lack a digit before or after their point: `ent_coef=.03`.
 
 The keys of the table `algorithm` depend on the algorithm: see [algorithms](algorithms.md#settings). The keys of
 `task.options` depend on the environment: see [environments](environments.md)."""

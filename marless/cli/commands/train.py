@@ -11,8 +11,8 @@ from marless.runs.train_and_resume import train
 
 EXAMPLES = """examples:
   marless train                                     three agents learn to cover three landmarks
-  marless train my_run.toml algorithm.lr=3e-4       a file, and a setting in place of the file's
-  marless train mpe/simple_adversary qmix rounds=50 seed=2
+  marless train my_run.toml lr=3e-4                 a file, and a setting in place of the file's
+  marless train mpe/simple_adversary qmix rounds=50 lr=3e-4
   marless train task.name=mpe/simple_adversary stop.seconds=60 --run first
 
 `marless config --all` lists all settings."""

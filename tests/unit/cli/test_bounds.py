@@ -109,11 +109,11 @@ def test_documents_within_the_bounds_are_read():
     assert parse_toml("a = [" + ", ".join(["0.1"] * 1000) + "]")["a"][999] == 0.1
     assert parse_toml("a = '" + "x. " * 1000 + "'")
     document: dict[str, Any] = {}
-    override(document, "algorithm.hidden=[1,2]")
+    override(document, ["algorithm.hidden=[1,2]"])
     assert document == {"algorithm": {"hidden": [1, 2]}}
 
 
 def test_a_value_that_is_no_toml_is_text_however_deep_it_looks():
     document: dict[str, Any] = {}
-    override(document, "task.name=" + "[" * 2000)
+    override(document, ["task.name=" + "[" * 2000])
     assert document == {"task": {"name": "[" * 2000}}

@@ -94,8 +94,11 @@ def test_every_new_name_is_a_key_and_no_old_one_is():
     assert not RENAMED.keys() & known
 
 
-def test_an_unknown_key_like_no_other_says_where_all_are_listed():
-    assert "`marless config --all` lists all keys" in refusal("xyzzy=1")
+def test_a_typed_key_may_lack_a_common_table(tmp_path):
+    (tmp_path / "qmix.toml").write_text('algorithm = "qmix"\n')
+    _, origins = load_with_origins(tmp_path / "qmix.toml", ["buffer_size=9", "gamma=.9", "episodes=4"])
+    assert origins["algorithm.buffer_size"] == origins["algorithm.gamma"] == origins["evaluation.episodes"]
+    assert load(None, ["tau=.1", "algorithm=vdn"]).algorithm.tau == 0.1
 
 
 @pytest.mark.parametrize(
