@@ -6,7 +6,7 @@ control through deep reinforcement learning", 2015.
 """
 
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +22,7 @@ from marless.functions.randomness import generator
 Indices = NDArray[np.int64]
 
 
-class MinibatchConfig(Protocol):
-    """The settings of minibatches from the replay buffer; `batch_size` is None only before they are resolved."""
-
-    @property
-    def batch_size(self) -> int | None: ...
-
-    @property
-    def length(self) -> int | None: ...
-
-    @property
-    def burn_in(self) -> int: ...
-
-
-M = TypeVar("M", bound=MinibatchConfig)
+M = TypeVar("M", bound=ReplayConfig)
 
 
 def with_minibatch(context: Context[M], indices: Indices | None = None) -> Context[M]:
@@ -57,7 +44,7 @@ def with_minibatch(context: Context[M], indices: Indices | None = None) -> Conte
     return replace(context, batch=replay_buffer.memoise((address, size, length, which), draw))
 
 
-def require_replay_buffer(context: Context[MinibatchConfig]) -> tuple[ReplayBuffer, int]:
+def require_replay_buffer(context: Context[ReplayConfig]) -> tuple[ReplayBuffer, int]:
     """The replay buffer, and the steps of a segment; raises `BadRequest` without a buffer or steps after burn-in."""
     config, replay_buffer = context.config, context.replay_buffer
     if replay_buffer is None:

@@ -1,6 +1,7 @@
 """IPPO, MAPPO and HAPPO as the coordinator knows them: settings, stages, networks and their sizes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, Self, get_args
 
@@ -228,33 +229,17 @@ IPPO = AlgorithmSpec(
     sum_parts=PPO_SUM_PARTS,
     adapts=True,
 )
-MAPPO = AlgorithmSpec(
-    "mappo",
-    MappoConfig,
-    PPO_STAGES,
-    PPO_PARTS,
-    "marless.functions.algorithms.ppo.mappo",
-    SUMMARIES,
+MAPPO = replace(
+    IPPO,
+    name="mappo",
+    config=MappoConfig,
+    implementation="marless.functions.algorithms.ppo.mappo",
     part_bytes=partial(part_bytes, TEAM),
-    member_rows=True,
-    sum_parts=PPO_SUM_PARTS,
-    adapts=True,
 )
 HAPPO = AlgorithmSpec(
     "happo",
     HappoConfig,
-    (
-        *PPO_STAGES[:2],
-        StageSpec(
-            "policy",
-            ("postprocess",),
-            "team",
-            ("policy", "policy_optimiser"),
-            ("policy", "policy_optimiser"),
-            couples=True,
-            in_turn=True,
-        ),
-    ),
+    (*PPO_STAGES[:2], replace(PPO_STAGES[2], scope="team", couples=True, in_turn=True)),
     PPO_PARTS,
     "marless.functions.algorithms.ppo.happo",
     part_bytes=partial(part_bytes, TEAM),

@@ -14,12 +14,12 @@ import numpy as np
 from marless.functions.algorithms.advantages import LearningSignal
 from marless.functions.algorithms.agent_inputs import groups_of, leads_side, members, side_of
 from marless.functions.algorithms.metrics import OWN, ByAgent, due
-from marless.functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
 from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from marless.functions.algorithms.off_policy.td import TdLoss, td_loss
 from marless.functions.algorithms.stage import Context, StageResult
 from marless.functions.algorithms.value import utilities as utility_networks
+from marless.functions.algorithms.value.priorities import Draw, PriorityUpdate
 from marless.functions.algorithms.value.specs import UtilityConfig
 from marless.functions.algorithms.value.utilities import Utilities, agent_utilities, train_step
 from marless.functions.environments.base import EnvSpec

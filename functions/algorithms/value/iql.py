@@ -11,11 +11,11 @@ from functools import partial
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.metrics import ByAgent, due
 from marless.functions.algorithms.off_policy.overestimation import overestimation
-from marless.functions.algorithms.off_policy.priorities import Draw, PriorityUpdate
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
 from marless.functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from marless.functions.algorithms.off_policy.td import multi_step_returns, td_loss
 from marless.functions.algorithms.stage import Context, Stage, StageResult
+from marless.functions.algorithms.value.priorities import Draw, PriorityUpdate
 from marless.functions.algorithms.value.specs import IqlConfig
 from marless.functions.algorithms.value.utilities import agent_utilities, initialise, train_step
 from marless.functions.keys import group_name

@@ -12,7 +12,6 @@ from marless.functions.algorithms.advantages import Flags
 from marless.functions.algorithms.agent_inputs import members, observation_shape
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.new_networks import NetworkPart, as_target, new_network
-from marless.functions.algorithms.off_policy import priorities
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale
 from marless.functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
@@ -27,6 +26,7 @@ from marless.functions.algorithms.off_policy.target_networks import (
 from marless.functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
 from marless.functions.algorithms.stage import Context
 from marless.functions.algorithms.trainable import Trainable
+from marless.functions.algorithms.value import priorities
 from marless.functions.algorithms.value.conservative import ConservativeGap
 from marless.functions.algorithms.value.specs import UtilityConfig, utility_network
 from marless.functions.environments.base import EnvSpec

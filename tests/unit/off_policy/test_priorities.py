@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from marless.functions.algorithms import registry as algorithms
-from marless.functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
 from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.value.priorities import Draw, Priorities, PriorityUpdate
 from marless.functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.learner import stages

@@ -9,7 +9,7 @@ Every group stores priorities, equal for all groups of a side that learns togeth
 group's state. They are written together with the policy, after all stages of the update have drawn.
 """
 
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ from marless.functions.algorithms.advantages import Flags
 from marless.functions.algorithms.off_policy.replay_minibatch import (
     Indices,
     M,
-    MinibatchConfig,
     require_replay_buffer,
     with_minibatch,
 )
 from marless.functions.algorithms.off_policy.specs import PRIORITIES
 from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.value.specs import UtilityConfig
 from marless.functions.nn.layers import Array
 from marless.functions.randomness import generator
 
@@ -65,15 +65,6 @@ def importance_weights(priorities: Floats, indices: Indices, beta: float) -> Flo
     return np.asarray((least / priorities[indices]) ** beta)
 
 
-class PriorityConfig(MinibatchConfig, Protocol):
-    """The settings of prioritised replay, see `UtilityConfig`."""
-
-    @property
-    def priority(self) -> float: ...
-
-    def beta(self, env_steps: int) -> float: ...
-
-
 class Priorities(NamedTuple):
     """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are their rounds and their numbers in
     these rounds, `values` ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts
@@ -84,7 +75,7 @@ class Priorities(NamedTuple):
     steps: int
 
     @classmethod
-    def load(cls, context: Context[PriorityConfig], name: str) -> Self:
+    def load(cls, context: Context[UtilityConfig], name: str) -> Self:
         """The priorities of group `name`, aligned with the context's replay buffer."""
         replay_buffer, length = require_replay_buffer(context)
         rollouts, values, steps = (
@@ -120,7 +111,7 @@ class Priorities(NamedTuple):
         return {f"{PRIORITIES}/{name}/{key}": array for key, array in arrays.items()}
 
 
-def initial_priorities(config: PriorityConfig, name: str) -> dict[str, Array]:
+def initial_priorities(config: UtilityConfig, name: str) -> dict[str, Array]:
     """The tensors of group `name` at round 0, without rollouts; {} for uniform draws."""
     if not config.priority:
         return {}
@@ -135,7 +126,7 @@ class Draw(NamedTuple):
     weights: Floats | None = None
 
     @classmethod
-    def sample(cls, context: Context[PriorityConfig], name: str) -> Self:
+    def sample(cls, context: Context[UtilityConfig], name: str) -> Self:
         """The minibatch of group `name`, drawn at the address (seed, round, "replay", update)."""
         config = context.config
         if not config.priority:
@@ -148,7 +139,7 @@ class Draw(NamedTuple):
         return cls(indices, importance_weights(values, indices, config.beta(priorities.steps)))
 
     @classmethod
-    def load(cls, context: Context[PriorityConfig], name: str) -> Self:
+    def load(cls, context: Context[UtilityConfig], name: str) -> Self:
         """The minibatch that an earlier stage of group `name` drew; see `tensors`."""
         if not context.config.priority:
             return cls()
@@ -176,7 +167,7 @@ class PriorityUpdate(NamedTuple):
     priorities: Floats
 
     @classmethod
-    def of(cls, draw: Draw, config: PriorityConfig, difference: Array, loss_mask: Flags) -> "PriorityUpdate | None":
+    def of(cls, draw: Draw, config: UtilityConfig, difference: Array, loss_mask: Flags) -> "PriorityUpdate | None":
         """The update from value minus target ``[..., T, B]``, 0 outside `loss_mask`; None for uniform draws.
 
         A segment without a row to learn from gets priority 0 and is not drawn again.
@@ -190,7 +181,7 @@ class PriorityUpdate(NamedTuple):
         return cls(draw.indices, priorities)
 
     @classmethod
-    def load(cls, context: Context[PriorityConfig], name: str) -> "PriorityUpdate | None":
+    def load(cls, context: Context[UtilityConfig], name: str) -> "PriorityUpdate | None":
         """The update that an earlier stage passed on to group `name`; see `tensors`."""
         if not context.config.priority:
             return None
@@ -200,7 +191,7 @@ class PriorityUpdate(NamedTuple):
         """The tensors that pass the update on to later stages."""
         return {f"updated_indices/{name}": self.indices, f"updated_priorities/{name}": self.priorities}
 
-    def apply(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
+    def apply(self, context: Context[UtilityConfig], name: str) -> dict[str, Array]:
         """The tensors of group `name` after the update; for a segment drawn twice the last priority counts."""
         priorities = Priorities.load(context, name)
         values = priorities.values.copy()
