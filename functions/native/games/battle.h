@@ -53,12 +53,22 @@ typedef struct {
     int8_t *kinds, *targets;
 } Field;
 
-/* The orders in a step of the agents: ways and targets of units. */
+/* A unit in neighbouring environments, one in each lane. `along` and `up` are the way in a step of the world. The unit
+ * shoots at `aims` in the lanes of `shooters`. `damage`, `push_x` and `push_y` are sums, zero between their uses. */
 typedef struct {
-    float along[ML_UNITS], up[ML_UNITS], radius[ML_UNITS];
-    int64_t aims[ML_UNITS];
-    Units shooters;
-} Plan;
+    float x[ML_LANES], y[ML_LANES], health[ML_LANES], cooldown[ML_LANES], along[ML_LANES], up[ML_LANES];
+    float radius[ML_LANES], damage[ML_LANES], push_x[ML_LANES], push_y[ML_LANES];
+    uint32_t shooters, fired;
+    int8_t aims[ML_LANES];
+} __attribute__((aligned(64))) Unit;
+
+/* The environments from `env` on. Lanes without an environment are zero. */
+typedef struct {
+    const Battle *game;
+    int64_t env;
+    vi everybody; /* set if the dead move and collide too */
+    Unit units[ML_UNITS];
+} Group;
 
 static Field field_of(const Battle *game, int64_t env) {
     int64_t at = env * game->padded;
@@ -87,10 +97,6 @@ ML_INLINE Units living_units(const Field *field) {
     for (int64_t place = 0; place < field->game->padded; place += ML_LANES)
         set |= (Units)lane_bits(load(field->health + place) > broadcast(0)) << place;
     return set;
-}
-
-ML_INLINE void clear(float *numbers, int64_t padded) {
-    for (int64_t place = 0; place < padded; place += ML_LANES) store(numbers + place, broadcast(0));
 }
 
 /* Squares of the distances of all units from one. */
@@ -153,116 +159,122 @@ static int32_t scripted_action(const Field *field, int64_t unit, Units living) {
     return direction(field->x[followed] - x, field->y[followed] - y);
 }
 
-static void make_plan(const Field *field, Plan *plan) {
-    const Battle *game = field->game;
-    plan->shooters = 0;
-    clear(plan->along, game->padded);
-    clear(plan->up, game->padded);
-    clear(plan->radius, game->padded);
-    for (int64_t unit = 0; unit < game->units; unit++) {
-        int32_t order = field->orders[unit], rank = order - ML_MOVES;
-        float way = trait(field, WAY, unit);
-        plan->along[unit] = order == RIGHT ? way : order == LEFT ? -way : 0;
-        plan->up[unit] = order == UP ? way : order == DOWN ? -way : 0;
-        plan->radius[unit] = trait(field, RADIUS, unit);
-        if (rank < 0) continue;
-        plan->shooters |= unit_bit(unit);
-        plan->aims[unit] = unit < game->agents ? game->agents + rank : game->agents - 1 - rank;
+static void begin_group(Group *group, const Battle *game, int64_t env, int64_t everybody) {
+    memset(group->units, 0, (size_t)game->units * sizeof(Unit));
+    group->game = game;
+    group->env = env;
+    group->everybody = (vi){0} - (int32_t)everybody;
+}
+
+/* Copies an environment and its orders into a lane. */
+static void join(Group *group, const Field *field) {
+    int64_t lane = field->env - group->env, agents = field->game->agents;
+    for (int64_t place = 0; place < field->game->units; place++) {
+        Unit *unit = group->units + place;
+        int32_t order = field->orders[place], rank = order - ML_MOVES;
+        float way = trait(field, WAY, place);
+        unit->x[lane] = field->x[place];
+        unit->y[lane] = field->y[place];
+        unit->health[lane] = field->health[place];
+        unit->cooldown[lane] = field->cooldown[place];
+        unit->along[lane] = order == RIGHT ? way : order == LEFT ? -way : 0;
+        unit->up[lane] = order == UP ? way : order == DOWN ? -way : 0;
+        unit->radius[lane] = trait(field, RADIUS, place);
+        unit->shooters |= (uint32_t)(rank >= 0) << lane;
+        unit->aims[lane] = (int8_t)(place < agents ? agents + rank : agents - 1 - rank);
     }
 }
 
-/* Adds the damage of all shots. Returns the units that fired. */
-static Units fire(const Field *field, const Plan *plan, Units living, float *damage) {
-    Units fired = 0;
-    for (Units left = plan->shooters & living; left; left &= left - 1) {
-        int64_t unit = first_of(left), aim = plan->aims[unit];
-        if (!(living >> aim & 1) || field->cooldown[unit] > 0) continue;
-        float along = field->x[unit] - field->x[aim], up = field->y[unit] - field->y[aim];
-        if (!(along * along + up * up < trait(field, SQUARED_RANGE, unit))) continue;
-        damage[aim] += trait(field, DAMAGE, unit);
-        fired |= unit_bit(unit);
-    }
-    return fired;
-}
-
-ML_INLINE void move_along(float *positions, const float *ways, float size, vi movable) {
-    vf before = load(positions);
-    vf after = lanes_max(lanes_min(before + load(ways), broadcast(size)), broadcast(0));
-    store(positions, select_lanes(movable, after, before));
-}
-
-/* Units move and lose health, and weapons are reloaded. A unit that touches a wall dies. */
-static void advance_units(const Field *field, const Plan *plan, const float *damage) {
-    const Battle *game = field->game;
-    float width = game->numbers[WIDTH], height = game->numbers[HEIGHT];
-    vi everybody = (vi){0} - (int32_t)game->is_earlier, walls_kill = (vi){0} - (int32_t)game->walls_kill;
-    for (int64_t place = 0; place < game->padded; place += ML_LANES) {
-        vf health = load(field->health + place);
-        vi movable = (health > broadcast(0)) | everybody;
-        move_along(field->x + place, plan->along + place, width, movable);
-        move_along(field->y + place, plan->up + place, height, movable);
-        vf x = load(field->x + place), y = load(field->y + place);
-        vi outside = (x <= broadcast(0)) | (y <= broadcast(0)) | (x >= broadcast(width)) | (y >= broadcast(height));
-        health = lanes_max(health - load(damage + place), broadcast(0));
-        store(field->health + place, select_lanes(outside & walls_kill, broadcast(0), health));
-        store(field->cooldown + place, load(field->cooldown + place) - broadcast(game->numbers[TIME]));
+static void leave(const Group *group, const Field *field) {
+    int64_t lane = field->env - group->env;
+    for (int64_t place = 0; place < group->game->units; place++) {
+        const Unit *unit = group->units + place;
+        field->x[place] = unit->x[lane];
+        field->y[place] = unit->y[lane];
+        field->health[place] = unit->health[lane];
+        field->cooldown[place] = unit->cooldown[lane];
     }
 }
 
-/* The units that overlap with one. */
-ML_INLINE Units touching(const Field *field, const Plan *plan, int64_t unit) {
-    Units set = 0;
-    vf x = broadcast(field->x[unit]), y = broadcast(field->y[unit]), radius = broadcast(plan->radius[unit]);
-    for (int64_t place = 0; place < field->game->padded; place += ML_LANES) {
-        vf along = load(field->x + place) - x, up = load(field->y + place) - y, reach = load(plan->radius + place) + radius;
-        set |= (Units)lane_bits(along * along + up * up < reach * reach) << place;
+ML_INLINE vi is_positive(const float *numbers) { return load(numbers) > broadcast(0); }
+
+/* Adds the damage of a unit's shots. */
+static void fire(Group *group, int64_t place) {
+    Unit *unit = group->units + place;
+    unit->fired = 0;
+    uint32_t ready = unit->shooters & lane_bits(is_positive(unit->health) & ~is_positive(unit->cooldown));
+    for (; ready; ready &= ready - 1) {
+        int64_t lane = __builtin_ctz(ready);
+        Unit *aim = group->units + unit->aims[lane];
+        Field field = field_of(group->game, group->env + lane);
+        float along = unit->x[lane] - aim->x[lane], up = unit->y[lane] - aim->y[lane];
+        if (!(aim->health[lane] > 0 && along * along + up * up < trait(&field, SQUARED_RANGE, place))) continue;
+        aim->damage[lane] += trait(&field, DAMAGE, place);
+        unit->fired |= (uint32_t)1 << lane;
     }
-    return set;
 }
 
-/* Units that overlap push each other away, all from where they were. */
-static void push_units(const Field *field, const Plan *plan, Units pushed) {
-    int64_t padded = field->game->padded;
-    float along[ML_UNITS], up[ML_UNITS];
-    clear(along, padded);
-    clear(up, padded);
-    for (Units left = pushed; left;) {
-        int64_t unit = first_of(left);
-        left &= left - 1;
-        for (Units others = touching(field, plan, unit) & left; others; others &= others - 1) {
-            int64_t other = first_of(others);
-            float x = field->x[unit] - field->x[other], y = field->y[unit] - field->y[other];
-            float distance = __builtin_sqrtf(x * x + y * y) + ML_LEAST_DISTANCE;
-            float overlap = (plan->radius[unit] + plan->radius[other]) / distance - 1;
-            if (!(overlap > 0)) continue;
-            along[unit] += x * overlap;
-            up[unit] += y * overlap;
-            along[other] -= x * overlap;
-            up[other] -= y * overlap;
+ML_INLINE vf moved(const float *before, const float *way, float size, vi movable) {
+    vf after = lanes_max(lanes_min(load(before) + load(way), broadcast(size)), broadcast(0));
+    return select_lanes(movable, after, load(before));
+}
+
+/* Moves a unit, takes its health, and reloads its weapon. A unit that touches a wall dies. */
+static void advance_unit(const Group *group, Unit *unit) {
+    float width = group->game->numbers[WIDTH], height = group->game->numbers[HEIGHT];
+    vi movable = is_positive(unit->health) | group->everybody;
+    vf x = moved(unit->x, unit->along, width, movable), y = moved(unit->y, unit->up, height, movable);
+    vi outside = (lanes_min(x, y) <= broadcast(0)) | (x >= broadcast(width)) | (y >= broadcast(height));
+    vi killed = outside & ((vi){0} - (int32_t)group->game->walls_kill);
+    vf health = lanes_max(load(unit->health) - load(unit->damage), broadcast(0));
+    store(unit->x, x);
+    store(unit->y, y);
+    store(unit->health, select_lanes(killed, broadcast(0), health));
+    store(unit->damage, broadcast(0));
+    store(unit->cooldown, load(unit->cooldown) - broadcast(group->game->numbers[TIME]));
+}
+
+/* Units that overlap push each other away, all from where they were. Zeros in a sum change no bits. */
+static void push_units(Group *group) {
+    Unit *end = group->units + group->game->units;
+    for (Unit *unit = group->units; unit < end; unit++) {
+        vf x = load(unit->x), y = load(unit->y), radius = load(unit->radius);
+        vf push_x = load(unit->push_x), push_y = load(unit->push_y);
+        vi pushed = is_positive(unit->health) | group->everybody;
+        for (Unit *other = unit + 1; other < end; other++) {
+            vf along = x - load(other->x), up = y - load(other->y), reach = radius + load(other->radius);
+            vf squares = along * along + up * up;
+            vi touching = (squares < reach * reach) & pushed & (is_positive(other->health) | group->everybody);
+            if (!lane_bits(touching)) continue;
+            vf overlap = reach / (square_root(squares) + broadcast(ML_LEAST_DISTANCE)) - broadcast(1);
+            overlap = as_floats(as_ints(lanes_max(overlap, broadcast(0))) & touching);
+            push_x += along * overlap;
+            push_y += up * overlap;
+            store(other->push_x, load(other->push_x) - along * overlap);
+            store(other->push_y, load(other->push_y) - up * overlap);
+        }
+        store(unit->x, x + push_x * broadcast(0.5f));
+        store(unit->y, y + push_y * broadcast(0.5f));
+        store(unit->push_x, broadcast(0));
+        store(unit->push_y, broadcast(0));
+    }
+}
+
+static void advance_world(Group *group, int64_t world_step) {
+    const Battle *game = group->game;
+    float time = game->numbers[TIME];
+    for (int64_t place = 0; place < game->units; place++) fire(group, place);
+    for (int64_t place = 0; place < game->units; place++) {
+        Unit *unit = group->units + place;
+        advance_unit(group, unit);
+        for (uint32_t left = unit->fired; left; left &= left - 1) {
+            int64_t lane = __builtin_ctz(left);
+            Field field = field_of(game, group->env + lane);
+            float share = draw_unit(battle_word(&field, DEVIATION, world_step * game->units + place));
+            unit->cooldown[lane] = trait(&field, RELOADING, place) + (share * (3 * time) - time);
         }
     }
-    for (int64_t place = 0; place < padded; place += ML_LANES) {
-        store(field->x + place, load(field->x + place) + load(along + place) * 0.5f);
-        store(field->y + place, load(field->y + place) + load(up + place) * 0.5f);
-    }
-}
-
-static Units pushed_units(const Field *field) {
-    return field->game->is_earlier ? unit_bit(field->game->units) - 1 : living_units(field);
-}
-
-static void advance_world(const Field *field, const Plan *plan, int64_t world_step) {
-    const Battle *game = field->game;
-    float damage[ML_UNITS], time = game->numbers[TIME];
-    clear(damage, game->padded);
-    Units fired = fire(field, plan, living_units(field), damage);
-    advance_units(field, plan, damage);
-    for (; fired; fired &= fired - 1) {
-        int64_t unit = first_of(fired);
-        float share = draw_unit(battle_word(field, DEVIATION, world_step * game->units + unit));
-        field->cooldown[unit] = trait(field, RELOADING, unit) + (share * (3 * time) - time);
-    }
-    push_units(field, plan, pushed_units(field));
+    push_units(group);
 }
 
 /* The team's reward from the enemies' health before the step. */
@@ -298,23 +310,37 @@ static int settle(const Field *field, const float *before, Units earlier) {
     return is_over || is_cut;
 }
 
+/* The orders of all units: the agents' actions and the enemies' script. */
+static void take_orders(const Field *field) {
+    const Battle *game = field->game;
+    Units living = living_units(field);
+    for (int64_t agent = 0; agent < game->agents; agent++)
+        field->orders[agent] = (int32_t)game->actions[field->env * game->agents + agent];
+    for (int64_t unit = game->agents; unit < game->units; unit++)
+        field->orders[unit] = scripted_action(field, unit, living);
+}
+
 ML_EXPORT int64_t battle_step(const Battle *game) {
     if (!actions_exist(game->actions, game->envs * game->agents, game->choices)) return -1;
     int64_t ended = 0;
-    for (int64_t env = 0; env < game->envs; env++) {
-        Field field = field_of(game, env);
-        Units living = living_units(&field);
-        float before[ML_UNITS];
-        Plan plan;
-        copy(before, field.health, game->padded);
-        for (int64_t agent = 0; agent < game->agents; agent++)
-            field.orders[agent] = (int32_t)game->actions[env * game->agents + agent];
-        for (int64_t unit = game->agents; unit < game->units; unit++)
-            field.orders[unit] = scripted_action(&field, unit, living);
-        make_plan(&field, &plan);
-        for (int64_t world_step = 0; world_step < game->world_steps; world_step++)
-            advance_world(&field, &plan, world_step);
-        ended += settle(&field, before, living);
+    for (int64_t first = 0; first < game->envs; first += ML_LANES) {
+        int64_t end = lesser(first + ML_LANES, game->envs);
+        Group group;
+        begin_group(&group, game, first, game->is_earlier);
+        for (int64_t env = first; env < end; env++) {
+            Field field = field_of(game, env);
+            take_orders(&field);
+            join(&group, &field);
+        }
+        for (int64_t world_step = 0; world_step < game->world_steps; world_step++) advance_world(&group, world_step);
+        for (int64_t env = first; env < end; env++) {
+            Field field = field_of(game, env);
+            Units living = living_units(&field);
+            float before[ML_UNITS];
+            copy(before, field.health, game->padded);
+            leave(&group, &field);
+            ended += settle(&field, before, living);
+        }
     }
     return ended;
 }
@@ -381,9 +407,11 @@ static void begin_battle(const Field *field) {
         place_mirrored(field);
     else
         place_around(field, (int)draw_below(is_inside, 2));
-    Plan plan;
-    make_plan(field, &plan);
-    push_units(field, &plan, unit_bit(game->units) - 1);
+    Group group;
+    begin_group(&group, game, field->env, 1);
+    join(&group, field);
+    push_units(&group);
+    leave(&group, field);
     for (int64_t unit = 0; unit < game->units; unit++) {
         float x = game->numbers[WIDTH] / 2, y = game->numbers[HEIGHT] / 2;
         field->goal_x[unit] = x - (field->x[unit] - x);
