@@ -100,8 +100,9 @@ def train(
     """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
 
     Args:
-        config: a task by its name, its class or a function that makes it; the path of a TOML file or a mapping of its
-            tables. The defaults without one.
+        config: a task by its name, the class of a PettingZoo `ParallelEnv`, a function that makes one, or a function of
+            `tokenizer` that makes a language task; the path of a TOML file or a mapping of its tables. The defaults
+            without one.
         algorithm: its name, its settings, an `AlgorithmSpec`, or a function that makes one.
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
         workers: worker processes; one per core without it.
@@ -114,6 +115,8 @@ def train(
             that round, and you can resume it.
         **settings: keys over those of `config`; tables as mappings. `task`, `network` and `rounds` are short for
             ``task.name``, ``algorithm.network`` and ``stop.rounds``.
+            `network` may be a class or function of a torch module. ``Net(shape).forward(observation, rest)`` takes
+            ``[B, *shape.observation]`` and ``[B, shape.rest]``, and returns ``[B, shape.outputs]``.
 
     Raises:
         ConfigError: the configuration cannot be used; the message is one line.

@@ -30,8 +30,8 @@ def run(folder, *cells):
     """Runs the cells in a new kernel, and returns the output of each."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": folder}})
-    client.execute(env=with_pictures())
+    client = nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300)
+    client.execute(env=with_pictures(), cwd=folder)
     return [cell.outputs for cell in notebook.cells]
 
 

@@ -69,7 +69,8 @@ def horizon_of(task: EnvTask, environment: Any, game: Any, factory: Callable[...
         if game is environment:
             return Horizon(steps, source)
         return Horizon(steps * len(game.possible_agents), f"{source}, times {len(game.possible_agents)} agents")
-    raise NoHorizon(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
+    remedy = "add task.options.horizon, in steps, or give the environment max_cycles"
+    raise NoHorizon(f"{task.name} does not say how long an episode is: {remedy}")
 
 
 def own_horizon(environment: Any) -> Any:

@@ -14,7 +14,7 @@ DECORATED: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 def environment(value: T) -> T:
-    """Let `marless.train` find a class or function of environments by its name."""
+    """Let `marless.train` find a PettingZoo class, or a function that makes environments, by its name."""
     return _register("environment", value)
 
 
