@@ -30,16 +30,15 @@ import numpy as np
 
 from marless.functions.environments.base import (
     ActionArray,
-    AgentClass,
     BoolArray,
-    EnvSpec,
     EnvTask,
     FloatArray,
     Observation,
-    Step,
+    RewardArray,
     VectorEnvironment,
     options_of,
 )
+from marless.functions.environments.episodic import EpisodicEnvironment, agents_of, single_class
 from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 _GO_ON = 1
@@ -57,10 +56,7 @@ class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
-    agents = 2 if task.agents is None else task.agents
-    if agents < 1:
-        raise ValueError(f"{task.name}: task.agents is {agents}; at least 1 walks")
-    return Corridor(agents, _options(task), num_envs)
+    return Corridor(agents_of(task, 2, 1, "at least 1 walks"), _options(task), num_envs)
 
 
 def _options(task: EnvTask) -> CorridorOptions:
@@ -74,59 +70,33 @@ def _options(task: EnvTask) -> CorridorOptions:
     return options
 
 
-class Corridor:
+class Corridor(EpisodicEnvironment):
     """E environments of corridors; see the module for the rules."""
 
     def __init__(self, agents: int, options: CorridorOptions, num_envs: int) -> None:
-        self.num_envs = num_envs
-        self._options = options
         self._cells = options.legs * options.horizon
-        self.spec = EnvSpec(
-            agents=tuple(f"agent_{i}" for i in range(agents)),
-            classes=(AgentClass("walker", tuple(range(agents)), self._cells, 2),),
-            horizon=options.horizon,
-        )
+        super().__init__(single_class("walker", agents, self._cells, 2, options.horizon), num_envs)
+        self._options = options
+        self._cell = np.zeros((num_envs, agents), dtype=np.int64)
+        self._walked = self._counter()
 
-    def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment."""
-        self._rng = rng
-        shape = (self.num_envs, len(self.spec.agents))
-        self._cell, self._alive = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_)
-        self._steps, self._asked, self._walked = (np.zeros(self.num_envs, dtype=np.int64) for _ in range(3))
-        self._restart(np.ones(self.num_envs, dtype=np.bool_))
-        return self._observe()
-
-    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+    def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
         """Every living agent takes its reward or goes on."""
-        before = self._alive
-        on = before & (actions[0] == _GO_ON)
+        on = self._alive & (actions[0] == _GO_ON)
         done = on & (self._cell == self._cells - 1)
-        prizes_taken = before & ~on
-        rewards = prizes_taken + done * self._options.prize
-        terminated = prizes_taken | done
-        self._alive = before & ~terminated
+        prizes_taken = self._alive & ~on
         self._cell = self._cell + (on & ~done)
-        self._steps += 1
-        self._asked += before.sum(axis=1)
         self._walked += on.sum(axis=1)
-        running = self._alive.any(axis=1)
-        truncated = running & (self._steps == self.spec.horizon)
-        over = truncated | ~running
-        env_metrics = {"walked": self._walked / self._asked}
-        final = self._observe() if over.any() else None
-        self._restart(over)
-        return Step(self._observe(), rewards, terminated, truncated, over, final, env_metrics)
+        return prizes_taken + done * self._options.prize, prizes_taken | done
 
-    def close(self) -> None:
-        """Holds nothing to free."""
+    def _env_metrics(self) -> dict[str, RewardArray]:
+        return {"walked": self._walked / self._asked}
 
-    def _restart(self, rows: BoolArray) -> None:
-        """New episodes in `rows`; legs are drawn for all rows, so that draws do not depend on other environments."""
+    def _begin(self, rows: BoolArray) -> None:
+        """Legs are drawn for all rows, so that draws do not depend on other environments."""
         legs = self._rng.integers(self._options.legs, size=self._cell.shape)
         self._cell = np.where(rows[:, None], legs * self.spec.horizon, self._cell)
-        self._alive = self._alive | rows[:, None]
-        for counter in (self._steps, self._asked, self._walked):
-            counter[rows] = 0
+        self._walked[rows] = 0
 
     def _observe(self) -> Observation:
         observation: FloatArray = np.eye(self._cells, dtype=np.float32)[self._cell] * self._alive[..., None]

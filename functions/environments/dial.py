@@ -21,9 +21,9 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from marless.functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
+from marless.functions.environments.base import ActionArray, BoolArray, EnvTask, Observation, RewardArray, options_of
+from marless.functions.environments.episodic import EpisodicEnvironment, agents_of, single_class
 from marless.functions.setting_limits import LARGEST, MOST_AGENTS, MOST_STEPS
 
 _AGENTS = 4
@@ -46,68 +46,43 @@ class DialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 def make(task: EnvTask, num_envs: int) -> "Dial":
     """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
-    agents = _AGENTS if task.agents is None else task.agents
-    if agents < 1:
-        raise ValueError(f"{task.name}: task.agents is {agents}; at least 1 turns its dial")
+    agents = agents_of(task, _AGENTS, 1, "at least 1 turns its dial")
     return Dial(agents, options_of(task, DialOptions), num_envs)
 
 
-class Dial:
+class Dial(EpisodicEnvironment):
     """E environments, all of which end together; see the module for the rules."""
 
     def __init__(self, agents: int, options: DialOptions, num_envs: int) -> None:
-        self.num_envs = num_envs
-        self._options = options
         positions = options.sectors * options.notches
-        self.spec = EnvSpec(
-            agents=tuple(f"agent_{i}" for i in range(agents)),
-            classes=(AgentClass("dial", tuple(range(agents)), options.targets, positions),),
-            horizon=options.horizon,
-        )
+        super().__init__(single_class("dial", agents, options.targets, positions, options.horizon), num_envs)
+        self._options = options
         self._one_hot = np.eye(options.targets, dtype=np.float32)
-        self._alive = np.ones((num_envs, agents), dtype=np.bool_)
-        self._nobody = np.zeros((num_envs, agents), dtype=np.bool_)
-        self._all = np.ones(num_envs, dtype=np.bool_)
-        for constant in (self._alive, self._nobody, self._all):
-            constant.flags.writeable = False
-        self._steps = 0
-        self._target: NDArray[np.int64] = np.zeros((num_envs, agents), dtype=np.int64)
-        self._near: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
-        self._right: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
+        self._target = np.zeros((num_envs, agents), dtype=np.int64)
+        self._near, self._right = self._counter(), self._counter()
 
-    def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment."""
-        self._rng = rng
-        return self._restart()
-
-    def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Pays the positions; noise is drawn for every agent, so that draws do not depend on positions."""
+    def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
+        """Noise is drawn for every agent, so that draws do not depend on positions."""
         options = self._options
         sector, notch = np.divmod(actions[0], options.notches)
         away = np.abs(sector - self._target % options.sectors)
         near = away == 0
         right = near & (notch == self._target % options.notches)
         noise = options.noise * self._rng.standard_normal(away.shape)
-        rewards = np.where(near, right * options.edge + noise, -0.5 * away)
         self._near += near.sum(axis=1)
         self._right += right.sum(axis=1)
-        self._steps += 1
-        observation = self._draw()
-        if self._steps < self.spec.horizon:
-            return Step(observation, rewards, self._nobody, ~self._all, ~self._all)
-        actions_of_episode = self._steps * away.shape[1]
-        env_metrics = {"sector": self._near / actions_of_episode, "notch": self._right / actions_of_episode}
-        return Step(self._restart(), rewards, self._nobody, self._all, self._all, observation, env_metrics)
+        return np.where(near, right * options.edge + noise, -0.5 * away), ~self._alive
 
-    def close(self) -> None:
-        """Holds nothing to free."""
+    def _env_metrics(self) -> dict[str, RewardArray]:
+        return {"sector": self._near / self._asked, "notch": self._right / self._asked}
 
-    def _restart(self) -> Observation:
-        self._steps = 0
-        self._near[:] = self._right[:] = 0
-        return self._draw()
+    def _begin(self, rows: BoolArray) -> None:
+        self._near[rows] = self._right[rows] = 0
+        self._draw(rows)
 
-    def _draw(self) -> Observation:
-        """New targets, and what the agents see of them."""
-        self._target = self._rng.integers(self._options.targets, size=self._alive.shape)
+    def _draw(self, rows: BoolArray) -> None:
+        shape = (int(rows.sum()), self._alive.shape[1])
+        self._target[rows] = self._rng.integers(self._options.targets, size=shape)
+
+    def _observe(self) -> Observation:
         return Observation(values=(self._one_hot[self._target],), alive=self._alive)

@@ -35,16 +35,15 @@ from numpy.typing import NDArray
 
 from marless.functions.environments.base import (
     ActionArray,
-    AgentClass,
     BoolArray,
-    EnvSpec,
     EnvTask,
     FloatArray,
     Observation,
-    Step,
+    RewardArray,
     VectorEnvironment,
     options_of,
 )
+from marless.functions.environments.episodic import EpisodicEnvironment, single_class
 
 _AGENTS = 2
 
@@ -100,50 +99,26 @@ def _two_step() -> Game:
     return Game(pays, follows, horizon=2)
 
 
-class Matrix:
+class Matrix(EpisodicEnvironment):
     """E environments of a game; see the module for the rules."""
 
     def __init__(self, game: Game, num_envs: int) -> None:
-        self.num_envs = num_envs
-        self._game = game
         states, actions = game.pays.shape[:2]
-        self.spec = EnvSpec(
-            agents=tuple(f"agent_{i}" for i in range(_AGENTS)),
-            classes=(AgentClass("player", tuple(range(_AGENTS)), states, actions),),
-            horizon=game.horizon,
-            state_size=states,
-        )
+        super().__init__(single_class("player", _AGENTS, states, actions, game.horizon, states), num_envs)
+        self._game = game
+        self._state = self._counter()
 
-    def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment; `rng` is not used."""
-        self._state = np.zeros(self.num_envs, dtype=np.int64)
-        return self._observe(np.zeros(self.num_envs, dtype=np.bool_))
-
-    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+    def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
         """Pays each pair of actions and moves to the next state."""
         entry = (self._state, actions[0][:, 0], actions[0][:, 1])
-        rewards = np.repeat(self._game.pays[entry][:, None] / _AGENTS, _AGENTS, axis=1)
         self._state = self._game.follows[entry]
-        over = self._state < 0
-        self._state = np.where(over, 0, self._state)
-        running = np.zeros(self.num_envs, dtype=np.bool_)
-        return Step(
-            observation=self._observe(running),
-            rewards=rewards,
-            terminated=np.repeat(over[:, None], _AGENTS, axis=1),
-            truncated=running,
-            ended=over,
-            final=self._observe(over) if over.any() else None,
-        )
+        rewards, over = self._game.pays[entry] / _AGENTS, self._state < 0
+        return np.repeat(rewards[:, None], _AGENTS, axis=1), np.repeat(over[:, None], _AGENTS, axis=1)
 
-    def close(self) -> None:
-        """Holds nothing to free."""
+    def _begin(self, rows: BoolArray) -> None:
+        self._state[rows] = 0
 
-    def _observe(self, over: BoolArray) -> Observation:
-        """The observations of the states, zeros where the game is `over`."""
-        state: FloatArray = np.eye(self.spec.state_size, dtype=np.float32)[self._state] * ~over[:, None]
-        return Observation(
-            values=(np.repeat(state[:, None], _AGENTS, axis=1),),
-            alive=np.repeat(~over[:, None], _AGENTS, axis=1),
-            state=state,
-        )
+    def _observe(self) -> Observation:
+        """The observations of the states, zeros where the game is over."""
+        state: FloatArray = np.eye(self.spec.state_size, dtype=np.float32)[self._state] * self._alive[:, :1]
+        return Observation(values=(np.repeat(state[:, None], _AGENTS, axis=1),), alive=self._alive, state=state)

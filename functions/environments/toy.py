@@ -26,10 +26,11 @@ from marless.functions.environments.base import (
     EnvTask,
     FloatArray,
     Observation,
-    Step,
+    RewardArray,
     VectorEnvironment,
     options_of,
 )
+from marless.functions.environments.episodic import EpisodicEnvironment, agents_of
 from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
 
@@ -50,17 +51,11 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
-    return Signal(_agents(task), options_of(task, SignalOptions), num_envs)
+    agents = agents_of(task, 2, 2, "a ring of partners needs at least 2")
+    return Signal(agents, options_of(task, SignalOptions), num_envs)
 
 
-def _agents(task: EnvTask) -> int:
-    agents = 2 if task.agents is None else task.agents
-    if agents < 2:
-        raise ValueError(f"{task.name}: task.agents is {agents}; a ring of partners needs at least 2")
-    return agents
-
-
-class Signal:
+class Signal(EpisodicEnvironment):
     """E rings of agents; see the module for the rules.
 
     State: all signals as one-hots, then the share of the horizon that is left. Env metric `accuracy`: the share of an
@@ -68,57 +63,35 @@ class Signal:
     """
 
     def __init__(self, agents: int, options: SignalOptions, num_envs: int) -> None:
-        self.num_envs = num_envs
         self._options = options
         odd = np.arange(agents) % 2 == 1
         self._values = options.signals + (odd & options.mixed).astype(np.int64)
-        self.spec = EnvSpec(
+        spec = EnvSpec(
             agents=tuple(f"agent_{i}" for i in range(agents)),
             classes=_classes(self._values),
             horizon=options.horizon,
             state_size=int(self._values.sum()) + 1,
             masked=options.masked,
         )
+        super().__init__(spec, num_envs)
+        self._seen = np.zeros((num_envs, agents), dtype=np.int64)
+        self._illegal = np.zeros((num_envs, agents), dtype=np.int64)
+        self._right = self._counter()
 
-    def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment."""
-        self._rng = rng
-        shape = (self.num_envs, len(self.spec.agents))
-        self._alive = np.ones(shape, dtype=np.bool_)
-        self._seen = np.zeros(shape, dtype=np.int64)
-        self._illegal = np.zeros(shape, dtype=np.int64)
-        self._steps, self._asked, self._right = (np.zeros(self.num_envs, dtype=np.int64) for _ in range(3))
-        self._draw(np.ones(self.num_envs, dtype=np.bool_))
-        return self._observe()
-
-    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+    def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
         """Scores the answers; raises `ValueError` when a living agent takes an action that its mask forbids."""
-        answers = self._answers(actions)
-        before = self._alive
-        right = before & (answers == self._seen)
-        rewards = before * (right.sum(axis=1, keepdims=True) / before.shape[1])
-        wrong = ~right if self._options.elimination else ~right.any(axis=1, keepdims=True)
-        terminated = before & wrong
-        self._steps += 1
-        self._asked += before.sum(axis=1)
+        answers, alive = self._answers(actions), self._alive
+        right = alive & (answers == self._seen)
         self._right += right.sum(axis=1)
-        self._alive = before & ~terminated
-        truncated = (self._steps == self.spec.horizon) & self._alive.any(axis=1)
-        done = truncated | ~self._alive.any(axis=1)
-        env_metrics = {"accuracy": self._right / self._asked}
-        self._draw(np.ones(self.num_envs, dtype=np.bool_))
-        final = self._observe() if done.any() else None
-        self._restart(done)
-        return Step(self._observe(), rewards, terminated, truncated, done, final, env_metrics)
+        wrong = ~right if self._options.elimination else ~right.any(axis=1, keepdims=True)
+        return alive * (right.sum(axis=1, keepdims=True) / alive.shape[1]), alive & wrong
 
-    def close(self) -> None:
-        """Holds nothing to free."""
+    def _env_metrics(self) -> dict[str, RewardArray]:
+        return {"accuracy": self._right / self._asked}
 
-    def _restart(self, done: BoolArray) -> None:
-        self._alive = self._alive | done[:, None]
-        for counter in (self._steps, self._asked, self._right):
-            counter[done] = 0
-        self._draw(done)
+    def _begin(self, rows: BoolArray) -> None:
+        self._right[rows] = 0
+        self._draw(rows)
 
     def _draw(self, rows: BoolArray) -> None:
         """New signals, and with `masked` new illegal actions (never the right one), in `rows`."""

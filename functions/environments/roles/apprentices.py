@@ -24,7 +24,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.environments.base import ActionArray, AgentClass, EnvSpec, EnvTask, Observation, Step, options_of
+from marless.functions.environments.base import ActionArray, BoolArray, EnvTask, Observation, RewardArray, options_of
+from marless.functions.environments.episodic import EpisodicEnvironment, single_class
 from marless.functions.environments.roles.partition import RoleOptions, assign
 from marless.functions.setting_limits import MOST_AGENTS, MOST_STEPS
 
@@ -53,66 +54,41 @@ def make(task: EnvTask, num_envs: int) -> "Apprentices":
     return Apprentices(assign(task, options, _AGENTS), options, num_envs)
 
 
-class Apprentices:
+class Apprentices(EpisodicEnvironment):
     """E environments, all of which end together; `roles` holds the trade of every agent."""
 
     def __init__(self, roles: tuple[int, ...], options: ApprenticesOptions, num_envs: int) -> None:
-        self.num_envs = num_envs
+        agents, signals = len(roles), options.signals
+        super().__init__(single_class("apprentice", agents, signals + 2, signals, options.horizon), num_envs)
         self.roles = roles
         self._options = options
-        agents = len(roles)
-        self.spec = EnvSpec(
-            agents=tuple(f"agent_{i}" for i in range(agents)),
-            classes=(AgentClass("apprentice", tuple(range(agents)), options.signals + 2, options.signals),),
-            horizon=options.horizon,
-        )
         self._shift: NDArray[np.int64] = np.array(roles, dtype=np.int64) + 1
-        self._one_hot = np.eye(options.signals, dtype=np.float32)
-        self._alive = np.ones((num_envs, agents), dtype=np.bool_)
-        self._nobody = np.zeros((num_envs, agents), dtype=np.bool_)
-        self._all = np.ones(num_envs, dtype=np.bool_)
-        for constant in (self._alive, self._nobody, self._all):
-            constant.flags.writeable = False
-        self._steps = 0
-        self._lessons: NDArray[np.int64] = np.zeros((num_envs, agents), dtype=np.int64)
-        self._mastered: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
-        self._earned: NDArray[np.int64] = np.zeros(num_envs, dtype=np.int64)
+        self._one_hot = np.eye(signals, dtype=np.float32)
+        self._lessons = np.zeros((num_envs, agents), dtype=np.int64)
+        self._signal = np.zeros((num_envs, agents), dtype=np.int64)
+        self._mastered, self._earned = self._counter(), self._counter()
 
-    def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every environment."""
-        self._rng = rng
-        return self._restart()
-
-    def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Scores the answers and draws the next signals."""
+    def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
         master = self._lessons == self._options.lessons
         right = actions[0] == (self._signal + master * self._shift) % self._options.signals
         self._lessons = np.where(master, self._lessons, (self._lessons + 1) * right)
         self._mastered += master.sum(axis=1)
         self._earned += (master & right).sum(axis=1)
-        self._steps += 1
-        rewards = right.astype(np.float64) + master
-        observation = self._draw()
-        if self._steps < self.spec.horizon:
-            return Step(observation, rewards, self._nobody, ~self._all, ~self._all)
-        env_metrics = {
-            "mastery": self._mastered / (self._steps * len(self.roles)),
-            "trade": self._earned / np.maximum(self._mastered, 1),
-        }
-        return Step(self._restart(), rewards, self._nobody, self._all, self._all, observation, env_metrics)
+        return right.astype(np.float64) + master, ~self._alive
 
-    def close(self) -> None:
-        """Holds nothing to free."""
+    def _env_metrics(self) -> dict[str, RewardArray]:
+        return {"mastery": self._mastered / self._asked, "trade": self._earned / np.maximum(self._mastered, 1)}
 
-    def _restart(self) -> Observation:
-        self._steps = 0
-        for counter in (self._lessons, self._mastered, self._earned):
-            counter[:] = 0
-        return self._draw()
+    def _begin(self, rows: BoolArray) -> None:
+        self._lessons[rows] = 0
+        self._mastered[rows] = self._earned[rows] = 0
+        self._draw(rows)
 
-    def _draw(self) -> Observation:
-        """New signals, and what the agents see of them."""
-        self._signal = self._rng.integers(self._options.signals, size=self._alive.shape)
+    def _draw(self, rows: BoolArray) -> None:
+        shape = (int(rows.sum()), len(self.roles))
+        self._signal[rows] = self._rng.integers(self._options.signals, size=shape)
+
+    def _observe(self) -> Observation:
         learnt = (self._lessons / self._options.lessons)[..., None]
         values = np.concatenate([self._one_hot[self._signal], learnt == 1, learnt], axis=2, dtype=np.float32)
         return Observation(values=(values,), alive=self._alive)
