@@ -17,22 +17,18 @@ class Sharer(Protocol):
     @property
     def slots(self) -> int:
         """So many of its workers may be at work."""
-        ...
 
     @property
     def workers(self) -> Iterable[WorkerProcess[Any]]: ...
 
     def start_waiting(self, held_cores: float) -> float:
         """Starts waiting tasks while there is room next to `held_cores`. Returns how many cores the next task lacks."""
-        ...
 
     def urgency(self) -> float:
         """The pool with the least starts its waiting tasks first."""
-        ...
 
     def next_check_at(self) -> float:
         """When to call `start_waiting` again, by the monotonic clock, although nothing ends; `inf`: never."""
-        ...
 
 
 class CoreAccount:

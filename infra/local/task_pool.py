@@ -13,11 +13,12 @@ from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane, Pending, outputs
 from marless.infra.local.pipe_messages import Ask, Damaged, Get, Loaded, Put, Ready, Restart, TaskEnded, checked_header
 from marless.infra.local.scheduling.retries import lost_machine
-from marless.infra.local.scheduling.scheduler import Scheduler, TaskSource
+from marless.infra.local.scheduling.scheduler import Scheduler
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Failure, Workers, local_workers
 
 if TYPE_CHECKING:
+    from marless.infra.local.resources.resource_pool import CallSource
     from marless.infra.local.resources.resource_pools import ResourcePools
 
 # An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
@@ -54,7 +55,7 @@ class TaskPool:
         logs: Path,
         workers: Workers | None = None,
         cores: CoreAccount | None = None,
-        source: TaskSource | None = None,
+        source: "CallSource | None" = None,
         resources: "Callable[[], ResourcePools] | None" = None,
     ) -> None:
         self.modules, self.logs = modules, logs

@@ -26,43 +26,33 @@ class Workers(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks they serve at once; 0 while no worker is connected."""
-        ...
 
     def free_agents(self) -> Collection[str]:
         """The agents (see `Child.agent`) whose processes may begin a task."""
-        ...
 
     def can_start(self) -> bool:
         """Whether a process can be started now."""
-        ...
 
     def order(self, worker: Worker, pending: Pending, body: bytes) -> bytes:
         """Return the frames that make the worker begin the task with the request `body`."""
-        ...
 
     def exchange_object(self, worker: Worker, message: Get | Put, body: bytes) -> None:
         """Serve a task that reads or stores an object. Raises `Undecodable` if it has no objects here."""
-        ...
 
     def accept(self, worker: Worker, pending: Pending, message: TaskEnded, body: bytes) -> bool:
         """Take the answer of a task; False if the task must be done again. Raises `Undecodable` for a wrong answer."""
-        ...
 
     def fail(self, worker: Worker, failure: Failure, reason: str) -> bool:
         """Note that a worker gave no answer, a wrong one, or has other code; False if it gets more time."""
-        ...
 
     def listen(self, has_waiting: bool) -> None:
         """Note which workers have come or gone; `has_waiting`: tasks wait."""
-        ...
 
     def due_at(self) -> float:
         """Return when `listen` is due at the latest, by the monotonic clock."""
-        ...
 
     def news(self) -> list[str]:
         """Return lines for the user since the last call."""
-        ...
 
 
 class LocalWorkers:

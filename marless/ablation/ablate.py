@@ -40,7 +40,7 @@ from marless.runs.folder import ERRORS, RunFolder, suggestion
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.run_policies import with_absolute_policies
 from marless.runs.run_store import RUNS
-from marless.runs.session import Stopping
+from marless.signals import Signals
 from marless.studies.campaign import CampaignView
 from marless.studies.cells import Arm
 from marless.studies.registration import refuse_hold_outs, registration_of
@@ -163,7 +163,7 @@ def demand(ablations: Sequence[Ablation], workers: int) -> WorkerDemand:
 
 
 def ablate(
-    ablations: Sequence[Ablation], workers: int, stopping: Stopping, view: AblationView, listen: Listen
+    ablations: Sequence[Ablation], workers: int, stopping: Signals, view: AblationView, listen: Listen
 ) -> list[AblationResult]:
     """Train the missing runs of each ablation, `workers` runs at once, and write the comparison into its folder. A stop
     leaves out the ablations after it. `listen` lets workers dial in.
@@ -179,7 +179,7 @@ def ablate(
 
 
 def _ablate(
-    ablation: Ablation, workers: int, stopping: Stopping, view: AblationView, listener: WorkerListener | None
+    ablation: Ablation, workers: int, stopping: Signals, view: AblationView, listener: WorkerListener | None
 ) -> AblationResult:
     if listener is not None:
         refuse_gpu_elsewhere(ablation.base.algorithm.device)
@@ -250,7 +250,7 @@ def _declare(ablation: Ablation) -> Declaration:
     return declaration_of_both
 
 
-def _result(campaign: AblationCampaign, stopping: Stopping) -> AblationResult:
+def _result(campaign: AblationCampaign, stopping: Signals) -> AblationResult:
     """Writes tables and pictures of the finished runs, unless the ablation was stopped or its baseline has none."""
     ablation, failed = campaign.ablation, len(campaign.failures)
     runs, baseline = ablation.folder / "runs", ablation.arms[0].name

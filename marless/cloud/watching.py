@@ -19,10 +19,10 @@ from marless.reports.text import event, next_step_hint
 from marless.runs.folder import METRICS, Identity, RunFolder
 from marless.runs.run_files import Documents
 from marless.runs.run_log import RunLog
-from marless.runs.session import Stopping
 from marless.runs.stored_run import plan_of
 from marless.runs.summary import measured_before
 from marless.runs.view import View
+from marless.signals import Signals
 
 # Every poll costs a read or two of the ledger: a twentieth of a cent an hour.
 _POLL_S = 2.0
@@ -37,7 +37,7 @@ class Watch:
         identity: Identity,
         backend: Connection,
         view: View,
-        signals: Stopping,
+        signals: Signals,
         start_time: float,
     ) -> None:
         self._folder, self._identity, self._backend = folder, identity, backend

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection
-from typing import Protocol
 
 from marless.backends.base import Connection
 from marless.coordinator.config.defaults import unused_schedule
@@ -48,17 +47,6 @@ _CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
 NOTICE_S = 0.1
 
 
-class Stopping(Protocol):
-    """Whether the run is to stop after the tasks in flight: `received` is a signal's number, or 0, and `code` the exit
-    code that belongs to it."""
-
-    @property
-    def received(self) -> int: ...
-
-    @property
-    def code(self) -> int: ...
-
-
 class Session:
     """Drives a run until it ends or a signal comes. `start_time` is the monotonic clock when the command began.
 
@@ -73,7 +61,7 @@ class Session:
         identity: Identity,
         backend: Connection,
         view: View,
-        signals: Stopping,
+        signals: Signals,
         start_time: float,
         alone: bool = True,
     ) -> None:

@@ -14,7 +14,7 @@ from marless.coordinator.config.schema import Pricing, RunConfig
 from marless.coordinator.drive import run_manifest, study_governor
 from marless.coordinator.drive.ledger_items import Unresumable
 from marless.coordinator.drive.run_manifest import STUDY
-from marless.coordinator.errors import FINISHED, UserError
+from marless.coordinator.errors import UserError
 from marless.coordinator.file_reading import read_json
 from marless.coordinator.governor.study_state import StudyPlan, StudyState
 from marless.coordinator.platform import Platform
@@ -29,6 +29,7 @@ from marless.runs.lease_renewal import manifest_of
 from marless.runs.run_store import require_name
 from marless.runs.train_and_resume import priced
 from marless.runs.view import View
+from marless.signals import Signals
 from marless.studies.study import FILE, Study
 from marless.studies.study_file import StudyFile
 from marless.studies.study_run import StudyRun
@@ -218,19 +219,14 @@ def mark(study: Study, place: StudyPlace, state: StudyState) -> None:
             run.status = "new"
 
 
-class _Once:
-    """Ends a watch after one look."""
-
-    received, code = 1, FINISHED
-
-
 def _look(folder: RunFolder, place: StudyPlace) -> None:
     """Fetches the lines of a run, and its results if nothing drives it."""
-    identity = folder.identity()
+    identity, signals = folder.identity(), Signals()
+    signals.stop()  # the watch ends after one look
     with closing(
         registry.backend(place.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
     ) as connection:
-        Watch(folder, identity, connection, View(), _Once(), time.monotonic()).follow()
+        Watch(folder, identity, connection, View(), signals, time.monotonic()).follow()
 
 
 def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:

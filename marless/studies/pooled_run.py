@@ -20,10 +20,11 @@ from marless.runs.beginning import begin_run, compare_code, continue_run, with_p
 from marless.runs.folder import ERRORS, IDENTITY, RunFolder
 from marless.runs.integrity.code_record import CodeRecord
 from marless.runs.run_log import LEAST_PATIENCE_S
-from marless.runs.session import Session, Stopping
+from marless.runs.session import Session
 from marless.runs.summary import Summary
 from marless.runs.train_and_resume import config_and_changes, with_limits
 from marless.runs.view import View
+from marless.signals import Signals
 from marless.studies.study_run import StudyRun
 
 # What a run's own files, settings and objects may cause.
@@ -51,7 +52,7 @@ class _Progress(View):
 class PooledRun:
     """A run at work. Whatever it raises ends it alone: `run.status` and `run.reason` say how it ended."""
 
-    def __init__(self, run: StudyRun, root: Path, lane: Lane, backend: LocalBackend, stopping: Stopping) -> None:
+    def __init__(self, run: StudyRun, root: Path, lane: Lane, backend: LocalBackend, stopping: Signals) -> None:
         self.run, self.lane = run, lane
         self._root, self._backend, self._stopping = root, backend, stopping
         self._folder = RunFolder(root / run.name)

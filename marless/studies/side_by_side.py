@@ -11,7 +11,7 @@ from marless.coordinator.governor.shared_budget import Purse, least
 from marless.infra.local.separate_pools import SeparatePools
 from marless.infra.local.task_pool import TaskPool
 from marless.runs import run_log
-from marless.runs.session import Stopping
+from marless.signals import Signals
 from marless.studies.campaign import Campaign, CampaignView
 from marless.studies.owners import lane_weight
 from marless.studies.pooled_run import PooledRun
@@ -28,7 +28,7 @@ class SideBySide:
         self,
         campaign: Campaign,
         pool: TaskPool | SeparatePools,
-        stopping: Stopping,
+        stopping: Signals,
         at_once: int,
         view: CampaignView,
     ) -> None:
@@ -172,7 +172,7 @@ class SideBySide:
 
 
 def drive_separately(
-    campaign: Campaign, stopping: Stopping, at_once: int, view: CampaignView, listener: WorkerListener | None = None
+    campaign: Campaign, stopping: Signals, at_once: int, view: CampaignView, listener: WorkerListener | None = None
 ) -> None:
     """Drives the campaign, each run with a worker of its own, so that none waits for another's; with a `listener` with
     one that has dialled in. Raises `StorageFault` as `SideBySide.drive` does."""

@@ -29,7 +29,7 @@ from marless.runs.folder import RunFolder
 from marless.runs.inputs.required_packages import refuse_gpu_elsewhere, require_packages
 from marless.runs.integrity.seals import is_sealed
 from marless.runs.run_store import require_name
-from marless.runs.session import Stopping
+from marless.signals import Signals
 from marless.studies import decisions
 from marless.studies.campaign import CampaignView
 from marless.studies.owners import jain, served_shares
@@ -176,7 +176,7 @@ def _dial_in_pool(study: Study, listener: WorkerListener) -> TaskPool:
     return listener.pool(FUNCTION_MODULES, study.folder / "workers", study.file.pool.workers or inf)
 
 
-def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: CampaignView, listen: Listen) -> StudyResult:
+def train_study(folder: Path, file: StudyFile, stopping: Signals, view: CampaignView, listen: Listen) -> StudyResult:
     """Train the study in the folder until all runs are over or `stopping`. `listen` lets workers dial in.
 
     Raises `StorageFault`, and `UserError` if the folder holds another study or a package is missing.
@@ -189,7 +189,7 @@ def train_study(folder: Path, file: StudyFile, stopping: Stopping, view: Campaig
             return _train(study, stopping, view, listener)
 
 
-def _train(study: Study, stopping: Stopping, view: CampaignView, listener: WorkerListener | None) -> StudyResult:
+def _train(study: Study, stopping: Signals, view: CampaignView, listener: WorkerListener | None) -> StudyResult:
     for run in study.runs:
         require_packages(run.config)
     with _dial_in_pool(study, listener) if listener else _pool(study) as pool:

@@ -10,7 +10,7 @@ from marless.extras import install
 from marless.output import note, say, say_json, say_text
 from marless.reports.digits import figure
 from marless.reports.text import money, seconds
-from marless.runs.session import Stopping
+from marless.signals import Signals
 from marless.studies.campaign import Campaign
 from marless.studies.study_run import StudyRun
 from marless.views.study_views import unlogged_line
@@ -19,7 +19,7 @@ from marless.views.study_views import unlogged_line
 class AblationLines(AblationView):
     """A line for every run that ends, then the tables."""
 
-    def __init__(self, stopping: Stopping) -> None:
+    def __init__(self, stopping: Signals) -> None:
         self._stopping, self._stops, self._width = stopping, False, 0
 
     def start(self, campaign: Campaign) -> None:

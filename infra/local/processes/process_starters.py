@@ -35,25 +35,20 @@ class Child(Protocol):
     @property
     def pid(self) -> int:
         """0 until it is known, and for one of another machine."""
-        ...
 
     @property
     def place(self) -> str:
         """The name of the machine that it is on; '' for this one."""
-        ...
 
     @property
     def agent(self) -> str:
         """Which agent of that machine keeps it; '' for none."""
-        ...
 
     def alive(self) -> bool:
         """Whether it is not known to have ended."""
-        ...
 
     def end(self) -> int | None:
         """Kills the process with its group; its exit code as in `subprocess`, None if nobody knows."""
-        ...
 
 
 class Starter(Protocol):
@@ -61,11 +56,9 @@ class Starter(Protocol):
 
     def start(self, pipes: Pipes, log: int, memory_mb: int) -> Child:
         """A worker that may allocate `memory_mb` (0: without limit); raises `OSError` when it cannot be started."""
-        ...
 
     def close(self) -> None:
         """Starts no more. Workers have ended before, or end by themselves after what they are at. Idempotent."""
-        ...
 
 
 class Started(NamedTuple):

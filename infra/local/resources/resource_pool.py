@@ -24,7 +24,6 @@ from marless.infra.local.lane import Lane, Pending, SharedPool
 from marless.infra.local.resources.elastic import ElasticCores
 from marless.infra.local.resources.questions import Question
 from marless.infra.local.resources.rate_limit import RateLimit
-from marless.infra.local.scheduling.scheduler import TaskSource
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Workers, local_workers
 
@@ -36,7 +35,7 @@ _GRACE_S = 10.0
 # A service on another machine keeps so much of a core busy here until it is measured.
 _WAITING_CORES = 0.01
 
-MakePool = Callable[[Capacity, Mapping[str, str], Path, Workers, CoreAccount, TaskSource], SharedPool]
+MakePool = Callable[[Capacity, Mapping[str, str], Path, Workers, CoreAccount, "CallSource"], SharedPool]
 """The class `TaskPool`, which imports this module."""
 
 
@@ -148,7 +147,7 @@ class CallSource:
             self._rate.pause(time.monotonic() + outcome.pause_s)
 
     def plan(self, held_cores: float) -> tuple[float, float]:
-        """See `TaskSource`."""
+        """Return how many tasks may begin beside `held_cores`, and how many cores the next one lacks."""
         slots = self._open_slots()
         if self._elastic is None:
             return slots, 0.0
@@ -158,7 +157,7 @@ class CallSource:
         return len(self._plan), float(self._least) if waiting and slots and not self._plan else 0.0
 
     def next_at(self, earliest: float) -> float:
-        """See `TaskSource`."""
+        """Return when a task may begin, at the `earliest`; both by the monotonic clock."""
         now = time.monotonic()
         return now + wait_s if (wait_s := self._rate.wait_s(now)) else earliest
 
@@ -167,7 +166,7 @@ class CallSource:
         return min((lane.waits_since() for lane in self.pool.lanes), default=inf)
 
     def body(self, worker: Worker, pending: Pending) -> bytes:
-        """See `TaskSource`."""
+        """Return the request of the task, which the worker begins."""
         assert isinstance(pending, PendingCall) and pending.question is not None
         cores = self._least
         if self._elastic is not None:

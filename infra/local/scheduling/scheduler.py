@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from marless.functions.system_errors import explain
 from marless.infra.local.available_cores import cores as cores_here
@@ -25,32 +25,18 @@ from marless.infra.local.scheduling.retries import Retries
 from marless.infra.local.worker_processes import Worker
 from marless.infra.local.workers import Workers
 
-
-class TaskSource(Protocol):
-    """What gives a pool its tasks if not runs: all of them are served by the same code. See `CallSource`."""
-
-    def plan(self, held_cores: float) -> tuple[float, float]:
-        """Return how many tasks may begin beside `held_cores`, and how many cores the next one lacks."""
-        ...
-
-    def next_at(self, earliest: float) -> float:
-        """Return when a task may begin, at the `earliest`; both by the monotonic clock."""
-        ...
-
-    def urgency(self) -> float:
-        """See `Sharer`."""
-        ...
-
-    def body(self, worker: Worker, pending: Pending) -> bytes:
-        """Return the request of the task, which the worker begins."""
-        ...
+if TYPE_CHECKING:
+    from marless.infra.local.resources.resource_pool import CallSource
 
 
 class Scheduler:
-    """Lets lanes share a pool by their weights. Shares the `cores` with the schedulers of other pools, see `Sharer`."""
+    """Lets lanes share a pool by their weights. Shares the `cores` with the schedulers of other pools, see `Sharer`.
+
+    A `source` gives the pool its tasks if not runs do. The same code serves all tasks of a source.
+    """
 
     def __init__(
-        self, capacity: Capacity, available: Workers, cores: CoreAccount, source: TaskSource | None = None
+        self, capacity: Capacity, available: Workers, cores: CoreAccount, source: "CallSource | None" = None
     ) -> None:
         self.capacity, self.cores, self.workers = capacity, cores, available.processes
         self._available, self._source = available, source

@@ -18,8 +18,8 @@ from marless.reports.atomic_files import replace
 from marless.reports.policy import FILE as POLICIES
 from marless.reports.provenance import code_sha256
 from marless.runs.folder import RunFolder
-from marless.runs.session import Stopping
 from marless.runs.summary import has_finished
+from marless.signals import Signals
 from marless.studies.campaign import CampaignView, CellCampaign
 from marless.studies.cells import Cell
 from marless.studies.side_by_side import SideBySide
@@ -65,7 +65,7 @@ class ProtocolCampaign(CellCampaign):
         self._cases: dict[Cell, Case] = {cell: case for case, cell in pairs}
         super().__init__(folders.work, list(self._cases))
 
-    def run(self, jobs: int, stopping: Stopping) -> None:
+    def run(self, jobs: int, stopping: Signals) -> None:
         """Trains the missing cells, `jobs` at once, until all have records or `stopping`."""
         for name in ("measured", "references"):
             (self._folders.work / name).mkdir(parents=True, exist_ok=True)
