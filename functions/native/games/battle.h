@@ -36,6 +36,7 @@ enum { UP, RIGHT, DOWN, LEFT, STOP, ML_MOVES };
 #define ML_UNITS 64
 #define ML_SHOWN 13
 #define ML_OWN 10
+#define ML_COOLDOWN 6
 #define ML_SECTIONS 32
 #define ML_UNITS_OF_SECTION 2
 /* Positions are drawn so far from a centre. */
@@ -185,15 +186,20 @@ static void join(Group *group, const Field *field) {
     }
 }
 
-static void leave(const Group *group, const Field *field) {
+/* Copies a lane to its environment. Returns the sum of the shares of health that the enemies lost. */
+static float leave(const Group *group, const Field *field) {
     int64_t lane = field->env - group->env;
+    float lost = 0;
     for (int64_t place = 0; place < group->game->units; place++) {
         const Unit *unit = group->units + place;
+        if (place >= group->game->agents)
+            lost += (field->health[place] - unit->health[lane]) / trait(field, WHOLE_HEALTH, place);
         field->x[place] = unit->x[lane];
         field->y[place] = unit->y[lane];
         field->health[place] = unit->health[lane];
         field->cooldown[place] = unit->cooldown[lane];
     }
+    return lost;
 }
 
 ML_INLINE vi is_positive(const float *numbers) { return load(numbers) > broadcast(0); }
@@ -277,13 +283,7 @@ static void advance_world(Group *group, int64_t world_step) {
     push_units(group);
 }
 
-/* The team's reward from the enemies' health before the step. */
-static float team_reward(const Field *field, const float *before, Units living) {
-    const Battle *game = field->game;
-    Units allies = living & allies_of(game), enemies = living & ~allies_of(game);
-    float lost = 0;
-    for (int64_t unit = game->agents; unit < game->units; unit++)
-        lost += (before[unit] - field->health[unit]) / trait(field, WHOLE_HEALTH, unit);
+static float team_reward(const Battle *game, float lost, Units allies, Units enemies) {
     float reward = game->pays_victory ? 0 : lost / (float)(game->units - game->agents);
     if (allies && !enemies) reward += game->numbers[BONUS];
     if (!allies && enemies && game->pays_victory) reward -= game->numbers[BONUS];
@@ -291,13 +291,13 @@ static float team_reward(const Field *field, const float *before, Units living) 
 }
 
 /* Writes the results of a step of an environment. Returns whether its episode ended. */
-static int settle(const Field *field, const float *before, Units earlier) {
+static int settle(const Field *field, float lost, Units earlier) {
     const Battle *game = field->game;
     int64_t env = field->env;
     Units living = living_units(field), allies = living & allies_of(game), enemies = living & ~allies_of(game);
     int is_over = !allies || !enemies, is_cut = !is_over && game->clock[env] >= game->limit;
     earlier &= allies_of(game);
-    double share = (double)team_reward(field, before, living) / (double)count_of(earlier);
+    double share = (double)team_reward(game, lost, allies, enemies) / (double)count_of(earlier);
     for (int64_t agent = 0; agent < game->agents; agent++) {
         int was_alive = earlier >> agent & 1;
         game->rewards[env * game->agents + agent] = was_alive ? share : 0;
@@ -336,10 +336,7 @@ ML_EXPORT int64_t battle_step(const Battle *game) {
         for (int64_t env = first; env < end; env++) {
             Field field = field_of(game, env);
             Units living = living_units(&field);
-            float before[ML_UNITS];
-            copy(before, field.health, game->padded);
-            leave(&group, &field);
-            ended += settle(&field, before, living);
+            ended += settle(&field, leave(&group, &field), living);
         }
     }
     return ended;
@@ -434,7 +431,7 @@ static float shown_cooldown(const Field *field, int64_t unit) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Writes the features of a unit, without its position, into a block. Zeros fill the block. */
+/* Writes the features of a unit, without its relative position, into a block. Its place on the map fills the block. */
 static void describe(const Field *field, int64_t unit, float *block) {
     const Battle *game = field->game;
     int32_t order = field->orders[unit];
@@ -447,18 +444,19 @@ static void describe(const Field *field, int64_t unit, float *block) {
         block[4] = (float)((order == UP) - (order == DOWN));
         block[5] = order < ML_MOVES ? 0 : game->is_earlier ? (float)order : (float)order / actions;
     }
-    block[6] = shown_cooldown(field, unit);
-    block[7 + field->kinds[unit]] = 1;
+    block[ML_COOLDOWN] = shown_cooldown(field, unit);
+    block[ML_COOLDOWN + 1 + field->kinds[unit]] = 1;
+    block[ML_SHOWN] = field->x[unit] / game->numbers[WIDTH];
+    block[ML_SHOWN + 1] = field->y[unit] / game->numbers[HEIGHT];
 }
 
 /* Writes the own features of a unit. In the global state the cooldown is in seconds. */
-static void describe_self(const Field *field, int64_t unit, float cooldown, float *own) {
-    memset(own, 0, ML_OWN * sizeof *own);
-    own[0] = field->health[unit] / trait(field, WHOLE_HEALTH, unit);
-    own[1] = field->x[unit] / field->game->numbers[WIDTH];
-    own[2] = field->y[unit] / field->game->numbers[HEIGHT];
+ML_INLINE void describe_self(const float *block, float cooldown, float *own) {
+    copy(own + 3, block + ML_COOLDOWN, ML_OWN - 3);
+    own[0] = block[0];
+    own[1] = block[ML_SHOWN];
+    own[2] = block[ML_SHOWN + 1];
     own[3] = cooldown;
-    own[4 + field->kinds[unit]] = 1;
 }
 
 /* Copies a block, or zeros if the unit is invisible. The next unit overwrites the rest of the block. */
@@ -521,19 +519,20 @@ static void observe_battle(const Field *field, int64_t agent, Units living, cons
         show_cones(game, blocks, visible & (unit_bit(game->units) - 1), along, up, values);
     else
         show_units(game, agent, blocks, visible & living, along, up, values);
-    describe_self(field, agent, shown_cooldown(field, agent), values + game->features - ML_OWN);
+    const float *block = blocks + agent * ML_BLOCK;
+    describe_self(block, block[ML_COOLDOWN], values + game->features - ML_OWN);
     Units shootable = below(squares, game->padded, trait(field, SQUARED_RANGE, agent)) & living;
     memset(mask, 1, ML_MOVES);
     for (int64_t unit = game->agents; unit < game->units; unit++)
         mask[ML_MOVES + unit - game->agents] = shootable >> unit & 1;
 }
 
-static void observe_world(const Field *field, Units living) {
+static void observe_world(const Field *field, Units living, const float *blocks) {
     const Battle *game = field->game;
     float *state = game->state + field->env * game->state_size, *teams = state + game->units * ML_OWN;
     for (int64_t unit = 0; unit < game->units; unit++) {
         if (living >> unit & 1)
-            describe_self(field, unit, field->cooldown[unit], state + unit * ML_OWN);
+            describe_self(blocks + unit * ML_BLOCK, field->cooldown[unit], state + unit * ML_OWN);
         else
             memset(state + unit * ML_OWN, 0, bytes(ML_OWN));
         teams[unit] = unit >= game->agents;
@@ -554,14 +553,15 @@ ML_EXPORT void battle_observe(const Battle *game, const uint8_t *which) {
             float *values = game->values + row * game->features;
             uint8_t *mask = game->masks + row * game->choices;
             game->alive[env * game->agents + agent] = (uint8_t)is_alive;
+            if (is_alive) {
+                observe_battle(&field, agent, living, blocks, values, mask);
+                continue;
+            }
+            memset(values, 0, bytes(game->features));
             memset(mask, 0, (size_t)game->choices);
             mask[STOP] = 1;
-            if (is_alive)
-                observe_battle(&field, agent, living, blocks, values, mask);
-            else
-                memset(values, 0, bytes(game->features));
         }
-        observe_world(&field, living);
+        observe_world(&field, living, blocks);
     }
 }
 
