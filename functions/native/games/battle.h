@@ -55,7 +55,8 @@ typedef struct {
 } Field;
 
 /* A unit in neighbouring environments, one in each lane. `along` and `up` are the way in a step of the world. The unit
- * shoots at `aims` in the lanes of `shooters`. `damage`, `push_x` and `push_y` are sums, zero between their uses. */
+ * shoots at `aims` in the lanes of `shooters`. `damage`, `push_x` and `push_y` are sums, zero between their uses. The
+ * radius of units that are in nobody's way is NaN: they touch nobody. */
 typedef struct {
     float x[ML_LANES], y[ML_LANES], health[ML_LANES], cooldown[ML_LANES], along[ML_LANES], up[ML_LANES];
     float radius[ML_LANES], damage[ML_LANES], push_x[ML_LANES], push_y[ML_LANES];
@@ -108,6 +109,9 @@ ML_INLINE void measure(const Field *field, int64_t unit, float *squares) {
         store(squares + place, along * along + up * up);
     }
 }
+
+ML_INLINE float way_along(int32_t order) { return (float)((order == RIGHT) - (order == LEFT)); }
+ML_INLINE float way_up(int32_t order) { return (float)((order == UP) - (order == DOWN)); }
 
 static uint32_t battle_word(const Field *field, int64_t purpose, int64_t index) {
     return ML_WORD(field->game, field->env, purpose, index);
@@ -178,8 +182,8 @@ static void join(Group *group, const Field *field) {
         unit->y[lane] = field->y[place];
         unit->health[lane] = field->health[place];
         unit->cooldown[lane] = field->cooldown[place];
-        unit->along[lane] = order == RIGHT ? way : order == LEFT ? -way : 0;
-        unit->up[lane] = order == UP ? way : order == DOWN ? -way : 0;
+        unit->along[lane] = way_along(order) * way;
+        unit->up[lane] = way_up(order) * way;
         unit->radius[lane] = trait(field, RADIUS, place);
         unit->shooters |= (uint32_t)(rank >= 0) << lane;
         unit->aims[lane] = (int8_t)(place < agents ? agents + rank : agents - 1 - rank);
@@ -235,7 +239,10 @@ static void advance_unit(const Group *group, Unit *unit) {
     vf health = lanes_max(load(unit->health) - load(unit->damage), broadcast(0));
     store(unit->x, x);
     store(unit->y, y);
-    store(unit->health, select_lanes(killed, broadcast(0), health));
+    health = select_lanes(killed, broadcast(0), health);
+    vi solid = (health > broadcast(0)) | group->everybody;
+    store(unit->health, health);
+    store(unit->radius, select_lanes(solid, load(unit->radius), broadcast(__builtin_nanf(""))));
     store(unit->damage, broadcast(0));
     store(unit->cooldown, load(unit->cooldown) - broadcast(group->game->numbers[TIME]));
 }
@@ -246,11 +253,10 @@ static void push_units(Group *group) {
     for (Unit *unit = group->units; unit < end; unit++) {
         vf x = load(unit->x), y = load(unit->y), radius = load(unit->radius);
         vf push_x = load(unit->push_x), push_y = load(unit->push_y);
-        vi pushed = is_positive(unit->health) | group->everybody;
         for (Unit *other = unit + 1; other < end; other++) {
             vf along = x - load(other->x), up = y - load(other->y), reach = radius + load(other->radius);
             vf squares = along * along + up * up;
-            vi touching = (squares < reach * reach) & pushed & (is_positive(other->health) | group->everybody);
+            vi touching = squares < reach * reach;
             if (!lane_bits(touching)) continue;
             vf overlap = reach / (square_root(squares) + broadcast(ML_LEAST_DISTANCE)) - broadcast(1);
             overlap = as_floats(as_ints(lanes_max(overlap, broadcast(0))) & touching);
@@ -428,7 +434,8 @@ static float shown_cooldown(const Field *field, int64_t unit) {
     float share = field->cooldown[unit];
     if (field->game->is_earlier) return share;
     share /= trait(field, RELOADING, unit);
-    return share < 0 ? 0 : share > 1 ? 1 : share;
+    share = share < 0 ? 0 : share;
+    return share > 1 ? 1 : share;
 }
 
 /* Writes the features of a unit, without its relative position, into a block. Its place on the map fills the block. */
@@ -440,9 +447,10 @@ static void describe(const Field *field, int64_t unit, float *block) {
     memset(block, 0, ML_BLOCK * sizeof *block);
     block[0] = field->health[unit] / trait(field, WHOLE_HEALTH, unit);
     if (is_ally || game->sees_actions) {
-        block[3] = (float)((order == RIGHT) - (order == LEFT));
-        block[4] = (float)((order == UP) - (order == DOWN));
-        block[5] = order < ML_MOVES ? 0 : game->is_earlier ? (float)order : (float)order / actions;
+        float target = order < ML_MOVES ? 0 : (float)order;
+        block[3] = way_along(order);
+        block[4] = way_up(order);
+        block[5] = game->is_earlier ? target : target / actions;
     }
     block[ML_COOLDOWN] = shown_cooldown(field, unit);
     block[ML_COOLDOWN + 1 + field->kinds[unit]] = 1;
@@ -457,15 +465,6 @@ ML_INLINE void describe_self(const float *block, float cooldown, float *own) {
     own[1] = block[ML_SHOWN];
     own[2] = block[ML_SHOWN + 1];
     own[3] = cooldown;
-}
-
-/* Copies a block, or zeros if the unit is invisible. The next unit overwrites the rest of the block. */
-ML_INLINE void show(float *values, const float *block, int is_visible, float along, float up) {
-    vi mask = (vi){0} - is_visible;
-    for (int64_t place = 0; place < ML_BLOCK; place += ML_LANES)
-        store(values + place, select_lanes(mask, load(block + place), broadcast(0)));
-    values[1] = is_visible ? along : 0;
-    values[2] = is_visible ? up : 0;
 }
 
 /* The section of a direction, or -1 on a border. */
@@ -494,34 +493,44 @@ static void show_cones(const Battle *game, const float *blocks, Units visible, c
     }
 }
 
+/* Copies a block for each other unit, zeros for an invisible one. The next unit overwrites the rest of a block. */
 static void show_units(const Battle *game, int64_t agent, const float *blocks, Units visible, const float *along,
                        const float *up, float *values) {
+    static const float nothing[ML_BLOCK];
     for (int64_t unit = 0; unit < game->units; unit++) {
         if (unit == agent) continue;
-        show(values, blocks + unit * ML_BLOCK, (int)(visible >> unit & 1), along[unit], up[unit]);
+        copy(values, visible >> unit & 1 ? blocks + unit * ML_BLOCK : nothing, ML_BLOCK);
+        values[1] = along[unit];
+        values[2] = up[unit];
         values += ML_SHOWN;
     }
 }
 
-/* Writes the observation of a living agent, and its legal actions. */
+/* Writes the observation of a living agent, and its legal actions. Cones show the dead too. */
 static void observe_battle(const Field *field, int64_t agent, Units living, const float *blocks, float *values,
                            uint8_t *mask) {
     const Battle *game = field->game;
-    float squares[ML_UNITS], along[ML_UNITS], up[ML_UNITS];
+    float along[ML_UNITS], up[ML_UNITS];
     vf x = broadcast(field->x[agent]), y = broadcast(field->y[agent]), sight = broadcast(trait(field, SIGHT, agent));
-    measure(field, agent, squares);
+    vf squared_sight = broadcast(trait(field, SQUARED_SIGHT, agent));
+    vf squared_range = broadcast(trait(field, SQUARED_RANGE, agent));
+    Units visible = 0, shootable = 0;
     for (int64_t place = 0; place < game->padded; place += ML_LANES) {
-        store(along + place, (load(field->x + place) - x) / sight);
-        store(up + place, (load(field->y + place) - y) / sight);
+        vf over = load(field->x + place) - x, across = load(field->y + place) - y;
+        vf squares = over * over + across * across;
+        vi seen = (squares < squared_sight) & (is_positive(field->health + place) | ((vi){0} - (int32_t)game->is_conic));
+        store(along + place, as_floats(as_ints(over / sight) & seen));
+        store(up + place, as_floats(as_ints(across / sight) & seen));
+        visible |= (Units)lane_bits(seen) << place;
+        shootable |= (Units)lane_bits(squares < squared_range) << place;
     }
-    Units visible = below(squares, game->padded, trait(field, SQUARED_SIGHT, agent)) & ~unit_bit(agent);
     if (game->is_conic)
-        show_cones(game, blocks, visible & (unit_bit(game->units) - 1), along, up, values);
+        show_cones(game, blocks, visible & (unit_bit(game->units) - 1) & ~unit_bit(agent), along, up, values);
     else
-        show_units(game, agent, blocks, visible & living, along, up, values);
+        show_units(game, agent, blocks, visible, along, up, values);
     const float *block = blocks + agent * ML_BLOCK;
     describe_self(block, block[ML_COOLDOWN], values + game->features - ML_OWN);
-    Units shootable = below(squares, game->padded, trait(field, SQUARED_RANGE, agent)) & living;
+    shootable &= living;
     memset(mask, 1, ML_MOVES);
     for (int64_t unit = game->agents; unit < game->units; unit++)
         mask[ML_MOVES + unit - game->agents] = shootable >> unit & 1;
