@@ -9,7 +9,7 @@ from marless.language import LanguageTask, Outcome, Symbols, Turn, check, single
 ANIMALS, SOUNDS = ("cat", "dog", "owl"), ("ba", "di", "ku", "mo")
 
 
-class Signals:
+class Signals(LanguageTask):
     """E episodes of two turns. Each prompt is one token, and so is each reply."""
 
     roles, sides, turns, context = ("speaker", "listener"), (), 2, 2
@@ -31,10 +31,6 @@ class Signals:
             return Turn(role=1, prompts=replies, allowed=np.sort(self.animals), length=1)
         is_right = (replies[:, 0] == self.animal).astype(float)
         return Outcome(rewards=np.stack([is_right, is_right], axis=1), metrics={"right": is_right})
-
-    def lessons(self, rng, examples):
-        """Return no lessons: the small model begins with random sounds and animals."""
-        return ()
 
 
 def make(tokenizer) -> LanguageTask:

@@ -130,5 +130,6 @@ class LanguageTask(Protocol):
     def lessons(self, rng: np.random.Generator, examples: int) -> tuple[Lesson, ...]:
         """Return a lesson of so many examples for each turn, in order.
 
-        An empty tuple: the small model begins with random legal replies.
+        By default there is none, and the small model begins with random legal replies.
         """
+        return ()
