@@ -14,9 +14,11 @@ from marless.ablation.arms import ARMS, arms_by_name
 from marless.backends import registry
 from marless.comparison.compare_runs import RunComparison, compare_runs
 from marless.coordinator.config.loading import overrides, spelled_out
+from marless.coordinator.config.nested_tables import merge
 from marless.coordinator.errors import UserError
 from marless.driving import ConfigLike, TrainingInterrupted, configuration, ends_at_once
 from marless.functions.encoding import to_json
+from marless.functions.environments.registry import spec
 from marless.infra.local.available_cores import cores
 from marless.reports.user_code.named_objects import require_importable, with_names
 from marless.runs.run_policies import with_absolute_policies
@@ -106,6 +108,8 @@ def benchmark(
         "setting": _pairs(tasks, algorithms),
         "seeds": f"1-{seeds}" if isinstance(seeds, int) else seeds,
     }
+    if len(tasks) > 1:
+        _require_common_steps(file)
     place = out or f"studies/benchmark-{hashlib.sha256(to_json(file)).hexdigest()[:8]}"
     return compare(study(file, out=place, workers=workers, quiet=quiet).folder)
 
@@ -194,6 +198,22 @@ def _pairs(tasks: Sequence[Any], algorithms: Sequence[Any]) -> list[dict[str, An
     labels = [f"{name}-{at}" if names.count(name) > 1 else name for at, name in enumerate(names)]
     clean = [re.sub("[^A-Za-z0-9_-]", "-", label).strip("-") for label in labels]
     return [{"name": name, "values": pair} for name, pair in zip(clean, pairs, strict=True)]
+
+
+def _require_common_steps(file: Mapping[str, Any]) -> None:
+    """Raise `UserError` if the runs of a setting end before the first evaluation of another setting."""
+    spans = list[tuple[str, int, int]]()
+    for setting in file["setting"]:
+        config = configuration(merge(file["base"], setting["values"]), {}, is_run=False)
+        if (rounds := config.stop.rounds) is not None and config.evaluation.every_steps is None:
+            length = config.actors.rollout_length or spec(config.task).horizon
+            steps = config.actors.num_envs * config.actors.rollouts * length
+            spans.append((setting["name"], min(config.evaluation.every, rounds) * steps, rounds * steps))
+    late, first, _ = max(spans, key=lambda span: span[1], default=("", 0, 0))
+    short, _, last = min(spans, key=lambda span: span[2], default=("", 0, 0))
+    if first > last:
+        fault = f"{short} ends at {last:,} environment steps, before the first evaluation of {late} at {first:,}"
+        raise UserError(f"{fault}; give stop.env_steps in place of rounds, or a smaller evaluation.every")
 
 
 def _unless_stopped(result: R, signals: Signals) -> R:

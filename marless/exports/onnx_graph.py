@@ -104,14 +104,6 @@ def _layer_norm(nodes: Nodes, value: str, gain: str, shift: str) -> str:
     return nodes.add("LayerNormalization", value, gain, shift, axis=-1, epsilon=EPSILON)
 
 
-def _tanh(nodes: Nodes, value: str) -> str:
-    return nodes.add("Tanh", value)
-
-
-def _relu(nodes: Nodes, value: str) -> str:
-    return nodes.add("Relu", value)
-
-
 def _gru(nodes: Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
     (input_r, input_z, input_n), (state_r, state_z, state_n) = (
         nodes.split("Split", part, parts=3, axis=-1, num_outputs=3)
@@ -209,8 +201,8 @@ LAYERS: dict[type[Layer], Callable[..., str]] = {
     Normalise: _normalise,
     Linear: _linear,
     LayerNorm: _layer_norm,
-    Tanh: _tanh,
-    Relu: _relu,
+    Tanh: lambda nodes, value: nodes.add("Tanh", value),
+    Relu: lambda nodes, value: nodes.add("Relu", value),
     Gru: _gru,
 }
 _HEADS: dict[type, Callable[[Nodes, AgentPolicy, str], None]] = {ChoiceActions: _choices, NumberActions: _numbers}

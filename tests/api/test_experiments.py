@@ -34,9 +34,8 @@ def test_a_study_goes_on_and_its_settings_are_compared(small, home):
 
 
 def test_a_benchmark_compares_algorithms(small):
-    settings = {key: small[key] for key in ("actors", "evaluation")}
-    tasks, algorithms = ["toy/signal"], ["iql", {"name": "ippo", "epochs": 1}]
-    result = marless.benchmark(tasks, algorithms, seeds=2, rounds=2, quiet=True, **settings)
+    same = {"rounds": 2, "quiet": True, **{key: small[key] for key in ("actors", "evaluation")}}
+    result = marless.benchmark(["toy/signal"], ["iql", marless.IPPO(epochs=1)], seeds=2, **same)
     assert [(row.arm, row.seeds) for row in result.comparison.equal] == [("iql", 2), ("ippo", 2)]
 
 
@@ -70,4 +69,6 @@ def test_what_cannot_be_trained_or_compared_is_one_line(small, home):
         marless.ablate(small, arms=["packed"], placement={"rule": "fused"})
     with pytest.raises(marless.UserError, match="there is no run, study or ablation nowhere"):
         marless.compare("nowhere")
+    with pytest.raises(marless.UserError, match=r"penalty-iql ends at 4 .* evaluation of toy-signal-iql at 20; give"):
+        marless.benchmark(["toy/signal", "matrix/penalty"], ["iql"], actors={"num_envs": 2}, rounds=2)
     assert list(home.iterdir()) == []

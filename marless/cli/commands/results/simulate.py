@@ -25,7 +25,7 @@ def arguments(parser: _ArgumentGroup) -> None:
     """Add the options of a simulation."""
     parser.add_argument(
         "--rollouts",
-        type=_counts,
+        type=lambda text: tuple(map(common.count, text.split(","))),
         metavar="N,N",
         help="rollouts per round (default: as recorded)",
     )
@@ -105,10 +105,6 @@ def _draw(path: Path, setting: SimulatedSetting, simulation: Simulated) -> None:
     title = f"simulated, {setting.rollouts:,} rollouts a round"
     write_for_user(path, timeline_page.page("Timeline", {title: recent}).encode())
     say(str(path))
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    return tuple(common.count(part) for part in text.split(","))
 
 
 def _rounds(text: str) -> int:
