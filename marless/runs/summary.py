@@ -144,9 +144,9 @@ class Summary(ShownResult, _Part, frozen=True, kw_only=True):
     def sections(self) -> list[Section]:
         """Return the bill and all other numbers."""
         values = flatten(self.records[0]).items()
-        rows = [(name, f"{value:,.6g}") for name, value in values if isinstance(value, int | float) and value]
-        bill = tuple((name[8:], value) for name, value in rows if name.startswith("dollars."))
-        rest = tuple(row for row in rows if not row[0].startswith("dollars."))
+        rows = [(name, value) for name, value in values if isinstance(value, int | float) and value]
+        bill = tuple((name[8:], money(value)) for name, value in rows if name.startswith("dollars."))
+        rest = tuple((name, f"{value:,.6g}") for name, value in rows if not name.startswith("dollars."))
         return [Section("The bill", ("part", "dollars"), bill), Section("The run", ("", "value"), rest)]
 
 
