@@ -1,13 +1,10 @@
 """Critics of deterministic policies: their training, and the gradient of their values with respect to the actions."""
 
-from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.ddpg.specs import DdpgConfig
 from marless.functions.algorithms.metrics import due
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
-from marless.functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
-from marless.functions.algorithms.off_policy.overestimation import overestimation
+from marless.functions.algorithms.off_policy.critics import critic_overestimation, learn_values
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
-from marless.functions.algorithms.off_policy.reward_scale import value_scale
 from marless.functions.algorithms.off_policy.specs import View
 from marless.functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
 from marless.functions.algorithms.stage import Context, StageResult
@@ -25,7 +22,7 @@ def train_step(
     `after` the target policies' actions after these steps, and `after_own` the same for all of the round's own
     steps, in its last update. Of two critics the policy follows the first one, as in TD3.
     """
-    metrics = _overestimation(view, context, group, after_own) if due(context) else {}
+    metrics = critic_overestimation(view, context, group, after_own) if due(context) else {}
     update = learn_values(view, context, group, after)
     gradient = _action_gradient(update.weights[0], update.inputs, update.steps, now)
     return StageResult({**update.tensors, f"gradient/{group_name(group)}": gradient}, metrics | update.metrics)
@@ -37,13 +34,3 @@ def _action_gradient(weights: Weights, inputs: CriticInputs, steps: NetworkInput
     loss_mask = learning_signal(inputs.context, inputs.agents, team=False).loss_mask
     grad_output = by_column(loss_mask) * weights.dtype.type(-1 / max(1, int(loss_mask.sum())))
     return OwnActions.of(weights, inputs, steps, own_actions).gradient(weights, grad_output)
-
-
-def _overestimation(view: View, context: Context[DdpgConfig], group: int, after: Actions) -> dict[str, float]:
-    name, agents, config = group_name(group), members(context.team, group), context.config
-    inputs = CriticInputs(view, context, agents)
-    signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
-    offset = value_scale(context, name).offset
-    future = least_after(context, name, inputs, steps, after) + offset
-    rows = CriticRows(steps, agents, signal.loss_mask, offset)
-    return overestimation(context, name, least_value(context, name, rows), future, signal, agents)

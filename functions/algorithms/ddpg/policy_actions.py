@@ -18,10 +18,11 @@ from marless.functions.algorithms.off_policy.specs import kind_of
 from marless.functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
-    by_column,
     group_outputs_after,
     legal_next,
+    legal_rows,
     observation_inputs,
+    rows_of,
 )
 from marless.functions.algorithms.stage import Context
 from marless.functions.keys import group_name
@@ -52,18 +53,18 @@ class PolicyActions(NamedTuple):
         """d loss / d outputs, given d loss / d actions, both ``[T, n * E, width]``."""
         if isinstance(self.transform, Deterministic):
             return self.transform.greedy_gradient(self.actions, gradient)
-        return self.transform.backward(_rows(gradient)).reshape(gradient.shape)
+        return self.transform.backward(rows_of(gradient)).reshape(gradient.shape)
 
 
 def policy_actions(context: Context[DdpgConfig], group: int, weights: Weights) -> PolicyActions:
     """The actions of the policy with these weights at the minibatch's steps."""
-    agents, head = members(context.team, group), _deterministic(context, group)
+    head = _deterministic(context, group)
     outputs, trace = observation_inputs(context, group).unroll(weights)
     if head is not None:
         return PolicyActions(head.greedy(outputs), outputs, trace, head)
     rng = generator(context.seed, context.round, "gumbel", context.update, group)
-    noise = gumbel.noise(rng.random(_rows(outputs).shape, dtype=np.float32)).astype(outputs.dtype)
-    relaxation = gumbel.relax(_rows(outputs), noise, context.config.temperature, _legal(context, agents))
+    noise = gumbel.noise(rng.random(rows_of(outputs).shape, dtype=np.float32)).astype(outputs.dtype)
+    relaxation = gumbel.relax(rows_of(outputs), noise, context.config.temperature, legal_rows(context, group))
     return PolicyActions(relaxation.hard.reshape(outputs.shape), outputs, trace, relaxation)
 
 
@@ -75,17 +76,9 @@ def entropy_metrics(
     if isinstance(actions.transform, Deterministic):
         return {}
     agents, width = members(context.team, group), actions.outputs.shape[-1]
-    logits = mask_logits(_rows(actions.outputs), _legal(context, agents))
+    logits = mask_logits(rows_of(actions.outputs), legal_rows(context, group))
     rows = by_agent(OneChoice(width).entropy(logits, None).reshape(actions.outputs.shape[:2]), len(agents))
     return ByAgent.of(agents, loss_mask).means({"entropy": rows[loss_mask]})
-
-
-def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
-    """The legal actions ``[T * n * E, actions]``, in the order of the outputs; None if all are legal."""
-    batch = context.batch
-    if batch.masks is None:
-        return None
-    return _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in agents])))
 
 
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
@@ -97,7 +90,7 @@ def next_actions(context: Context[DdpgConfig], group: int) -> Array:
         actions = _smooth(context, group, head.greedy(outputs))
     else:
         legal = legal_next(context, agents)
-        actions = gumbel.greedy(_rows(outputs), None if legal is None else _rows(legal)).reshape(outputs.shape)
+        actions = gumbel.greedy(rows_of(outputs), None if legal is None else rows_of(legal)).reshape(outputs.shape)
     return np.asarray(actions * alive_next(context, agents)[..., None])
 
 
@@ -124,7 +117,3 @@ def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | 
     """The head of a group with continuous actions; None for discrete ones."""
     head = head_of(kind_of(context.spec, members(context.team, group)[0]), stochastic=False)
     return head if isinstance(head, Deterministic) else None
-
-
-def _rows(array: Array) -> Array:
-    return array.reshape(-1, array.shape[-1])

@@ -17,8 +17,9 @@ from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.metrics import ByAgent, due
 from marless.functions.algorithms.new_networks import NetworkPart, as_target, new_network
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, values_after
+from marless.functions.algorithms.off_policy.overestimation import overestimation
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
-from marless.functions.algorithms.off_policy.reward_scale import scale_rewards
+from marless.functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
 from marless.functions.algorithms.off_policy.specs import CriticConfig, View
 from marless.functions.algorithms.off_policy.target_networks import (
     NetworkInputs,
@@ -149,6 +150,30 @@ def least_after(
     """The least of the target critics' outputs after each step ``[n, T, E]``, with these `actions` after it."""
     weights = [weights_of(context, f"{part}_target/{name}") for part in context.config.critics]
     return _least([values_after(critic, inputs, steps, actions) for critic in weights])
+
+
+def critic_overestimation(
+    view: View,
+    context: Context[CriticConfig],
+    group: int,
+    after: Actions,
+    temperature: float = 0.0,
+    entropy: Array | None = None,
+) -> dict[str, float]:
+    """See `overestimation`; `context` has the round's own data, and `after` the actions after its steps.
+
+    With the `entropy` ``[n, T, E]`` of policies after each step, returns are soft, as values then are: they have the
+    discounted entropies of later steps, times the `temperature`.
+    """
+    name, agents, config = group_name(group), members(context.team, group), context.config
+    inputs, scale = CriticInputs(view, context, agents), value_scale(context, name)
+    signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
+    future = least_after(context, name, inputs, steps, after) + scale.offset
+    if entropy is not None:
+        bonus = config.gamma * scale.reward * temperature * entropy * ~signal.terminal
+        signal = signal._replace(rewards=signal.rewards + bonus)
+    value = least_value(context, name, CriticRows(steps, agents, signal.loss_mask, scale.offset))
+    return overestimation(context, name, value, future, signal, agents)
 
 
 def _least(values: Sequence[Array]) -> Array:

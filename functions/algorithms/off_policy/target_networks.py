@@ -57,7 +57,7 @@ def observation_inputs(context: Context[ReplayConfig], group: int) -> NetworkInp
 
 def grad_output_for(weights: Weights, grad_output: Array) -> Array:
     """d loss / d outputs ``[T, n * E, out]`` in the shape that `Trainable.descend` takes."""
-    return grad_output if weights.hidden_size else grad_output.reshape(-1, grad_output.shape[-1])
+    return grad_output if weights.hidden_size else rows_of(grad_output)
 
 
 def next_outputs(
@@ -118,9 +118,22 @@ def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | Non
     return legal
 
 
+def legal_rows(context: Context[ReplayConfig], group: int) -> Flags | None:
+    """A group's legal actions ``[T * n * E, actions]``, in the order of columns; None if all are legal."""
+    batch = context.batch
+    if batch.masks is None:
+        return None
+    return rows_of(by_column(np.stack([batch.of(batch.masks, agent) for agent in members(context.team, group)])))
+
+
 def alive_next(context: Context[ReplayConfig], agents: list[int]) -> Flags:
     """Which agents are alive after each step ``[n, T, E]``."""
     return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
+
+
+def rows_of(columns: Array) -> Array:
+    """``[..., width]`` as ``[rows, width]``."""
+    return columns.reshape(-1, columns.shape[-1])
 
 
 def by_agent(columns: Array, agents: int) -> Array:

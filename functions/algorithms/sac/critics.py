@@ -9,12 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.off_policy.critic_inputs import Actions, CriticInputs, OwnActions
-from marless.functions.algorithms.off_policy.critics import CriticRows, learn_values, least_after, least_value
-from marless.functions.algorithms.off_policy.overestimation import overestimation
+from marless.functions.algorithms.off_policy.critics import critic_overestimation, learn_values
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal
-from marless.functions.algorithms.off_policy.reward_scale import value_scale
 from marless.functions.algorithms.off_policy.specs import View
 from marless.functions.algorithms.off_policy.target_networks import NetworkInputs, by_column
 from marless.functions.algorithms.sac.specs import SacConfig
@@ -42,9 +39,11 @@ def train_step(
     steps, `after` is what follows these steps, and `after_own` what follows all of the round's own steps, in its
     last update.
     """
-    metrics = {} if after_own is None else _overestimation(view, context, group, after_own)
-    name = group_name(group)
-    update = learn_values(view, context, group, after.actions, temperature(context, name) * after.entropy)
+    name, metrics = group_name(group), dict[str, float]()
+    weight = temperature(context, name)
+    if after_own is not None:
+        metrics = critic_overestimation(view, context, group, after_own.actions, weight, after_own.entropy)
+    update = learn_values(view, context, group, after.actions, weight * after.entropy)
     gradient = _action_gradient(update.weights, update.inputs, update.steps, now)
     return StageResult({**update.tensors, f"gradient/{name}": gradient}, metrics | update.metrics)
 
@@ -58,15 +57,3 @@ def _action_gradient(weights: list[Weights], inputs: CriticInputs, steps: Networ
     least = np.argmin([part.values(net) for part, net in zip(rows, weights, strict=True)], axis=0)
     pairs = enumerate(zip(rows, weights, strict=True))
     return np.asarray(np.add.reduce([part.gradient(net, share * (least == index)) for index, (part, net) in pairs]))
-
-
-def _overestimation(view: View, context: Context[SacConfig], group: int, after: Followed) -> dict[str, float]:
-    """Of soft values: returns have the discounted entropies of later steps, as values do."""
-    name, agents, config = group_name(group), members(context.team, group), context.config
-    inputs, scale = CriticInputs(view, context, agents), value_scale(context, name)
-    signal, steps = learning_signal(context, agents, config.reward == "team"), inputs.steps()
-    future = least_after(context, name, inputs, steps, after.actions) + scale.offset
-    bonus = config.gamma * scale.reward * temperature(context, name) * after.entropy * ~signal.terminal
-    soft = signal._replace(rewards=signal.rewards + bonus)
-    value = least_value(context, name, CriticRows(steps, agents, signal.loss_mask, scale.offset))
-    return overestimation(context, name, value, future, soft, agents)

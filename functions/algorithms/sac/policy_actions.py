@@ -6,19 +6,17 @@ uses the same ones.
 
 from typing import NamedTuple
 
-import numpy as np
-
-from marless.functions.algorithms.advantages import Flags
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.off_policy.specs import kind_of
 from marless.functions.algorithms.off_policy.target_networks import (
     alive_next,
     by_agent,
-    by_column,
     group_outputs_after,
     legal_next,
+    legal_rows,
     observation_inputs,
+    rows_of,
 )
 from marless.functions.algorithms.sac.distributions import Choices, Numbers, sample
 from marless.functions.algorithms.sac.specs import SacConfig
@@ -40,15 +38,7 @@ def policy_samples(context: Context[SacConfig], group: int, weights: Weights) ->
     trace."""
     outputs, trace = observation_inputs(context, group).unroll(weights)
     rng = generator(context.seed, context.round, "sample", context.update, group)
-    return sample(group_kind(context, group), _rows(outputs), legal_rows(context, group), rng), trace
-
-
-def legal_rows(context: Context[SacConfig], group: int) -> Flags | None:
-    """The legal actions at the minibatch's steps ``[T * n * E, actions]``, in the order of columns; None if all are."""
-    batch = context.batch
-    if batch.masks is None:
-        return None
-    return _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in members(context.team, group)])))
+    return sample(group_kind(context, group), rows_of(outputs), legal_rows(context, group), rng), trace
 
 
 def current_actions(context: Context[SacConfig], group: int) -> Array:
@@ -73,11 +63,7 @@ def actions_after(context: Context[SacConfig], group: int, address: str = "") ->
     outputs = group_outputs_after(context, "policy", group)
     rng = generator(context.seed, context.round, f"sample_after{address}", context.update, group)
     legal = None if kind.continuous else legal_next(context, agents)
-    samples = sample(kind, _rows(outputs), None if legal is None else _rows(legal), rng)
+    samples = sample(kind, rows_of(outputs), None if legal is None else rows_of(legal), rng)
     alive = alive_next(context, agents)
     actions, entropy = samples.actions.reshape(*alive.shape, -1), samples.entropy.reshape(alive.shape)
     return After(actions * alive[..., None], entropy * alive)
-
-
-def _rows(array: Array) -> Array:
-    return array.reshape(-1, array.shape[-1])

@@ -16,8 +16,8 @@ from marless.functions.algorithms.off_policy.critics import new_critics
 from marless.functions.algorithms.off_policy.replay_minibatch import learning_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import RewardScale
 from marless.functions.algorithms.off_policy.specs import View, actor_and_critic
-from marless.functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for
-from marless.functions.algorithms.sac.policy_actions import group_kind, legal_rows, policy_samples
+from marless.functions.algorithms.off_policy.target_networks import by_agent, by_column, grad_output_for, legal_rows
+from marless.functions.algorithms.sac.policy_actions import group_kind, policy_samples
 from marless.functions.algorithms.sac.specs import SacConfig
 from marless.functions.algorithms.sac.temperature import new_temperature, temperature, temperature_step
 from marless.functions.algorithms.stage import Context, StageResult
