@@ -73,7 +73,10 @@ class Driver:
         self._plan, self._ports, self._clock, self._detached = plan, ports, clock, detached
         self._patience_s = patience_s
         self._marked: float | None = None
-        self._version, self._committed_at = 0, 0.0
+        self.version = 0
+        """The version of the last commit."""
+        self.committed_at = 0.0
+        """When the last commit was written, in seconds since 1970."""
         self._turn = Meter()  # what the driver has used itself since its last commit
         # The state in the ledger, and the bytes of its item.
         self._committed: State | None = None
@@ -145,18 +148,8 @@ class Driver:
 
     def go_on(self) -> None:
         """Continues where the last driver of a detached run ended."""
-        self._marked = self._committed_at
+        self._marked = self.committed_at
         self._bill(self._turn)
-
-    @property
-    def version(self) -> int:
-        """The version of the last commit."""
-        return self._version
-
-    @property
-    def committed_at(self) -> float:
-        """When the last commit was written, in seconds since 1970."""
-        return self._committed_at
 
     def waits(self, dispatching: bool) -> bool:
         """Whether there is nothing to do until a function reports, where new attempts may start and where not."""
@@ -230,13 +223,13 @@ class Driver:
 
     def _adopt(self, record: Record) -> None:
         """Continues from what the ledger has."""
-        self._version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
-        self._committed_at = record.at
+        self.version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
+        self.committed_at = record.at
         self.state = self._committed
 
     def _dispatch(self, command: Dispatch) -> None:
         works = [task.work for task in command.tasks]
-        asks = new_asks(self._version + 1, works, command.awaited) if self._detached else {}
+        asks = new_asks(self.version + 1, works, command.awaited) if self._detached else {}
         # Training time begins with the first tasks.
         self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed(), asks))
         self._write()
@@ -367,8 +360,8 @@ class Driver:
         if self._detached is not None and any(unbilled_ms := self._detached.unbilled_ms()):
             self.bill_turn(turn_meter(self._plan, *unbilled_ms, self._detached.loads))
         self.bill_turn(self._ports.repeated())
-        self._version, self._item_size = self._put(STATE, self._version, self._item_size)
-        self._committed, self._committed_at, self._turn = self.state, self._clock(), Meter()
+        self.version, self._item_size = self._put(STATE, self.version, self._item_size)
+        self._committed, self.committed_at, self._turn = self.state, self._clock(), Meter()
 
     def _put(self, item: str, version: int, size_before: int) -> tuple[int, int]:
         """Replaces version `version` of the item, of `size_before` bytes, by the state with this write on its bill;
@@ -418,13 +411,13 @@ class Driver:
         Raises `Overtaken` when another driver, which may need them, went on meanwhile.
         """
         checkpoint = None
-        if self._committed is not None and self._version > 1:
+        if self._committed is not None and self.version > 1:
             checkpoint = self._ports.ledger.load(CHECKPOINT)
             self.bill_turn(load_meter(self._plan, checkpoint))
         leftovers = leftover_keys(self._plan, self.state, checkpoint, stored_keys)
         if leftovers:
             record = self._ports.ledger.load(STATE)
             self.bill_turn(load_meter(self._plan, record))
-            if record is not None and record.version != self._version:
+            if record is not None and record.version != self.version:
                 raise Overtaken("another driver continued the run", self._turn)
         self._ports.storage.delete(leftovers)

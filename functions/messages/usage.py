@@ -1,18 +1,13 @@
 """The use of a task: operations of storage, and calls of resources."""
 
 from collections.abc import Mapping
-from typing import Annotated, Protocol, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import msgspec
 
 from marless.functions.messages.message import Message
 
-
-class _Additive(Protocol):
-    def __add__(self, other: Self) -> Self: ...
-
-
-_Amount = TypeVar("_Amount", bound=_Additive)
+_Amount = TypeVar("_Amount", int, float, "CallUse")
 
 
 def sums_by_name(first: Mapping[str, _Amount], second: Mapping[str, _Amount]) -> dict[str, _Amount]:

@@ -130,31 +130,20 @@ def _names(cloud: Cloud, listing: ListCall, ownership: Owned) -> Iterator[str]:
             yield name
 
 
-def _log_group(cloud: Cloud, name: str) -> None:
-    cloud.client("logs").delete_log_group(logGroupName=name)
+def _deletion(service: str, call: str, argument: str, **options: bool) -> Callable[[Cloud, str], None]:
+    """Return what deletes a resource by a call of a service, whose `argument` names the resource."""
 
+    def delete_resource(cloud: Cloud, name: str) -> None:
+        getattr(cloud.client(service), call)(**{argument: name}, **options)
 
-def _table(cloud: Cloud, name: str) -> None:
-    cloud.client("dynamodb").delete_table(TableName=name)
-
-
-def _queue(cloud: Cloud, url: str) -> None:
-    cloud.client("sqs").delete_queue(QueueUrl=url)
-
-
-def _function(cloud: Cloud, name: str) -> None:
-    cloud.client("lambda").delete_function(FunctionName=name)
-
-
-def _repository(cloud: Cloud, name: str) -> None:
-    cloud.client("ecr").delete_repository(repositoryName=name, force=True)
+    return delete_resource
 
 
 DELETIONS: dict[str, Callable[[Cloud, str], int | None]] = {
     "AWS::S3::Bucket": bucket.remove,
-    "AWS::DynamoDB::Table": _table,
-    "AWS::SQS::Queue": _queue,
-    "AWS::Logs::LogGroup": _log_group,
-    "AWS::Lambda::Function": _function,
-    "AWS::ECR::Repository": _repository,
+    "AWS::DynamoDB::Table": _deletion("dynamodb", "delete_table", "TableName"),
+    "AWS::SQS::Queue": _deletion("sqs", "delete_queue", "QueueUrl"),
+    "AWS::Logs::LogGroup": _deletion("logs", "delete_log_group", "logGroupName"),
+    "AWS::Lambda::Function": _deletion("lambda", "delete_function", "FunctionName"),
+    "AWS::ECR::Repository": _deletion("ecr", "delete_repository", "repositoryName", force=True),
 }

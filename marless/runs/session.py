@@ -76,7 +76,7 @@ class Session:
         self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
         self._hashes = hashes_of(folder, identity, backend.ledger)
         self._documents = Documents(folder, plan, identity, backend.storage, self._hashes, pictures=alone)
-        self._log = RunLog(folder, identity, plan.config, view.remark)
+        self.log = RunLog(folder, identity, plan.config, view.remark)
         self._earlier = summary.earlier(folder)
         self._plateau_monitor, self._retry_lines = PlateauMonitor(plan, ()), RetryLines()
         # What the view was told: the round, the commit, when it is told next; and what happens once.
@@ -104,11 +104,6 @@ class Session:
     def remarks(self) -> Collection[str]:
         """What tasks did to their processes, and which were tried again, each once."""
         return self._driver.remarks
-
-    @property
-    def log(self) -> RunLog:
-        """The run's log."""
-        return self._log
 
     def allow(self, concurrency: int, dollars: float | None) -> None:
         """See `Driver.allow`."""
@@ -139,8 +134,8 @@ class Session:
             )
         lines = [line for line in read(self._folder.path / METRICS) if line.round <= done]
         self._plateau_monitor = PlateauMonitor(self._plan, lines)
-        self._log.begin()
-        self._log.add(lines, self._agents)
+        self.log.begin()
+        self.log.add(lines, self._agents)
         self._reported_round, self._noticed_version, self._due = done, self._driver.version, 0.0
 
     def step(self, pause_at: int | None = None) -> bool:
@@ -179,7 +174,7 @@ class Session:
         return self.state.env_spec.agents
 
     def _finished_round(self) -> None:
-        self._log.add(self.state.lines, self._agents)
+        self.log.add(self.state.lines, self._agents)
         for line in self.state.lines:
             self._plateau_monitor.add(line)
             self._view.round(self._plan, line)
@@ -204,7 +199,7 @@ class Session:
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measure(), status)
         self._warn_of_plateau()  # no line holds the last evaluation
-        self._log.finish(figures, wait=self._alone)
+        self.log.finish(figures, wait=self._alone)
         self._view.finish(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = next_step_hint(state, f"{program_name()} resume {self._folder.argument}")
         match state.status:
@@ -220,7 +215,7 @@ class Session:
 
     def close(self) -> None:
         """Ends what goes on beside the run; needed after a call that raised, and harmless after `end`."""
-        self._log.close()
+        self.log.close()
 
     def _user_is_to_blame(self) -> bool:
         # A run that fails before there are networks has a task that is configured wrongly.

@@ -1,7 +1,7 @@
 """The losses that the kernels compute, with the arrays that they read."""
 
 from ctypes import byref
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,21 +10,6 @@ from marless.functions.native.kernels import address, require_indices
 from marless.functions.nn.discrete import OneChoice
 from marless.functions.nn.layers import Array
 from marless.functions.nn.losses import ROW_METRICS, ClippedPolicyLoss, ClippedValueLoss
-
-
-class NativeLoss(Protocol):
-    """A loss that the kernels compute, with so many `metrics` of every row."""
-
-    metrics: int
-
-    def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
-        """Pointers to `PolicyRowsFields` and `ValueRowsFields`, one of them None, for so many rows and outputs.
-
-        Raises `ValueError` for arrays of other shapes or types, and for actions that there are not.
-        """
-
-    def of(self, loss: float, metrics: Array) -> Any:
-        """The loss of a minibatch, by its mean and the metrics ``[metrics, B]`` that the kernels wrote for its rows."""
 
 
 class PolicyStep(NamedTuple):
@@ -47,7 +32,7 @@ class ValueStep(NamedTuple):
 
 
 class NativePolicyLoss:
-    """`ClippedPolicyLoss` of one choice."""
+    """`ClippedPolicyLoss` of one choice, with so many `metrics` of every row."""
 
     metrics = len(ROW_METRICS)
 
@@ -57,7 +42,10 @@ class NativePolicyLoss:
         self._legal = None if loss.legal is None else np.ascontiguousarray(loss.legal).view(np.uint8)
 
     def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
-        """See `NativeLoss`."""
+        """Pointers to `PolicyRowsFields` and `ValueRowsFields`, one of them None, for so many rows and outputs.
+
+        Raises `ValueError` for arrays of other shapes or types, and for actions that there are not.
+        """
         require_indices(self._actions, outputs)
         loss = self._loss
         fields = PolicyRowsFields(
@@ -71,7 +59,7 @@ class NativePolicyLoss:
         return byref(fields), None
 
     def of(self, loss: float, metrics: Array) -> PolicyStep:
-        """See `NativeLoss`."""
+        """The loss of a minibatch, by its mean and the metrics ``[metrics, B]`` that the kernels wrote for its rows."""
         return PolicyStep(loss, metrics)
 
 
@@ -84,15 +72,19 @@ class NativeValueLoss:
         self._loss = loss
 
     def fields(self, rows: int, outputs: int) -> tuple[Any, Any]:
-        """See `NativeLoss`."""
+        """See `NativePolicyLoss`."""
         if outputs != 1:
             raise ValueError(f"a critic has one output, not {outputs}")
         values = [address(array, np.float32, (rows,)) for array in (self._loss.old_values, self._loss.targets)]
         return None, byref(ValueRowsFields(*values, self._loss.clip, self._loss.delta))
 
     def of(self, loss: float, metrics: Array) -> ValueStep:
-        """See `NativeLoss`."""
+        """See `NativePolicyLoss`."""
         return ValueStep(loss)
+
+
+NativeLoss = NativePolicyLoss | NativeValueLoss
+"""A loss that the kernels compute."""
 
 
 def native_loss(loss: Any) -> NativeLoss | None:

@@ -103,8 +103,10 @@ class CallSource:
         self._rate = RateLimit(resource.per_s)
         # The last one of the resource, which asked to be left alone.
         self._refusal: CallOutcome | None = None
-        # When it gave its last answer, and whether it was found to be down after that.
-        self._answered_at, self._is_down = 0.0, False
+        # When it gave its last answer.
+        self._answered_at = 0.0
+        self.is_down = False
+        """Whether it answered no question at all when it was asked last."""
         self._elastic = ElasticCores(self._least, most, resource.slots) if most > self._least else None
         # The cores of those that begin now.
         self._plan: deque[int] = deque()
@@ -122,15 +124,10 @@ class CallSource:
         asked, None if it may wait."""
         return self._refusal if self._refusal and self._rate.wait_s(time.monotonic()) > patience_s else None
 
-    @property
-    def is_down(self) -> bool:
-        """Whether it answered no question at all when it was asked last."""
-        return self._is_down
-
     def learn_down(self, question: Question, outcome: CallOutcome) -> bool:
         """Whether the outcome of a question shows that the resource answers no question at all."""
         is_down = outcome.is_down and self._answered_at < (question.begun_at or question.asked_at)
-        self._is_down = self._is_down or is_down
+        self.is_down = self.is_down or is_down
         return is_down
 
     def learn(self, cores: int, seconds: float) -> None:
@@ -141,7 +138,7 @@ class CallSource:
     def attempt_ended(self, outcome: CallOutcome) -> None:
         """Begins no other call if the resource asks to be left alone."""
         if not outcome.error:
-            self._answered_at, self._is_down = time.monotonic(), False
+            self._answered_at, self.is_down = time.monotonic(), False
         if outcome.pause_s:
             self._refusal = CallOutcome(error=outcome.error, attempts=0, pause_s=outcome.pause_s, is_down=True)
             self._rate.pause(time.monotonic() + outcome.pause_s)
