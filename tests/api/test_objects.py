@@ -137,7 +137,7 @@ def test_a_secret_is_not_stored(define):
 
 def test_a_value_without_source_is_refused_by_name(cell):
     cell.SIZE = np.zeros(3)
-    with pytest.raises(marless.UserError, match="make travels by its source, and its SIZE, a ndarray, has no source"):
+    with pytest.raises(marless.UserError, match="own_function travels by its source, and its SIZE, a ndarray, has no"):
         captured(cell.three)
 
 

@@ -112,8 +112,8 @@ class _Source:
 
     def name_of(self, value: Any, user: str) -> str:
         """Return the name of a value, which is added."""
-        own_name, title = getattr(value, "__name__", ""), getattr(value, "name", "make")
-        name = own_name if own_name.isidentifier() else title if str(title).isidentifier() else "make"
+        own_name, title = getattr(value, "__name__", ""), getattr(value, "name", "own_function")
+        name = own_name if own_name.isidentifier() else title if str(title).isidentifier() else "own_function"
         while name != own_name and self._values.get(name, value) is not value:
             name += "_"
         self.add(name, value, user)
