@@ -1,6 +1,6 @@
 """Interfaces to the storage that functions use."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -69,8 +69,6 @@ class ObjectHead(NamedTuple):
     gets: int = 1
 
 
-class Heads(Protocol):
-    """Reads the headers of many objects at once."""
-
-    def __call__(self, keys: Sequence[str]) -> list[ObjectHead | None]:
-        """In the order of `keys`, None where there is no object. Raises `StorageFault`."""
+Heads = Callable[[Sequence[str]], list[ObjectHead | None]]
+"""Reads the headers of many objects at once, in the order of keys: None where there is no object. Raises
+`StorageFault`."""

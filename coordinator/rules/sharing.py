@@ -11,7 +11,7 @@ first play the same start states, in batches that end as soon as the test decide
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,13 @@ from marless.functions.plug_in_registry import Family, Rule
 Start = Literal["together", "apart"]
 
 
-class InitialGroups(Protocol):
-    """The groups of round 0; each is named after its first member.
+InitialGroups = Callable[[Sequence[int], Start], tuple[int, ...]]
+"""The groups of round 0, by ``initial(classes, start)``; each is named after its first member.
 
-    `classes[i]` is the class of agent i; only agents of one class can share. Competing sides have different classes
-    (`marless.coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in
-    a network of both. `start` is how a mode that switches begins.
-    """
-
-    def __call__(self, classes: Sequence[int], start: Start) -> tuple[int, ...]: ...
+`classes[i]` is the class of agent i; only agents of one class can share. Competing sides have different classes
+(`marless.coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in a
+network of both. `start` is how a mode that switches begins.
+"""
 
 
 @dataclass(frozen=True)

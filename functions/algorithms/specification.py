@@ -7,7 +7,7 @@ The coordinator, the command line and the functions load descriptions. The stage
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta
@@ -225,15 +225,14 @@ class Share(NamedTuple):
     omissions: Collection[tuple[str, int]] = ()
 
 
-class PartBytes(Protocol):
-    """The bytes of the parts of a group's state, by part, computed without allocating them.
+PartBytes = Callable[[EnvSpec, Team, Any, int], Mapping[str, int]]
+"""The bytes of the parts of a group's state, by part, computed without allocating them:
+``part_bytes(spec, team, config, group)``.
 
-    It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser`
-    counts as a network that `trainable.Trainable` trains, which copies both and allocates a gradient and a scratch
-    array, each as large as the network.
-    """
-
-    def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
+It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser`
+counts as a network that `trainable.Trainable` trains, which copies both and allocates a gradient and a scratch array,
+each as large as the network.
+"""
 
 
 def adapter_of(part: str) -> str:

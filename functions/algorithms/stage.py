@@ -1,6 +1,6 @@
 """The stages of an algorithm: pure functions of named tensors, and what the module of its stages has to define."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -66,37 +66,17 @@ class StageResult(NamedTuple):
     metrics: dict[str, float]
 
 
-class Stage(Protocol):
-    """One stage for one group; pure."""
+Stage = Callable[[Context[Any], int], StageResult]
+"""One stage for one group: ``stage(context, group)``; pure."""
+Partial = Callable[[Context[Any], int], dict[str, NDArray[Any]]]
+"""A group's sums over a part of the round's rollouts, those of the context's batch, by name; pure.
 
-    def __call__(self, context: Context[Any], group: int) -> StageResult: ...
-
-
-class Partial(Protocol):
-    """A group's sums over a part of the round's rollouts, those of the context's batch, by name; pure.
-
-    The context's tensors are the round's incoming `AlgorithmSpec.sum_parts`. Sums over the parts, in their order, are
-    all that the group's `Fold`s learn from the round.
-    """
-
-    def __call__(self, context: Context[Any], group: int) -> dict[str, NDArray[Any]]: ...
-
-
-class Fold(Protocol):
-    """A stage that learns from the `Partial` sums of a round's parts, in their order, and not from the context's batch;
-    pure."""
-
-    def __call__(self, context: Context[Any], group: int, sums: Sequence[Tensors]) -> StageResult: ...
-
-
-class PolicySummary(Protocol):
-    """Summarises the policy that one group trains in this round; pure.
-
-    `before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
-    stages of the round; `after` are the tensors of that stage, including the new weights.
-    """
-
-    def __call__(self, before: Context[Any], after: Tensors, group: int) -> "SummaryResult": ...
+``PARTIAL(context, group)``: the context's tensors are the round's incoming `AlgorithmSpec.sum_parts`. Sums over the
+parts, in their order, are all that the group's `Fold`s learn from the round.
+"""
+Fold = Callable[[Context[Any], int, Sequence[Tensors]], StageResult]
+"""A stage that learns from the `Partial` sums of a round's parts, in their order, and not from the context's batch:
+``fold(context, group, sums)``; pure."""
 
 
 class SummaryResult(NamedTuple):
@@ -106,10 +86,15 @@ class SummaryResult(NamedTuple):
     tables: dict[int, NDArray[Any]]
 
 
-class Initialise(Protocol):
-    """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
+PolicySummary = Callable[[Context[Any], Tensors, int], SummaryResult]
+"""Summarises the policy that one group trains in this round: ``summary(before, after, group)``; pure.
 
-    def __call__(self, spec: EnvSpec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]: ...
+`before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
+stages of the round; `after` are the tensors of that stage, including the new weights.
+"""
+Initialise = Callable[[EnvSpec, Team, Any, int, int], dict[str, NDArray[Any]]]
+"""The parts of round 0 for one group, drawn at the address (seed, 'initialise', group):
+``initialise(spec, team, config, seed, group)``."""
 
 
 class Merge(Protocol):
@@ -131,11 +116,9 @@ def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: i
     return StageResult({}, {})
 
 
-class Join(Protocol):
-    """What `Context.batch` is: the rollouts of these numbers, in order, from the tensors of their objects. It has their
-    number as `rollouts`."""
-
-    def __call__(self, spec: EnvSpec, tensors: Tensors, rollouts: Sequence[int]) -> Any: ...
+Join = Callable[[EnvSpec, Tensors, Sequence[int]], Any]
+"""What `Context.batch` is: the rollouts of these numbers, in order, from the tensors of their objects:
+``join(spec, tensors, rollouts)``. It has their number as `rollouts`."""
 
 
 class Implementation(NamedTuple):
