@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from marless.functions import keys
 from marless.functions.encoding import JsonDecoder, Undecodable, from_json, to_json, to_json_text
@@ -27,12 +27,30 @@ _Header = TypeVar("_Header", TaskHeader, CallsHeader)
 # One metadata entry only: the library writes several in the order of a hash map, which would change the bytes.
 _HEADER = "marless"
 _TABLE_DTYPE = np.dtype("<f4")
+# The format's names of types. Arrays of the first types come first.
+_DTYPES = {
+    np.dtype(kind): (place, name)
+    for place, (kind, name) in enumerate(
+        (("u8", "U64"), ("i8", "I64"), ("f8", "F64"), ("f4", "F32"), ("u4", "U32"), ("i4", "I32"), ("f2", "F16"),
+         ("u2", "U16"), ("i2", "I16"), ("i1", "I8"), ("u1", "U8"), ("?", "BOOL"))
+    )
+}  # fmt: skip
 
 
 def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | CallsHeader) -> bytes:
-    """The object's bytes; equal inputs give equal bytes."""
-    sorted_tensors = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
-    return bytes(save(sorted_tensors, metadata={_HEADER: to_json_text(header)}))
+    """Return the object's bytes; equal inputs give equal bytes.
+
+    They equal what `safetensors.numpy.save` returns, but arrays are copied once instead of twice.
+    """
+    arrays = sorted((*_DTYPES[array.dtype], name, np.ascontiguousarray(array)) for name, array in tensors.items())
+    entries: dict[str, Any] = {"__metadata__": {_HEADER: to_json_text(header)}}
+    end = 0
+    for _, dtype, name, array in arrays:
+        begin, end = end, end + array.nbytes
+        entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, end)}
+    start = to_json(entries)
+    start += b" " * (-len(start) % 8)
+    return b"".join([len(start).to_bytes(8, "little"), start, *(array.data for *_, array in arrays)])
 
 
 def decode(body: bytes, key: str) -> Tensors:

@@ -2,19 +2,7 @@
 
 import numpy as np
 import pytest
-from battle_scenes import (
-    COOLDOWN,
-    CORNERS,
-    FIRST_ENEMY,
-    SHOWN,
-    STOP,
-    TARGET,
-    battle,
-    near,
-    observed,
-    others_of,
-    stepped,
-)
+from battle_scenes import COOLDOWN, FIRST_ENEMY, SHOWN, STOP, TARGET, battle, near, observed, others_of, stepped
 from built_kernels import needs_kernels
 
 from marless.functions.environments import registry
@@ -128,7 +116,7 @@ def test_a_picture_fades_the_dead():
     scene = environment.render(0)
     dead, *alive = [shape for shape in scene.shapes if isinstance(shape, Disc)]
     # From the lower left corner, the dead unit first.
-    np.testing.assert_allclose([(disc.x, 32 - disc.y) for disc in (dead, *alive)], CORNERS[[4, 0, 1, 2, 3, 5]])
+    np.testing.assert_allclose([(disc.x, 32 - disc.y) for disc in (dead, *alive)], near()[[4, 0, 1, 2, 3, 5]])
     ally, enemy = alive[0].colour, alive[-1].colour
     assert [disc.colour for disc in alive] == [ally] * 3 + [enemy] * 2 and dead.colour == fade(enemy) != ally
     # A bar of health, whole at first, for every unit alive.

@@ -1,4 +1,4 @@
-"""Small arrays inside messages."""
+"""Arrays inside objects, and small ones inside messages."""
 
 import msgspec
 import numpy as np
@@ -6,12 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from safetensors.numpy import save
 
-from marless.functions.codec import pack_table, unpack_table
+from marless.functions.codec import encode, pack_table, unpack_table
+from marless.functions.encoding import to_json_text
+from marless.functions.messages.exchange import TaskHeader
 from marless.functions.messages.learner import LearnReply
 from marless.functions.messages.message import Table
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+DTYPES = st.sampled_from([*np.typecodes["AllInteger"], *"efd?"])
+
+
+@given(st.dictionaries(st.text(max_size=3), arrays.arrays(DTYPES, SHAPES)), st.text())
+def test_objects_have_the_bytes_of_the_library(tensors, task):
+    stored = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    metadata = {"marless": to_json_text(TaskHeader(task=task))}
+    assert encode(tensors, TaskHeader(task=task)) == save(stored, metadata=metadata)
 
 
 @given(arrays.arrays(np.float32, SHAPES, elements=st.floats(width=32)))
