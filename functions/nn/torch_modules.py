@@ -78,7 +78,9 @@ def build(shape: NetworkShape | MixerShape, seed: int = 0) -> nn.Module:
         except (BadRequest, MemoryError):
             raise
         except Exception as error:
-            raise BadRequest(f"{shape.setting}: {type(error).__name__}: {_line(error)}") from error
+            raise BadRequest(
+                f"{shape.setting}, called with a shape, raised {type(error).__name__}: {_line(error)}"
+            ) from error
     if not isinstance(module, nn.Module):
         raise BadRequest(f"{shape.setting} makes a {type(module).__name__}, not a torch.nn.Module")
     if buffers := sorted(name for name in module.state_dict() if name not in dict(module.named_parameters())):

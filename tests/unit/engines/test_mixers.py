@@ -78,7 +78,7 @@ def test_it_keeps_the_rules_of_algorithms():
     [
         ("missing", "mixing_modules:missing cannot be imported: module 'mixing_modules' has no attribute 'missing'"),
         ("nothing", "mixing_modules:nothing makes a int, not a torch.nn.Module"),
-        ("broken", "mixing_modules:broken: RuntimeError: no such width"),
+        ("broken", "mixing_modules:broken, called with a shape, raised RuntimeError: no such width"),
         ("counted", "mixing_modules:counted keeps norm.num_batches_tracked beside its parameters"),
         ("wide", r"mixing_modules:wide gives \[2, 1\] for 2 rows, and must give \[2\]"),
         ("endless", "mixing_modules:endless gives joint values that are not finite"),
