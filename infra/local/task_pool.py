@@ -310,7 +310,7 @@ class TaskPool:
         if not self._workers.fail(worker, failure, reason):
             return
         duration_ms = worker.metered(worker.clock.elapsed_s() * 1000 - worker.init_ms)
-        times = {"duration_ms": duration_ms, "init_ms": worker.init_ms}
+        times = {"duration_ms": duration_ms, "init_ms": min(worker.init_ms, worker.clock.allowed_s * 1000)}
         unbilled = {} if self.resources is None else self.resources.unbilled(worker)
         if (pending := worker.task) is not None:
             self._release(worker, pending, worker.processor.mean())

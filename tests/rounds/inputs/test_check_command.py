@@ -112,7 +112,7 @@ def test_a_rollout_that_takes_longer_than_an_actor_may_is_a_warning(marless):
     ("line", "problem"),
     [
         ([f"{PROMISES}Vanishing"], "agents ['b'] are gone, but neither terminated nor truncated"),
-        ([f"{PROMISES}Endless"], "add task.options.horizon, in steps; no episode of random play ended in"),
+        ([f"{PROMISES}Endless"], "or give the environment max_cycles; no episode of random play ended in"),
         ([f"{PROMISES}pole"], "makes a Gymnasium environment, whose interface is for one agent: not a team"),
         (["gymnasium:make"], "makes a Gymnasium environment, whose interface is for one agent: not a team"),
         (["mpe/simple_spread", "task.options.continuous_actions=true", "algorithm.name=iql"], "acts in numbers"),
