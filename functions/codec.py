@@ -38,9 +38,9 @@ _DTYPES = {
 
 
 def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader | CallsHeader) -> bytes:
-    """Return the object's bytes; equal inputs give equal bytes.
+    """Return the object's bytes. Equal inputs give equal bytes.
 
-    They equal what `safetensors.numpy.save` returns, but arrays are copied once instead of twice.
+    `safetensors.numpy.save` returns the same bytes. Here arrays are copied once instead of twice.
     """
     arrays = sorted((*_DTYPES[array.dtype], name, np.ascontiguousarray(array)) for name, array in tensors.items())
     entries: dict[str, Any] = {"__metadata__": {_HEADER: to_json_text(header)}}
