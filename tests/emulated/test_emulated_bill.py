@@ -181,9 +181,9 @@ def test_a_detached_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead
     own = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
     ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}
     # Lambda's lines about these invocations name no run; their request ids do.
-    # An attempt may answer in spite of its time-out, as Python drops an interruption inside a finaliser.
-    assert ended == own and 3 <= len(ended) <= calls
+    assert ended == own and len(ended) >= 3
     gb_s = [line["fields"]["billed_ms"] * line["fields"]["function_memory_size"] for line in lines if not line["level"]]
-    assert sum(gb_s) / Decimal(1024 * 1000) == counted.gb_s("evaluator")
+    # Lambda may repeat an invocation under its id.
+    assert len(gb_s) == calls and sum(gb_s) / Decimal(1024 * 1000) == counted.gb_s("evaluator")
     for line, text in zip(lines, marless(*which).out, strict=True):
         assert f"  {line['request_id'][:8]}  " in text and f"  task={line['correlation_id']}" in text
