@@ -24,7 +24,7 @@ Start = Literal["together", "apart"]
 
 
 InitialGroups = Callable[[Sequence[int], Start], tuple[int, ...]]
-"""The groups of round 0, by ``initial(classes, start)``; each is named after its first member.
+"""The groups of round 0, by ``initial(classes, start)``. The first member gives a group its name.
 
 `classes[i]` is the class of agent i; only agents of one class can share. Competing sides have different classes
 (`marless.coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in a

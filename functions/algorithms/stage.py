@@ -67,16 +67,16 @@ class StageResult(NamedTuple):
 
 
 Stage = Callable[[Context[Any], int], StageResult]
-"""One stage for one group: ``stage(context, group)``; pure."""
+"""One stage for one group, a pure function ``stage(context, group)``."""
 Partial = Callable[[Context[Any], int], dict[str, NDArray[Any]]]
-"""A group's sums over a part of the round's rollouts, those of the context's batch, by name; pure.
+"""A group's sums over the rollouts of the context's batch, by name. A pure function.
 
 ``PARTIAL(context, group)``: the context's tensors are the round's incoming `AlgorithmSpec.sum_parts`. Sums over the
 parts, in their order, are all that the group's `Fold`s learn from the round.
 """
 Fold = Callable[[Context[Any], int, Sequence[Tensors]], StageResult]
 """A stage that learns from the `Partial` sums of a round's parts, in their order, and not from the context's batch:
-``fold(context, group, sums)``; pure."""
+``fold(context, group, sums)``. A pure function."""
 
 
 class SummaryResult(NamedTuple):
@@ -87,7 +87,7 @@ class SummaryResult(NamedTuple):
 
 
 PolicySummary = Callable[[Context[Any], Tensors, int], SummaryResult]
-"""Summarises the policy that one group trains in this round: ``summary(before, after, group)``; pure.
+"""Summarises the policy that one group trains in this round: ``summary(before, after, group)``. Pure.
 
 `before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
 stages of the round; `after` are the tensors of that stage, including the new weights.

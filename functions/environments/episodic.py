@@ -19,7 +19,7 @@ from marless.functions.environments.base import (
 
 
 def agents_of(task: EnvTask, default: int, least: int, reason: str) -> int:
-    """The number of agents, `default` unless the task has one; raises `ValueError` with the `reason` below `least`."""
+    """Return the task's number of agents, or else `default`. Raise `ValueError` with the `reason` below `least`."""
     agents = default if task.agents is None else task.agents
     if agents < least:
         raise ValueError(f"{task.name}: task.agents is {agents}; {reason}")
@@ -37,8 +37,8 @@ def single_class(
 class EpisodicEnvironment(VectorEnvironment, ABC):
     """E environments. An episode ends with its last living agent, or at the horizon.
 
-    The constructor of a subclass creates its arrays. `_alive` ``[E, N]``; `_steps` ``[E]`` of the episode, and
-    `_asked` ``[E]``, the actions of living agents in it.
+    The constructor of a subclass creates its arrays. `_alive` is ``[E, N]``. `_steps` ``[E]`` counts the steps of the
+    episode, and `_asked` ``[E]`` the actions of living agents in it.
     """
 
     def __init__(self, spec: EnvSpec, num_envs: int) -> None:

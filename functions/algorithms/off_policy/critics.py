@@ -160,7 +160,7 @@ def critic_overestimation(
     temperature: float = 0.0,
     entropy: Array | None = None,
 ) -> dict[str, float]:
-    """See `overestimation`; `context` has the round's own data, and `after` the actions after its steps.
+    """See `overestimation`. `context` has the round's own data, and `after` the actions after its steps.
 
     With the `entropy` ``[n, T, E]`` of policies after each step, returns are soft, as values then are: they have the
     discounted entropies of later steps, times the `temperature`.

@@ -119,7 +119,7 @@ def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | Non
 
 
 def legal_rows(context: Context[ReplayConfig], group: int) -> Flags | None:
-    """A group's legal actions ``[T * n * E, actions]``, in the order of columns; None if all are legal."""
+    """A group's legal actions ``[T * n * E, actions]``, in the order of columns. None if all are legal."""
     batch = context.batch
     if batch.masks is None:
         return None
