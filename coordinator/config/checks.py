@@ -281,14 +281,10 @@ def _resources(config: RunConfig) -> Iterator[str]:
         yield f"task.judge: there is no resource {judge!r}; {there_are}"
 
 
-def _stop(config: RunConfig) -> Iterator[str]:
-    """Limits that can be kept."""
+def _pricing(config: RunConfig) -> Iterator[str]:
+    """The cap can be kept at these prices, and the region has a price list."""
     if config.stop.dollars is not None and config.pricing.storage == "express":
         yield "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
-
-
-def _pricing(config: RunConfig) -> Iterator[str]:
-    """The region has a price list."""
     try:
         load_prices(config.pricing.region)
     except ValueError as error:
@@ -348,7 +344,6 @@ CHECKS: tuple[Callable[[RunConfig], Iterator[str]], ...] = (
     _placement,
     _pipeline,
     _resources,
-    _stop,
     _pricing,
     _task,
     _function,

@@ -6,23 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from marless.coordinator.call_ledger import AttemptCalls
-from marless.coordinator.core import budget, phase_ends
-from marless.coordinator.core.events import (
-    Abandoned,
-    Advanced,
-    AttemptEnded,
-    Checkpointed,
-    Committed,
-    Dispatched,
-    Elapsed,
-    Event,
-    Finishing,
-    Lost,
-    Metered,
-    Reported,
-    Resumed,
-    Stopped,
-)
+from marless.coordinator.core import budget, events, phase_ends
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.round_graph import PHASES, warm_after
 from marless.coordinator.core.round_nodes import NOTHING, billed, keeps, most_puts
@@ -37,12 +21,12 @@ from marless.functions.messages.usage import Usage
 LONGEST_PROBLEM = 400
 
 
-def apply(plan: Plan, state: State, event: Event) -> State:
+def apply(plan: Plan, state: State, event: events.Event) -> State:
     """The state after `event`."""
     return _HANDLERS[type(event)](plan, state, event)
 
 
-def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
+def _on_dispatched(plan: Plan, state: State, event: events.Dispatched) -> State:
     slots = dict(state.slots)
     for task in event.tasks:
         old = slots.get(task.work)
@@ -59,7 +43,7 @@ def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
     return replace(state, slots=slots, garbage=garbage, seconds=state.seconds + event.seconds)
 
 
-def _on_reported(plan: Plan, state: State, event: Reported) -> State:
+def _on_reported(plan: Plan, state: State, event: events.Reported) -> State:
     """Meters every report, and takes its answer only if the slot still waits for this attempt."""
     state = _with_calls(plan, state, event.attempts)
     slots, answered_items, invocations, lost = dict(state.slots), [], [], []
@@ -85,7 +69,7 @@ def _on_reported(plan: Plan, state: State, event: Reported) -> State:
     return _with_durations(plan, replace(state, slots=slots, meter=meter, lost_use=lost_use), answered_items)
 
 
-def _with_calls(plan: Plan, state: State, attempts: Iterable[AttemptEnded]) -> State:
+def _with_calls(plan: Plan, state: State, attempts: Iterable[events.AttemptEnded]) -> State:
     """With what the attempts asked of resources on the bill, and in the tallies of the round."""
     resources = plan.config.resources
     kept_names = {name for name, resource in resources.items() if resource.keep}
@@ -111,7 +95,7 @@ def _most_actions(state: State, item: WorkItem, calls: AttemptCalls) -> dict[str
     return {**state.most_calls, item.kind: most}
 
 
-def _invocation(plan: Plan, slot: Slot | None, attempt: AttemptEnded) -> Invocation:
+def _invocation(plan: Plan, slot: Slot | None, attempt: events.AttemptEnded) -> Invocation:
     """The attempt on the bill; `slot` is the one that waits for it, if any."""
     # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     unknown = Usage(puts=most_puts(plan), gets=slot.item.gets if slot else 0)
@@ -121,7 +105,7 @@ def _invocation(plan: Plan, slot: Slot | None, attempt: AttemptEnded) -> Invocat
     return budget.invocation_of(plan, attempt.report, timeout_s, memory_mb, usage)
 
 
-def _after_attempt(slot: Slot, attempt: AttemptEnded, packs: Packs) -> Slot:
+def _after_attempt(slot: Slot, attempt: events.AttemptEnded, packs: Packs) -> Slot:
     """The slot with the end of its attempt, in a round with these packs of groups."""
     answer = attempt.answer
     if attempt.report.outcome == "withdrawn":
@@ -175,22 +159,18 @@ def _with_durations(plan: Plan, state: State, answered_items: list[tuple[WorkIte
     return replace(state, slowest=slowest, timings=timings, peaks=peaks)
 
 
-def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
+def _on_advanced(plan: Plan, state: State, event: events.Advanced) -> State:
     if keeps(plan):
         state = replace(state, warm_rounds=warm_after(plan, state))
     return phase_ends.follow(plan, replace(state, seconds=state.seconds + event.seconds))
 
 
-def _on_elapsed(plan: Plan, state: State, event: Elapsed) -> State:
-    return replace(state, seconds=state.seconds + event.seconds)
-
-
-def _on_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
+def _on_abandoned(plan: Plan, state: State, event: events.Abandoned) -> State:
     """The round ends with its present team."""
     return phase_ends.end_with_proposal(plan, _bill_waiting(plan, state), event.event)
 
 
-def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
+def _on_resumed(plan: Plan, state: State, event: events.Resumed) -> State:
     """Resumes the run: failed work may be tried again, and raised limits count."""
     state = _bill_waiting(plan, state)
     slots = {
@@ -201,11 +181,7 @@ def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
     if PHASES[state.phase].ends and not (state.status == "running" and _end_reached(plan, state)):
         return phase_ends.start_round(plan, replace(_without_results(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
-        return (
-            replace(going_on, round_placement=next_placement.place_round(plan, going_on))
-            if state.phase == "round"
-            else going_on
-        )
+        return phase_ends.start_round(plan, going_on) if state.phase == "round" else going_on
     if state.round_placement is not None and next_placement.placement_changed(plan, state):
         # The round in flight begins anew, because its parts no longer fit together.
         return phase_ends.start_round(plan, replace(going_on, slots={}, proposal=None, decision=None))
@@ -240,7 +216,7 @@ def _bill_lost(plan: Plan, state: State, slots: Iterable[Slot]) -> State:
     return replace(state, meter=state.meter + use, lost_use=state.lost_use + use)
 
 
-def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
+def _on_checkpointed(plan: Plan, state: State, event: events.Checkpointed) -> State:
     durable_keys = tuple(sorted({ref.key for ref in state.durable_refs}))
     going_on = state.with_calls(state.calls.since(state.round))
     following = replace(going_on, checkpointed=durable_keys, saved=state.round)
@@ -248,25 +224,17 @@ def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed_keys)))
 
 
-def _on_finishing(plan: Plan, state: State, event: Finishing) -> State:
-    return replace(state, phase="final", reason=event.reason)
-
-
-def _on_stopped(plan: Plan, state: State, event: Stopped) -> State:
+def _on_stopped(plan: Plan, state: State, event: events.Stopped) -> State:
     return replace(_bill_waiting(plan, state), status=event.status, reason=event.reason)
 
 
-def _on_committed(plan: Plan, state: State, event: Committed) -> State:
+def _on_committed(plan: Plan, state: State, event: events.Committed) -> State:
     meter = state.meter.add_commit(budget.written_bytes(plan, event.size, event.before))
     return replace(state, meter=meter, item_bytes=event.size)
 
 
-def _on_metered(plan: Plan, state: State, event: Metered) -> State:
-    return replace(state, meter=state.meter + event.meter)
-
-
-def _on_lost(plan: Plan, state: State, event: Lost) -> State:
-    """Lost attempts count as failures, so that work that never reports is not retried for ever."""
+def _on_lost(plan: Plan, state: State, event: events.Lost) -> State:
+    """events.Lost attempts count as failures, so that work that never reports is not retried for ever."""
     slots = dict(state.slots)
     for work in event.works:
         slot = slots[work]
@@ -279,17 +247,17 @@ def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     return replace(_bill_lost(plan, state, [slots[work] for work in event.works]), slots=slots)
 
 
-_HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
-    Dispatched: _on_dispatched,
-    Reported: _on_reported,
-    Advanced: _on_advanced,
-    Elapsed: _on_elapsed,
-    Finishing: _on_finishing,
-    Stopped: _on_stopped,
-    Resumed: _on_resumed,
-    Metered: _on_metered,
-    Committed: _on_committed,
-    Checkpointed: _on_checkpointed,
-    Abandoned: _on_abandoned,
-    Lost: _on_lost,
+_HANDLERS: dict[type[events.Event], Callable[[Plan, State, Any], State]] = {
+    events.Dispatched: _on_dispatched,
+    events.Reported: _on_reported,
+    events.Advanced: _on_advanced,
+    events.Elapsed: lambda plan, state, event: replace(state, seconds=state.seconds + event.seconds),
+    events.Finishing: lambda plan, state, event: replace(state, phase="final", reason=event.reason),
+    events.Stopped: _on_stopped,
+    events.Resumed: _on_resumed,
+    events.Metered: lambda plan, state, event: replace(state, meter=state.meter + event.meter),
+    events.Committed: _on_committed,
+    events.Checkpointed: _on_checkpointed,
+    events.Abandoned: _on_abandoned,
+    events.Lost: _on_lost,
 }

@@ -30,6 +30,7 @@ from marless.coordinator.core.round_records import (
     side_returns_of,
 )
 from marless.coordinator.core.rounds import (
+    done_of,
     is_evaluated,
     locations_after_learning,
     locations_after_regrouping,
@@ -43,9 +44,7 @@ from marless.coordinator.core.state import Best, Evaluated, Phase, Plan, State
 from marless.coordinator.rules.sharing import judge, schedule
 from marless.functions import keys
 from marless.functions.codec import dataset_key
-from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import DescribeReply
-from marless.functions.messages.exchange import Done
 from marless.functions.messages.message import Ref
 
 
@@ -55,24 +54,20 @@ def follow(plan: Plan, state: State) -> State:
 
 
 def _after_describe(plan: Plan, state: State) -> State:
-    reply = _done(state, "describe").reply
+    reply = done_of(state, "describe").reply
     assert isinstance(reply, DescribeReply)
     problem = incompatibility(plan.config, reply.spec, plan.inputs.opponents, plan.platform)
-    if problem := problem or _dataset_problem(plan, reply.spec):
+    dataset = plan.inputs.dataset
+    if not problem and dataset is not None and dataset.key != dataset_key(reply.spec):
+        problem = "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
+    if problem:
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     team = opponents.initial_team(plan.config, reply.spec, plan.inputs.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
-def _dataset_problem(plan: Plan, spec: EnvSpec) -> str:
-    """Why the run cannot learn from its dataset; '' where it can, or has none."""
-    if plan.inputs.dataset is None or plan.inputs.dataset.key == dataset_key(spec):
-        return ""
-    return "offline.dataset: its dataset.json describes other agents, sizes or horizons than the task has now"
-
-
 def _after_initialise(plan: Plan, state: State) -> State:
-    objects = _done(state, "initialise").objects
+    objects = done_of(state, "initialise").objects
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
     refs: tuple[Ref, ...] = (objects["policies"], objects["learner"])
@@ -134,14 +129,12 @@ def _end_learning(plan: Plan, state: State) -> State:
 
 def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Decision]:
     """The controller's decisions on the rounds of one function, one after the other."""
-    config = plan.config
     assert state.team is not None
-    price = round_price(plan, state)
-    decisions, controller = [], state.controller
-    for index, round_ in enumerate(rounds):
-        number = state.round + index
-        decisions.append(plan_next_round(config, state.env_spec, state.team, controller, round_.signals, number, price))
-        controller = decisions[-1].controller
+    decisions, controller, price = [], state.controller, round_price(plan, state)
+    for number, round_ in enumerate(rounds, state.round):
+        decision = plan_next_round(plan.config, state.env_spec, state.team, controller, round_.signals, number, price)
+        decisions.append(decision)
+        controller = decision.controller
     return decisions
 
 
@@ -185,21 +178,17 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
     state = _with_ratings(plan, state, rounds)
     lines = round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
-    if state.proposal is not None and event in _ACCEPTED.values():
-        proposal = state.proposal
-        objects, parts, team, controller = (
-            proposal.objects,
-            proposal.parts,
-            proposal.team,
-            accept_proposal(controller, proposal),
-        )
-    elif state.proposal is not None:
-        controller = _after_rejection(plan, state, state.proposal, controller)
+    proposal, is_counted = state.proposal, plan.config.evaluation.every_steps is not None and is_evaluated(plan, state)
+    if proposal is not None and event in _ACCEPTED.values():
+        objects, parts, team = proposal.objects, proposal.parts, proposal.team
+        controller = accept_proposal(controller, proposal)
+    elif proposal is not None:
+        controller = _after_rejection(plan, state, proposal, controller)
     following = replace(
         state,
         round=lines[-1].round,
         env_steps=lines[-1].env_steps,
-        evaluated=state.env_steps if _is_counted(plan, state) else state.evaluated,
+        evaluated=state.env_steps if is_counted else state.evaluated,
         objects=objects,
         parts=parts,
         team=team,
@@ -220,10 +209,6 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
     before = {ref.key for ref in (*state.durable_refs, *state.round_refs)} | {*state.garbage, *state.call_keys}
     following = replace(following, garbage=tuple(sorted(before - needed_keys(following))))
     return start_round(plan, following)
-
-
-def _is_counted(plan: Plan, state: State) -> bool:
-    return plan.config.evaluation.every_steps is not None and is_evaluated(plan, state)
 
 
 def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State:
@@ -282,13 +267,6 @@ def _after_absolute(plan: Plan, state: State) -> State:
         absolute_env_metrics=env_metrics_of(state, "absolute/"),
         status="finished",
     )
-
-
-def _done(state: State, work: str) -> Done:
-    done = state.slots[work].done
-    if done is None:
-        raise ValueError(f"{work} is not answered")
-    return done
 
 
 # What follows a phase when all its tasks are answered.

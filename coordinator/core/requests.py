@@ -63,22 +63,17 @@ def resources(plan: Plan) -> dict[str, ResourceRef]:
 
 def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampling:
     """How these rollouts of the round in flight are collected."""
+    dataset, length = plan.inputs.dataset, plan.config.actors.rollout_length or state.env_spec.horizon
     return Sampling(
         environment=plan.config.task,
         rollouts=rollouts,
         num_envs=plan.config.actors.num_envs,
-        rollout_length=plan.config.actors.rollout_length or state.env_spec.horizon,
+        rollout_length=length,
         copies=plan.config.algorithm.copies,
-        recorded=_dataset_position(plan, state),
+        recorded=Recorded(dataset=dataset, first=state.env_steps // length) if dataset else None,
         fragments=rounds.fragments(plan, state),
         unfinished=begun_episodes(state, rollouts),
     )
-
-
-def _dataset_position(plan: Plan, state: State) -> Recorded | None:
-    """Where the round's rollouts are read from, if they are not played."""
-    length = plan.config.actors.rollout_length or state.env_spec.horizon
-    return Recorded(dataset=plan.inputs.dataset, first=state.env_steps // length) if plan.inputs.dataset else None
 
 
 def learning(plan: Plan, state: State) -> Learning:

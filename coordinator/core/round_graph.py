@@ -161,10 +161,11 @@ def _describe(plan: Plan, state: State) -> list[Gate]:
     return [_gate("describe", [Node("describe", item, lambda name, part: requests.describe(plan, state))])]
 
 
-def _initialise(plan: Plan, state: State) -> list[Gate]:
-    request = requests.initialise(plan, state)
-    item = item_of(plan, state, "learner", "initialise", gets_of(request))
-    return [_gate("initialise", [Node("initialise", item, lambda name, part: request)])]
+def _learner(kind: str, name: str, make: Callable[[Plan, State], Request], plan: Plan, state: State) -> list[Gate]:
+    """The gate of the only task of a phase, which a learner does."""
+    request = make(plan, state)
+    item = item_of(plan, state, "learner", kind, gets_of(request))
+    return [_gate(kind, [Node(name, item, lambda name, part: request)])]
 
 
 def _round(plan: Plan, state: State) -> list[Gate]:
@@ -219,12 +220,6 @@ def _sampling(plan: Plan, state: State) -> list[Gate]:
         ]
     packs = rounds.rollout_packs(plan, state)
     return [Gate("sample", packs, partial(samples, plan, state, packs))]
-
-
-def _regrouping(plan: Plan, state: State) -> list[Gate]:
-    request = requests.regroup(plan, state)
-    item = item_of(plan, state, "learner", "regroup", gets_of(request))
-    return [_gate("regroup", [Node(REGROUP, item, lambda name, part: request)])]
 
 
 def _trial(plan: Plan, state: State) -> list[Gate]:
@@ -286,9 +281,11 @@ class PhaseOfRun:
 
 PHASES: dict[Phase, PhaseOfRun] = {
     "describe": PhaseOfRun(_describe, "starting", sets_up=True),
-    "initialise": PhaseOfRun(_initialise, "starting", sets_up=True),
+    "initialise": PhaseOfRun(
+        partial(_learner, "initialise", "initialise", requests.initialise), "starting", sets_up=True
+    ),
     "round": PhaseOfRun(_round, in_round=True),
-    "regroup": PhaseOfRun(_regrouping, in_round=True, optional=True),
+    "regroup": PhaseOfRun(partial(_learner, "regroup", REGROUP, requests.regroup), in_round=True, optional=True),
     "trial": PhaseOfRun(_trial, in_round=True, optional=True),
     "final": PhaseOfRun(_last, "final evaluation", ends=True),
     "absolute": PhaseOfRun(_last, "absolute metric", ends=True),

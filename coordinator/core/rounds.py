@@ -14,6 +14,7 @@ from marless.functions import keys
 from marless.functions.algorithms.registry import algorithm
 from marless.functions.algorithms.specification import AlgorithmSpec
 from marless.functions.messages.actor import Behaviour, Unfinished
+from marless.functions.messages.exchange import Done
 from marless.functions.messages.learner import Past, newest_rounds
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
@@ -84,7 +85,7 @@ def locations_after_learning(plan: Plan, state: State, wave: int | None = None) 
     spec = spec_of(plan)
     locations = {part: state.objects[index] for part, index in state.parts.items()}
     if PLACEMENTS[state.placement.rule].one_function:
-        whole_objects = _objects(state, WHOLE)
+        whole_objects = done_of(state, WHOLE).objects
         fixed_parts = _opponents(plan, state)
         locations = {
             part: ref if part in fixed_parts else whole_objects[object_kind(part.partition("/")[0])]
@@ -92,7 +93,7 @@ def locations_after_learning(plan: Plan, state: State, wave: int | None = None) 
         }
     for works in learner_schedule(plan, state)[:wave]:
         for work in works:
-            objects = _objects(state, work.name)
+            objects = done_of(state, work.name).objects
             for part, group in work.writes(spec.stages):
                 locations[f"{part}/{keys.group_name(group)}"] = objects[object_kind(part)]
     return index_objects(locations)
@@ -102,7 +103,7 @@ def locations_after_regrouping(plan: Plan, state: State) -> Locations:
     """The locations of the proposed team's state."""
     assert state.proposal is not None
     objects, parts = locations_after_learning(plan, state)
-    new_objects, proposal = _objects(state, REGROUP), state.proposal
+    new_objects, proposal = done_of(state, REGROUP).objects, state.proposal
     locations = {name: objects[parts[name]] for name in _opponents(plan, state)}
     for part in spec_of(plan).parts:
         for group in proposal.team.learning:
@@ -124,11 +125,12 @@ def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
     return opponents.parts(state.team, plan.inputs.opponents) if state.team else ()
 
 
-def _objects(state: State, work: str) -> dict[str, Ref]:
+def done_of(state: State, work: str) -> Done:
+    """The answer of a task; raises `ValueError` if it has none yet."""
     done = state.slots[work].done
     if done is None:
         raise ValueError(f"{work} is not answered")
-    return done.objects
+    return done
 
 
 def policies_in(objects: tuple[Ref, ...], parts: dict[str, int]) -> tuple[Ref, ...]:

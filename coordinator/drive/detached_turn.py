@@ -6,6 +6,7 @@ forged changes nothing, and the next event makes up for one that was lost.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil
 from typing import NamedTuple, Protocol
 
@@ -168,20 +169,12 @@ def _receive_ask(plan: Plan, driver: Driver, cloud: CloudPorts, detached: Detach
 
 def _use_of_reporting(updates: Iterable[int], events: Iterable[int]) -> Meter:
     """What tasks used: bytes of the sets that they wrote, and of their events that were accepted."""
-    meter = Meter()
-    for size in updates:
-        meter = meter.add_commit(size)
-    for size in events:
-        meter = meter.add_event(size)
-    return meter
+    return reduce(Meter.add_event, events, reduce(Meter.add_commit, updates, Meter()))
 
 
 def _use_of_reading(sets: Iterable[int], answers: Usage) -> Meter:
     """What a turn used to receive reports: bytes of the sets that it read, and reading the answers."""
-    meter = Meter().add_stored(answers)
-    for size in sets:
-        meter = meter.add_load(size)
-    return meter
+    return reduce(Meter.add_load, sets, Meter().add_stored(answers))
 
 
 def _deadline(plan: Plan, driver: Driver) -> float:

@@ -2,29 +2,14 @@
 
 import time
 from collections.abc import Callable
+from functools import reduce
 
 import msgspec
 
+from marless.coordinator.core import events
 from marless.coordinator.core.apply import apply
 from marless.coordinator.core.budget import item_bytes, load_meter, turn_meter, written_bytes
 from marless.coordinator.core.decide import Advance, Dispatch, Wait, decide
-from marless.coordinator.core.events import (
-    Abandoned,
-    Advanced,
-    AttemptEnded,
-    Checkpointed,
-    Committed,
-    Dispatched,
-    Elapsed,
-    Event,
-    Finishing,
-    Lost,
-    Metered,
-    Reported,
-    Resumed,
-    Stopped,
-    decode_answer,
-)
 from marless.coordinator.core.rounds import to_checkpoint
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive.attempts_in_flight import AttemptsInFlight
@@ -38,7 +23,6 @@ from marless.functions import keys
 from marless.functions.encoding import to_json
 from marless.functions.errors import StaleVersion
 from marless.functions.messages.exchange import Done
-from marless.functions.messages.message import Record
 from marless.functions.messages.usage import Usage
 
 # How long to wait for a report before checking whether the user wants to stop.
@@ -85,7 +69,7 @@ class Driver:
         # Whether a round has ended that is not committed yet.
         self._round_ended = False
         # What ended and is not applied yet, because each application copies all slots.
-        self._ended: list[AttemptEnded] = []
+        self._ended: list[events.AttemptEnded] = []
         self._in_flight = AttemptsInFlight()
         self._state = State()
         self.remarks: dict[str, None] = {}
@@ -96,7 +80,7 @@ class Driver:
         """The run with all that was reported so far."""
         if self._ended:
             attempts, self._ended = tuple(self._ended), []
-            self._apply(Reported(attempts))
+            self._apply(events.Reported(attempts))
         return self._state
 
     @state.setter
@@ -114,7 +98,8 @@ class Driver:
         record = self._ports.ledger.load(STATE)
         self._turn = unbilled + load_meter(self._plan, record)
         if record is not None:
-            self._adopt(record)
+            self.version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
+            self.committed_at, self.state = record.at, self._committed
         return self._committed
 
     def start(self) -> None:
@@ -124,10 +109,10 @@ class Driver:
         """
         is_new = self._committed is None
         if not is_new:
-            self._apply(Resumed())
+            self._apply(events.Resumed())
             self.state = intact_state(self._plan, self.state, self._ports.storage, self._ports.ledger)
         # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
-        if is_new or not isinstance(decide(self._plan, self.state), Stopped):
+        if is_new or not isinstance(decide(self._plan, self.state), events.Stopped):
             self._bill(self._turn)
             if is_new:
                 for ref in self._plan.inputs.refs():
@@ -157,7 +142,7 @@ class Driver:
         held_back = isinstance(command, Dispatch) and not dispatching and bool(self.state.waiting)
         return isinstance(command, Wait) or held_back
 
-    def receive(self, event: Reported | Lost | Metered) -> None:
+    def receive(self, event: events.Reported | events.Lost | events.Metered) -> None:
         """Applies an event of the tasks of a detached run."""
         self._apply(event)
 
@@ -170,7 +155,7 @@ class Driver:
         """Commits events that were received since the last commit, if there are any, and the time until now: the driver
         that follows counts from this commit."""
         if self.state != self._committed:
-            self._apply(Elapsed(self._elapsed()))
+            self._apply(events.Elapsed(self._elapsed()))
             self._commit()
 
     def clean_up(self) -> None:
@@ -210,28 +195,22 @@ class Driver:
                 self._dispatch(command)
             case Advance():
                 self._advance(dispatching, pause_at)
-            case Abandoned():
+            case events.Abandoned():
                 self._advance(dispatching, pause_at, command)
-            case Finishing():
+            case events.Finishing():
                 self._apply(command)
-            case Stopped():
+            case events.Stopped():
                 self._apply(command)
                 return self._leave()
             case _:
                 self._listen()
         return True
 
-    def _adopt(self, record: Record) -> None:
-        """Continues from what the ledger has."""
-        self.version, self._item_size, self._committed = record.version, len(record.body), decode_state(record.body)
-        self.committed_at = record.at
-        self.state = self._committed
-
     def _dispatch(self, command: Dispatch) -> None:
         works = [task.work for task in command.tasks]
         asks = new_asks(self.version + 1, works, command.awaited) if self._detached else {}
         # Training time begins with the first tasks.
-        self._apply(Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed(), asks))
+        self._apply(events.Dispatched(command.tasks, 0.0 if self._marked is None else self._elapsed(), asks))
         self._write()
         if self._marked is None:
             self._elapsed()
@@ -255,11 +234,11 @@ class Driver:
         for report in self._ports.invoker.wait(self._patience_s):
             # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
-            report, answer = decode_answer(report)
+            report, answer = events.decode_answer(report)
             self.remarks.update(dict.fromkeys((*report.remarks, *(answer.remarks if answer else ()))))
             if isinstance(answer, Done):
                 answer = self._inlined.detach(answer)
-            self._ended.append(AttemptEnded(work, report, answer))
+            self._ended.append(events.AttemptEnded(work, report, answer))
             if item_and_time := self._in_flight.end(work, report.attempt, isinstance(answer, Done)):
                 item, asked_at = item_and_time
                 slots, now = self._plan.platform.concurrency, self._clock()
@@ -274,10 +253,10 @@ class Driver:
             self._commit_and_finish_round()
         return False
 
-    def _advance(self, dispatching: bool, pause_at: int | None, event: Abandoned | None = None) -> None:
+    def _advance(self, dispatching: bool, pause_at: int | None, event: events.Abandoned | None = None) -> None:
         before = self.state
         self._in_flight.forget()
-        self._apply(event or Advanced(self._elapsed()))
+        self._apply(event or events.Advanced(self._elapsed()))
         if self._checkpoint_due(before):
             self._checkpoint()
         if self.state.round == before.round and self.state.status == "running":
@@ -305,10 +284,7 @@ class Driver:
     def _lines_meter(self) -> Meter:
         """The use of writing the lines of the round that ended last to the ledger."""
         lines = () if self._detached is None else self.state.lines
-        meter = Meter()
-        for line in lines:
-            meter = meter.add_commit(item_bytes(self._plan, len(to_json(line))))
-        return meter
+        return reduce(Meter.add_commit, (item_bytes(self._plan, len(to_json(line))) for line in lines), Meter())
 
     def _finish_round(self) -> None:
         """Records a round that was committed and deletes its garbage."""
@@ -351,7 +327,7 @@ class Driver:
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
         self.bill_turn(load_meter(self._plan, record))
-        self._apply(Checkpointed())
+        self._apply(events.Checkpointed())
         version, size_before = (record.version, len(record.body)) if record else (0, 0)
         self._put(CHECKPOINT, version, size_before)
         self._ports.ledger.persist()
@@ -388,15 +364,15 @@ class Driver:
         body = encoder.encode(before)
         while len(body) > size:
             size = len(body)
-            self.state = apply(self._plan, before, Committed(size, size_before))
+            self.state = apply(self._plan, before, events.Committed(size, size_before))
             body = encoder.encode(self.state)
         return body.ljust(size, b"\0")
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: events.Event) -> None:
         self.state = apply(self._plan, self.state, event)
 
     def _bill(self, meter: Meter) -> None:
-        self._apply(Metered(meter))
+        self._apply(events.Metered(meter))
 
     def _elapsed(self) -> float:
         """Seconds since the last call; 0 the first time."""

@@ -24,7 +24,6 @@ from marless.coordinator.drive.detached_turn import CloudPorts, TurnResult, take
 from marless.coordinator.drive.lease import Lease
 from marless.coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
 from marless.coordinator.drive.ports import Ports
-from marless.coordinator.drive.run_manifest import RunManifest
 from marless.coordinator.pricing.bill import Meter
 from marless.functions.encoding import to_json
 from marless.functions.errors import StaleVersion, StorageFault
@@ -134,7 +133,9 @@ class Coordinator:
         self._emit_metrics(plan, result)
         if after.status != "running" or not (dispatching or after.waiting):
             self._let_go(plan.run, outside, version, "")
-            self._wake_governor(manifest)
+            if manifest.study:
+                with suppress(StorageFault):  # the sweep wakes it, too
+                    self._deployed.wake(manifest.functions["coordinator"], manifest.study)
         if after.status == "failed":
             self._count_failed_run()
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
@@ -144,12 +145,6 @@ class Coordinator:
         from marless.coordinator.drive import study_governor
 
         return study_governor.limited(self._deployed, study, plan)
-
-    def _wake_governor(self, manifest: RunManifest) -> None:
-        """Lets the study of a run that ended go on."""
-        if manifest.study:
-            with suppress(StorageFault):  # the sweep wakes it, too
-                self._deployed.wake(manifest.functions["coordinator"], manifest.study)
 
     def _count_failed_run(self) -> None:
         self._metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)
