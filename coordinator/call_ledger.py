@@ -43,11 +43,7 @@ class CallTally(Message, frozen=True, kw_only=True):
             index = ceil(log(each) / log(_RATIO))
             buckets[index] = buckets.get(index, 0) + 1
         return msgspec.structs.replace(
-            self,
-            use=self.use + use,
-            timed=self.timed + len(times),
-            sum_ms=self.sum_ms + sum(times),
-            buckets=buckets,
+            self, use=self.use + use, timed=self.timed + len(times), sum_ms=self.sum_ms + sum(times), buckets=buckets
         )
 
     @property

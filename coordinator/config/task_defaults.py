@@ -59,11 +59,7 @@ _FORAGING: Settings = {
 }
 # QMIX's default values were tuned on rewards at every step. With them it collected no food. Which of the three changes
 # it needs was not tested.
-_MIXED_FORAGING: Settings = {
-    "algorithm.huber_delta": 1000.0,
-    "algorithm.max_grad_norm": 10.0,
-    "algorithm.tau": 0.01,
-}
+_MIXED_FORAGING: Settings = {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01}
 # A soup pays after some dozen steps, and published self-play shares a network. An episode has 400 steps. With eight of
 # them a round is about as long as a round of the Multi-Particle tasks. Kitchens have no randomness, so a short
 # evaluation is enough.

@@ -68,11 +68,7 @@ def linkage(distance: Array, upper: Array, count: int, epsilon: float, rng: np.r
 
 
 GROUPINGS: Family[GroupingRule] = Family(
-    "grouping",
-    {
-        "linkage": Rule("agents closer than epsilon", linkage),
-        "kmeans": Rule("the paper's schedule", kmeans),
-    },
+    "grouping", {"linkage": Rule("agents closer than epsilon", linkage), "kmeans": Rule("the paper's schedule", kmeans)}
 )
 
 

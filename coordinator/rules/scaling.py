@@ -85,11 +85,7 @@ def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.
 
 
 def add_round(
-    history: ScalingHistory,
-    signals: Mapping[int, Signal],
-    window: int,
-    rule: str,
-    mean_return: float | None = None,
+    history: ScalingHistory, signals: Mapping[int, Signal], window: int, rule: str, mean_return: float | None = None
 ) -> ScalingHistory:
     """The history after a round whose groups are the keys of `signals`.
 

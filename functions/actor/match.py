@@ -42,9 +42,7 @@ def earlier_agents(match: Match) -> NDArray[np.bool_]:
 
 
 def mean_score(
-    match: Match,
-    agent_returns: Sequence[NDArray[np.float64]],
-    weights: Sequence[NDArray[np.float64]] | None = None,
+    match: Match, agent_returns: Sequence[NDArray[np.float64]], weights: Sequence[NDArray[np.float64]] | None = None
 ) -> float | None:
     """The mean score of the agents that learn over the episodes ``[episodes, N]`` of all rollouts, which weigh alike or
     as `weights` says; None without one."""

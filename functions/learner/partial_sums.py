@@ -42,11 +42,7 @@ def micro_batches(rollouts: Sequence[int], size: int) -> list[MicroBatch]:
 
 
 def make_sums(
-    spec: AlgorithmSpec,
-    code: Implementation,
-    context: Context[AlgorithmConfig],
-    number: int,
-    groups: Sequence[int],
+    spec: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], number: int, groups: Sequence[int]
 ) -> Tensors:
     """The sums of micro-batch `number`, that of the context, by name and for each of the groups; raises `NotFinite`."""
     assert code.PARTIAL is not None  # see `validation.missing_stages`

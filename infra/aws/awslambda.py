@@ -190,11 +190,7 @@ class EventInvoker:
             return turned_away(error) or unclear(error)
 
         try:
-            retry(
-                lambda: invoke(self._client, call.name, call.body, InvocationType="Event"),
-                passing,
-                until(deadline),
-            )
+            retry(lambda: invoke(self._client, call.name, call.body, InvocationType="Event"), passing, until(deadline))
         except (ClientError, BotoCoreError) as error:
             return _refusal(call, error), may_run
         return None

@@ -69,11 +69,7 @@ class DynamoLedger:
         `StaleVersion`. If the response of a successful write is lost, the SDK's retry is refused because of its own
         write; random bytes of this commit, which DynamoDB returns with the refusal, identify that case.
         """
-        new: _Item = {
-            **self._key(item),
-            "version": {"N": str(version + 1)},
-            "at": {"N": f"{time.time():.3f}"},
-        }
+        new: _Item = {**self._key(item), "version": {"N": str(version + 1)}, "at": {"N": f"{time.time():.3f}"}}
         new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
         to_s3 = len(body) > LARGEST
         new |= {"spill": {"S": self._store(item, body, version + 1)}} if to_s3 else {"body": {"B": body}}

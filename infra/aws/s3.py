@@ -35,13 +35,7 @@ _BATCH = 1000
 _LOOKING = 16
 
 # The SDK returns a body before it has arrived, and does not retry when the transfer breaks.
-_TORN = (
-    ConnectionClosedError,
-    FlexibleChecksumError,
-    IncompleteReadError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
+_TORN = (ConnectionClosedError, FlexibleChecksumError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 # Transient errors of single keys in a response of DeleteObjects (API reference, "Error responses").
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
 

@@ -50,10 +50,7 @@ def compiler() -> list[str]:
 
 
 def build(
-    folder: Path = SOURCE.parent,
-    machine: str = platform.machine(),
-    command: Sequence[str] = (),
-    source: Path = SOURCE,
+    folder: Path = SOURCE.parent, machine: str = platform.machine(), command: Sequence[str] = (), source: Path = SOURCE
 ) -> tuple[list[Path], str]:
     """Compile the source for the machine, by the command or a compiler that is here.
 

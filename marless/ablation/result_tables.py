@@ -5,14 +5,7 @@ from collections.abc import Mapping, Sequence
 from marless.ablation.control_sentences import BOUNDS, percentage, probability, ratio_text, sentence
 from marless.comparison.contrasts import LEVEL
 from marless.comparison.finished_run import FinishedRun
-from marless.comparison.paired_by_seed import (
-    MANY,
-    TARGET_SHARE,
-    AgainstBaseline,
-    Control,
-    Failures,
-    PairedComparison,
-)
+from marless.comparison.paired_by_seed import MANY, TARGET_SHARE, AgainstBaseline, Control, Failures, PairedComparison
 from marless.comparison.signal_savings import FACTOR
 from marless.functions.function_specs import FUNCTIONS, PLACED
 from marless.reports.digits import Digits, digits_of

@@ -67,12 +67,7 @@ class EmulatedBackend(RemoteBackend):
 
         cloud, parameters = _deployment_inputs(request)
         return deploy(
-            cloud,
-            request.tenant,
-            parameters,
-            tags=request.tags,
-            service_role=request.service_role,
-            say=request.report,
+            cloud, request.tenant, parameters, tags=request.tags, service_role=request.service_role, say=request.report
         )
 
     def preview(self, request: DeployRequest) -> "Sequence[Change]":

@@ -36,10 +36,7 @@ def before(
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
         ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if deployment else 'new'}"),
-        (
-            "resources",
-            "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard",
-        ),
+        ("resources", "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard"),
         ("outside it", f"a bucket of packages{', a container repository' if torch.names else ''}"),
         ("learner", _learner(deployment, torch)),
         *((name, _resource_text(resource)) for name, resource in resources.items()),

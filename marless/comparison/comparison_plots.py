@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_X: dict[Axis, str] = {
-    "steps": "environment steps",
-    "seconds": "seconds of training",
-    "dollars": "dollars of training",
-}
+_X: dict[Axis, str] = {"steps": "environment steps", "seconds": "seconds of training", "dollars": "dollars of training"}
 
 
 def draw(comparison: Comparison, folder: Path) -> list[str]:

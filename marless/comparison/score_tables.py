@@ -168,10 +168,7 @@ def comma_separated(comparison: Comparison) -> str:
     seeds = {row.arm: row.seeds for row in comparison.equal}
     for name, rows in (("equal", comparison.equal), ("absolute", comparison.absolute or ())):
         table += (_cells(name, row, comparison.at if name == "equal" else None) for row in _flat(rows))
-    for name, statistic, lines in (
-        ("profile", "share above", comparison.profile),
-        ("curve", "iqm", comparison.curve),
-    ):
+    for name, statistic, lines in (("profile", "share above", comparison.profile), ("curve", "iqm", comparison.curve)):
         table += _points(name, statistic, lines, seeds)
     return csv_text(table)
 

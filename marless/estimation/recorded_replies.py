@@ -58,12 +58,7 @@ class RecordedReplies:
             usage = unstored(usage)
         reply = self._reply(request)
         return Done(
-            id=request.address.id,
-            attempt=request.attempt,
-            objects=refs,
-            reply=reply,
-            usage=usage,
-            inlined=bodies,
+            id=request.address.id, attempt=request.attempt, objects=refs, reply=reply, usage=usage, inlined=bodies
         )
 
     def _reply(self, request: Request) -> Reply:

@@ -126,7 +126,4 @@ def _concatenate(episodes: Sequence[Episode]) -> Arrays:
     return {name: np.concatenate([one.steps[name] for one in episodes]) for name in episodes[0].steps}
 
 
-FORMATS = {
-    "npz": DatasetFormat(_npz, _npz_sampled),
-    "parquet": DatasetFormat(_parquet, _parquet_sampled, "datasets"),
-}
+FORMATS = {"npz": DatasetFormat(_npz, _npz_sampled), "parquet": DatasetFormat(_parquet, _parquet_sampled, "datasets")}

@@ -119,8 +119,6 @@ FORMATS = {
     "onnx": PolicyFormat(_onnx, "onnxruntime and numpy", "export"),
     "torch": PolicyFormat(_torch, "torch and numpy", "learner"),
     "safetensors": PolicyFormat(
-        plain_tensors,
-        "numpy and safetensors",
-        note=f"{MODULE} and {ATTENTION} compute the layers of networks\n",
+        plain_tensors, "numpy and safetensors", note=f"{MODULE} and {ATTENTION} compute the layers of networks\n"
     ),
 }

@@ -163,10 +163,7 @@ class _Comparison:
     def _fault(self, round_: int, what: str) -> UserError:
         """The error for a round that is not the one that the run recorded, and why that may be."""
         config, identity = self._run.plan.config, self._run.identity
-        reasons = [
-            *changes_here(self._folder, identity, config),
-            *(c.text for c in identity.changes),
-        ]
+        reasons = [*changes_here(self._folder, identity, config), *(c.text for c in identity.changes)]
         reason = ", ".join(map(str, reasons)) or (
             "the task does not repeat itself, a limit (stop.*) was raised on the way, or the record was changed"
         )

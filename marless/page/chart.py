@@ -8,12 +8,7 @@ from marless.page import axis_numbers
 from marless.page.downsampling import largest_triangles
 from marless.page.markup import Html, element, html, join
 
-AXIS_NAMES = {
-    "steps": "environment steps",
-    "seconds": "seconds of training",
-    "dollars": "dollars",
-    "round": "round",
-}
+AXIS_NAMES = {"steps": "environment steps", "seconds": "seconds of training", "dollars": "dollars", "round": "round"}
 # Colours of the page's style sheet; later lines take them again, dashed.
 COLOURS = 8
 # More dots than these are a line anyway.

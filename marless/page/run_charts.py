@@ -21,10 +21,7 @@ _METRICS = {
     "temperature": ("Temperature", "the weight of the entropy"),
     "kl": ("KL divergence", "how far the policy moved in the round"),
     "clip_fraction": ("Clip fraction", "share of rows at the clip"),
-    "advantage_spread": (
-        "Spread of advantages",
-        "standard deviation; at 0 the policy learns nothing from rewards",
-    ),
+    "advantage_spread": ("Spread of advantages", "standard deviation; at 0 the policy learns nothing from rewards"),
     "base_kl": ("Distance from the base", "KL divergence of the language model without the adapter"),
     "effective_sample_size": ("Effective sample size", "share of the rows, where data is of earlier rounds"),
     "explained_variance": ("Explained variance", "of returns, by the critic; at most 1"),

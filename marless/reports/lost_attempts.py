@@ -29,10 +29,9 @@ class LostAttempts(msgspec.Struct, frozen=True, kw_only=True):
         """``2 attempts, 12.0 s, $0.0003 of the bill``; '' without attempts."""
         if not self.attempts:
             return ""
-        unreported_text = {
-            0: "",
-            1: "; 1 never reported and is billed at its maximum",
-        }.get(self.unreported, f"; {self.unreported:,} never reported and are billed at their maximum")
+        unreported_text = {0: "", 1: "; 1 never reported and is billed at its maximum"}.get(
+            self.unreported, f"; {self.unreported:,} never reported and are billed at their maximum"
+        )
         costs = f"{seconds(self.seconds)}, {money(self.dollars)} of the bill"
         return f"{counted(self.attempts, 'attempt')}, {costs}{unreported_text}"
 

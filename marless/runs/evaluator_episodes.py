@@ -80,10 +80,7 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
     task = msgspec.structs.replace(task, timeout_s=plan.size_of(serving(plan, "evaluator")).timeout_s)
     return [
         msgspec.structs.replace(
-            task,
-            address=address(plan, state, f"{stream}/{part:05d}"),
-            part=part,
-            episodes=min(PART, episodes - start),
+            task, address=address(plan, state, f"{stream}/{part:05d}"), part=part, episodes=min(PART, episodes - start)
         )
         for part, start in enumerate(range(0, episodes, PART))
     ]

@@ -91,11 +91,7 @@ class Documents:
 
     def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
         """Writes files, the bill and the summary."""
-        bodies = {
-            **bodies,
-            files.BILL: bill_of(self._plan, state.meter).to_json(),
-            files.SUMMARY: encode(summary),
-        }
+        bodies = {**bodies, files.BILL: bill_of(self._plan, state.meter).to_json(), files.SUMMARY: encode(summary)}
         if self._hashes is not None:
             self._hashes.expect(state.round, bodies)
         for name, body in bodies.items():

@@ -71,11 +71,7 @@ def train(
 
 
 def resume(
-    folder: RunFolder,
-    settings: list[str],
-    drive: DriveSettings,
-    address: str | None = None,
-    changed_code: bool = False,
+    folder: RunFolder, settings: list[str], drive: DriveSettings, address: str | None = None, changed_code: bool = False
 ) -> Ending:
     """Resume a run under new limits, on the cluster at the address if there is one. `changed_code` allows that its code
     changed. Raises `UserError`."""

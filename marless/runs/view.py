@@ -112,10 +112,7 @@ class TrainingSpeed:
         steps, seconds = (
             (line.env_steps, line.seconds)
             if before is None
-            else (
-                line.env_steps - before.env_steps,
-                line.seconds - before.seconds,
-            )
+            else (line.env_steps - before.env_steps, line.seconds - before.seconds)
         )
         is_pure = line.evaluation is None
         if is_pure and not self._is_pure:

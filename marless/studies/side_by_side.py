@@ -25,12 +25,7 @@ class SideBySide:
     """Drives the runs of a campaign until all are over or `stopping`, `at_once` of them at work."""
 
     def __init__(
-        self,
-        campaign: Campaign,
-        pool: TaskPool | SeparatePools,
-        stopping: Signals,
-        at_once: int,
-        view: CampaignView,
+        self, campaign: Campaign, pool: TaskPool | SeparatePools, stopping: Signals, at_once: int, view: CampaignView
     ) -> None:
         self._campaign, self._pool, self._stopping, self._most = campaign, pool, stopping, at_once
         # What the view has shown, which it shows once: loggers that failed, and remarks.

@@ -60,11 +60,7 @@ _COUPLED = "the actions in environment 0 changed what other environments gave"
 
 
 def check(
-    make: Make,
-    episodes: int = 3,
-    random_starts: bool = True,
-    independent_envs: bool = True,
-    repeatable: bool = True,
+    make: Make, episodes: int = 3, random_starts: bool = True, independent_envs: bool = True, repeatable: bool = True
 ) -> None:
     """Plays about `episodes` episodes of full length in environments made by `make(num_envs)`, and closes them twice.
 

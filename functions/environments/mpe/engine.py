@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.environments.base import (
-    ActionArray,
-    AgentClass,
-    EnvSpec,
-    FloatArray,
-    Observation,
-    Step,
-)
+from marless.functions.environments.base import ActionArray, AgentClass, EnvSpec, FloatArray, Observation, Step
 from marless.functions.environments.mpe import shapes
 from marless.functions.environments.mpe.actions import Controls, in_numbers
 from marless.functions.environments.mpe.world import Body, Numbers, Real, World

@@ -27,10 +27,7 @@ class SimplePush(Scenario):
     sides = (0, 1)
 
     def __init__(self) -> None:
-        self.agents = (
-            Body("adversary_0", size=0.05, collides=True),
-            Body("agent_0", size=0.05, collides=True),
-        )
+        self.agents = (Body("adversary_0", size=0.05, collides=True), Body("agent_0", size=0.05, collides=True))
         self.landmarks = tuple(
             Body(f"landmark_{i}", size=0.05, collides=False, colour=colour_of(_COLOURS[:, i])) for i in range(2)
         )

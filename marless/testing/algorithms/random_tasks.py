@@ -37,10 +37,7 @@ TASKS: Mapping[str, EnvSpec] = {
     ),
     "several choices beside numbers": EnvSpec(
         ("a", "b", "c"),
-        (
-            AgentClass("one", (0, 1), 3, 5, branches=(3, 2)),
-            AgentClass("other", (2,), 4, 1, low=(-2.0,), high=(2.0,)),
-        ),
+        (AgentClass("one", (0, 1), 3, 5, branches=(3, 2)), AgentClass("other", (2,), 4, 1, low=(-2.0,), high=(2.0,))),
         5,
         masked=True,
     ),

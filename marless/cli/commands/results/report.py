@@ -25,10 +25,7 @@ _PAGE = Path("report.html")
 def arguments(parser: ArgumentParser) -> None:
     """What `marless report` takes."""
     parser.add_argument(
-        "runs",
-        nargs="*",
-        metavar="RUN_OR_STUDY",
-        help=f"runs, studies and other folders of runs (default: {LATEST})",
+        "runs", nargs="*", metavar="RUN_OR_STUDY", help=f"runs, studies and other folders of runs (default: {LATEST})"
     )
     parser.add_argument(
         "--out",
