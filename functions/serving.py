@@ -21,19 +21,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions import codec, keys
+from marless.functions import codec, errors, keys
 from marless.functions.encoding import JsonDecoder, to_json
 from marless.functions.environments.base import EnvironmentFault, Unsupported
-from marless.functions.errors import (
-    BadRequest,
-    CorruptObject,
-    ForeignObject,
-    KeyTaken,
-    MissingExtra,
-    NoSuchObject,
-    NotFinite,
-    StorageFault,
-)
 from marless.functions.isolation import process_guard
 from marless.functions.isolation.arithmetic import standard_arithmetic
 from marless.functions.isolation.process_guard import ProcessChanged, ProcessGuard
@@ -76,13 +66,13 @@ _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
     EnvironmentFault: ("environment", True),
     ProcessChanged: ("environment", True),
     Unsupported: ("request", False),
-    NotFinite: ("not_finite", False),
-    ForeignObject: ("foreign_object", False),
-    CorruptObject: ("corrupt_object", False),
-    NoSuchObject: ("corrupt_object", False),
-    StorageFault: ("storage", False),
-    BadRequest: ("request", False),
-    MissingExtra: ("missing_extra", False),
+    errors.NotFinite: ("not_finite", False),
+    errors.ForeignObject: ("foreign_object", False),
+    errors.CorruptObject: ("corrupt_object", False),
+    errors.NoSuchObject: ("corrupt_object", False),
+    errors.StorageFault: ("storage", False),
+    errors.BadRequest: ("request", False),
+    errors.MissingExtra: ("missing_extra", False),
 }
 
 
@@ -151,7 +141,7 @@ class Inlined:
 
 def _file(blobs: Blobs, key: str, sha256: str, size: int) -> Path:
     if not isinstance(blobs, Files):
-        raise BadRequest(f"{key} is mapped from a file, and this storage has none")
+        raise errors.BadRequest(f"{key} is mapped from a file, and this storage has none")
     return blobs.file(key, sha256, size)
 
 
@@ -202,7 +192,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         try:
             work = works.get(type(request))
             if work is None:
-                raise BadRequest(f"this function does not serve {type(request).__name__}")
+                raise errors.BadRequest(f"this function does not serve {type(request).__name__}")
             answer: Answer = _earlier(request, meter) or _answer(request, meter, work)
         except tuple(_FAILURES) as error:
             failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
@@ -255,7 +245,7 @@ def _answer(request: Request, meter: Counted, work: Work) -> Done:
     objects, reply = work(request, Inlined(request.inlined, meter))
     process_guard.restore()
     for name in non_finite_fields(reply):
-        raise NotFinite(f"the answer's {name} hold NaN or infinity")
+        raise errors.NotFinite(f"the answer's {name} hold NaN or infinity")
     return (_inline if request.inline_objects else _store)(request, meter, objects, reply)
 
 
@@ -283,7 +273,7 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
         return None
     try:
         body = blobs.get(keys.object_key(request.address.output, kind))
-    except NoSuchObject:
+    except errors.NoSuchObject:
         return None
     done = _adopt(request, kind, body, blobs)
     if blobs.calls is None:
@@ -304,7 +294,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
             blobs.calls.store(request, blobs)
         try:
             blobs.put(key, body)
-        except KeyTaken:
+        except errors.KeyTaken:
             body = blobs.get(key)
             if kind == last_object(request):
                 return _adopt(request, kind, body, blobs)

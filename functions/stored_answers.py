@@ -7,19 +7,10 @@ from collections.abc import Mapping
 
 from marless.functions import keys
 from marless.functions.errors import CorruptObject, ForeignObject
+from marless.functions.messages import learner
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
 from marless.functions.messages.exchange import Done, Reply, Request, TaskHeader
-from marless.functions.messages.learner import (
-    InitialiseReply,
-    InitialiseTask,
-    LearnReply,
-    LearnTask,
-    RegroupReply,
-    RegroupTask,
-    WholeReply,
-    WholeTask,
-)
 from marless.functions.messages.message import Ref
 from marless.functions.messages.usage import Usage
 
@@ -27,11 +18,11 @@ from marless.functions.messages.usage import Usage
 REPLY = "reply"
 _REPLIES: Mapping[type[Request], type[Reply]] = {
     DescribeTask: DescribeReply,
-    InitialiseTask: InitialiseReply,
+    learner.InitialiseTask: learner.InitialiseReply,
     SampleTask: SampleReply,
-    LearnTask: LearnReply,
-    WholeTask: WholeReply,
-    RegroupTask: RegroupReply,
+    learner.LearnTask: learner.LearnReply,
+    learner.WholeTask: learner.WholeReply,
+    learner.RegroupTask: learner.RegroupReply,
     EvaluateTask: EvaluateReply,
 }
 
@@ -69,7 +60,7 @@ def unlike(request: Request, reply: Reply, objects: Mapping[str, Ref]) -> str:
     if any(ref.key != keys.object_key(request.address.output, kind) for kind, ref in objects.items()):
         return "names an object that its task did not make"
     # Policies are stored where a stage trains them.
-    optional = {REPLY, "policies"} if isinstance(request, LearnTask) else {REPLY}
+    optional = {REPLY, "policies"} if isinstance(request, learner.LearnTask) else {REPLY}
     return "" if kinds - optional <= objects.keys() <= kinds else "does not name the objects that its task makes"
 
 

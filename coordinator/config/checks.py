@@ -22,14 +22,7 @@ from marless.coordinator.rules.sharing import BASES, SHARING_MODES
 from marless.coordinator.rules.similarity import DISTANCES
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import CLOSED_FORMS, LAYERED
-from marless.functions.environments.language_task_names import (
-    ALGORITHM,
-    BUILT_IN,
-    EXAMPLE,
-    FAMILY,
-    is_language_task,
-    unknown_task,
-)
+from marless.functions.environments import language_task_names
 from marless.functions.environments.task_names import ENVIRONMENTS, is_known
 from marless.functions.errors import BadRequest
 from marless.functions.function_specs import KINDS, function_at
@@ -294,14 +287,14 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 def _task(config: RunConfig) -> Iterator[str]:
     """The task exists, and the algorithm learns tasks of its kind."""
     name, learner = config.task.name, config.algorithm.name
-    if is_language_task(name):
-        if learner != ALGORITHM:
-            fit = f"set algorithm.name={ALGORITHM}"
+    if language_task_names.is_language_task(name):
+        if learner != language_task_names.ALGORITHM:
+            fit = f"set algorithm.name={language_task_names.ALGORITHM}"
             yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; {fit}"
-    elif name.startswith(FAMILY):
-        yield f"task.name: {unknown_task(name)}"
-    elif learner == ALGORITHM:
-        there_are = ", ".join((*BUILT_IN, EXAMPLE))
+    elif name.startswith(language_task_names.FAMILY):
+        yield f"task.name: {language_task_names.unknown_task(name)}"
+    elif learner == language_task_names.ALGORITHM:
+        there_are = ", ".join((*language_task_names.BUILT_IN, language_task_names.EXAMPLE))
         yield f"task.name: {learner} learns tasks whose agents speak, and {name} is none; there are {there_are}"
     elif not is_known(name):
         yield f"task.name: {ENVIRONMENTS.unknown(name)}"
@@ -321,7 +314,7 @@ def _function(config: RunConfig) -> Iterator[str]:
 
 def _model(config: RunConfig) -> Iterator[str]:
     """Only agents that speak have a language model."""
-    if config.base.model is not None and not is_language_task(config.task.name):
+    if config.base.model is not None and not language_task_names.is_language_task(config.task.name):
         yield f"base.model: {config.algorithm.name} trains no language model; leave it out"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from marless.coordinator.core import league_matches, opponents
+from marless.coordinator.core import league_matches, opponents, round_records
 from marless.coordinator.core.compatibility import incompatibility
 from marless.coordinator.core.controller import (
     ControllerState,
@@ -20,15 +20,6 @@ from marless.coordinator.core.controller import (
 from marless.coordinator.core.planning import next_placement
 from marless.coordinator.core.planning.next_placement import round_price
 from marless.coordinator.core.round_graph import LOOKS
-from marless.coordinator.core.round_records import (
-    RoundReplies,
-    env_metrics_of,
-    evaluation_in_flight,
-    replies_by_round,
-    returns_of,
-    round_lines,
-    side_returns_of,
-)
 from marless.coordinator.core.rounds import (
     done_of,
     is_evaluated,
@@ -89,7 +80,7 @@ def start_round(plan: Plan, state: State) -> State:
 def _after_round(plan: Plan, state: State) -> State:
     """Ends the round, or the run where the policies that sampled have reached the target: then what was learned
     meanwhile is dropped."""
-    evaluation = evaluation_in_flight(plan, state)
+    evaluation = round_records.evaluation_in_flight(plan, state)
     if evaluation is None:
         return _end_learning(plan, replace(state, garbage=()))
     state = _with_best(state, evaluation)
@@ -119,7 +110,7 @@ def _with_best(state: State, evaluation: Evaluated, lead: float = 0.0) -> State:
 
 def _end_learning(plan: Plan, state: State) -> State:
     """Every learner has answered: the round is over unless the controller proposes another team."""
-    rounds = replies_by_round(plan, state)
+    rounds = round_records.replies_by_round(plan, state)
     decisions = _decide_on(plan, state, rounds)
     last = decisions[-1]
     if last.proposal is None:
@@ -127,7 +118,7 @@ def _end_learning(plan: Plan, state: State) -> State:
     return replace(state, phase="regroup", proposal=last.proposal, decision=replace(last, proposal=None))
 
 
-def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Decision]:
+def _decide_on(plan: Plan, state: State, rounds: list[round_records.RoundReplies]) -> list[Decision]:
     """The controller's decisions on the rounds of one function, one after the other."""
     assert state.team is not None
     decisions, controller, price = [], state.controller, round_price(plan, state)
@@ -153,7 +144,7 @@ def _after_trial(plan: Plan, state: State) -> State:
     """Accepts or rejects the proposed team, or continues with more episodes."""
     proposal, sharing = state.proposal, plan.config.sharing
     assert proposal is not None and proposal.margin is not None
-    new, old = (np.array(returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))
+    new, old = (np.array(round_records.returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))
     differences = (*proposal.differences, *(new - old).tolist())
     look = proposal.look + 1
     looks = len(schedule(sharing.trial_episodes, LOOKS))
@@ -170,13 +161,15 @@ _ACCEPTED = {"share": "shared", "split": "split"}
 def end_with_proposal(plan: Plan, state: State, event: str) -> State:
     """Ends the round with its proposal accepted or not. Only a round that is alone in its function has one."""
     assert state.decision is not None
-    return _end_rounds(plan, state, replies_by_round(plan, state), [state.decision], event)
+    return _end_rounds(plan, state, round_records.replies_by_round(plan, state), [state.decision], event)
 
 
-def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str) -> State:
+def _end_rounds(
+    plan: Plan, state: State, rounds: list[round_records.RoundReplies], decisions: list[Decision], event: str
+) -> State:
     """Ends the rounds: new objects, lines of metrics, and the objects that have become garbage."""
     state = _with_ratings(plan, state, rounds)
-    lines = round_lines(plan, state, rounds, decisions, event)
+    lines = round_records.round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
     proposal, is_counted = state.proposal, plan.config.evaluation.every_steps is not None and is_evaluated(plan, state)
     if proposal is not None and event in _ACCEPTED.values():
@@ -211,7 +204,7 @@ def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions:
     return start_round(plan, following)
 
 
-def _with_ratings(plan: Plan, state: State, rounds: list[RoundReplies]) -> State:
+def _with_ratings(plan: Plan, state: State, rounds: list[round_records.RoundReplies]) -> State:
     """With the ratings that the round's matches give."""
     if state.league is None:
         return state
@@ -237,7 +230,7 @@ def _after_final(plan: Plan, state: State) -> State:
     only those of an evaluation that is ahead by a standard error (Breiman, Friedman, Olshen and Stone, "Classification
     and Regression Trees", 1984, choose a tree so). Not after `stop.return`: there an evaluation ended the run.
     """
-    returns = returns_of(state, "final/")
+    returns = round_records.returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
     with_best = _with_best(state, final, 0.0 if state.reason == "return" else _error_of_difference(plan, final))
     garbage = tuple(sorted({*state.garbage, *with_best.garbage}))
@@ -246,8 +239,8 @@ def _after_final(plan: Plan, state: State) -> State:
         phase="absolute",
         slots={},
         final=returns,
-        final_sides=side_returns_of(state, "final/"),
-        final_env_metrics=env_metrics_of(state, "final/"),
+        final_sides=round_records.side_returns_of(state, "final/"),
+        final_env_metrics=round_records.env_metrics_of(state, "final/"),
         garbage=garbage,
     )
 
@@ -262,9 +255,9 @@ def _after_absolute(plan: Plan, state: State) -> State:
     return replace(
         state,
         slots={},
-        absolute=returns_of(state, "absolute/"),
-        absolute_sides=side_returns_of(state, "absolute/"),
-        absolute_env_metrics=env_metrics_of(state, "absolute/"),
+        absolute=round_records.returns_of(state, "absolute/"),
+        absolute_sides=round_records.side_returns_of(state, "absolute/"),
+        absolute_env_metrics=round_records.env_metrics_of(state, "absolute/"),
         status="finished",
     )
 

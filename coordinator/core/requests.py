@@ -11,17 +11,9 @@ from marless.coordinator.core.state import Plan, State
 from marless.coordinator.rules.sharing import BASES
 from marless.functions import keys
 from marless.functions.environments.base import EnvTask
+from marless.functions.messages import learner
 from marless.functions.messages.actor import DescribeTask, Match, Recorded, SampleTask, Sampling
 from marless.functions.messages.evaluator import EvaluateTask
-from marless.functions.messages.learner import (
-    Hyperparameters,
-    InitialiseTask,
-    Learning,
-    LearnTask,
-    Past,
-    RegroupTask,
-    WholeTask,
-)
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Address, LanguageModel, ResourceRef
 from marless.functions.messages.team import Team
@@ -76,16 +68,16 @@ def sampling(plan: Plan, state: State, rollouts: tuple[int, ...] = ()) -> Sampli
     )
 
 
-def learning(plan: Plan, state: State) -> Learning:
+def learning(plan: Plan, state: State) -> learner.Learning:
     """The algorithm and its settings."""
     settings = msgspec.to_builtins(plan.config.algorithm)
-    hyperparameters: Hyperparameters = {name: value for name, value in settings.items() if value is not None}
+    hyperparameters: learner.Hyperparameters = {name: value for name, value in settings.items() if value is not None}
     name = plan.config.algorithm.name
     del hyperparameters["name"]
-    return Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters, base=plan.inputs.base)
+    return learner.Learning(spec=state.env_spec, algorithm=name, hyperparameters=hyperparameters, base=plan.inputs.base)
 
 
-def training(plan: Plan, state: State, newest: Past) -> Learning:
+def training(plan: Plan, state: State, newest: learner.Past) -> learner.Learning:
     """The algorithm and its settings, with the rounds before `newest` in the replay buffer."""
     past = rounds.replayed_rounds(plan, state, newest)
     rows, micro_batch = plan.config.sharing.rows, plan.config.pipeline.micro_batch
@@ -101,9 +93,9 @@ def describe(plan: Plan, state: State) -> DescribeTask:
     )
 
 
-def initialise(plan: Plan, state: State) -> InitialiseTask:
+def initialise(plan: Plan, state: State) -> learner.InitialiseTask:
     """The task that makes the networks of round 0."""
-    return InitialiseTask(
+    return learner.InitialiseTask(
         **_order(plan, state, "initialise", makes_environments=False),
         team=team_of(state),
         learning=learning(plan, state),
@@ -129,9 +121,11 @@ def match(state: State, template: SampleTask, side: Side, position: int) -> Matc
     return Match(agents=side.agents, team=checkpoint.team, policies=checkpoint.policies, greedy=greedy)
 
 
-def learn(plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()) -> LearnTask:
+def learn(
+    plan: Plan, state: State, learned: learner.Past, tensors: tuple[Ref, ...], refs: tuple[Ref, ...] = ()
+) -> learner.LearnTask:
     """What the round's learning tasks that learn from the round `learned` and read `tensors` have in common."""
-    return LearnTask(
+    return learner.LearnTask(
         **_order(plan, state, "learn", makes_environments=False),
         team=team_of(state),
         learning=training(plan, state, learned),
@@ -146,7 +140,7 @@ def learn(plan: Plan, state: State, learned: Past, tensors: tuple[Ref, ...], ref
     )
 
 
-def whole(plan: Plan, state: State) -> WholeTask:
+def whole(plan: Plan, state: State) -> learner.WholeTask:
     """The task that samples and learns the rounds in flight."""
     count = rounds.rounds_together(plan, state)
     algorithm = plan.config.algorithm
@@ -154,7 +148,7 @@ def whole(plan: Plan, state: State) -> WholeTask:
     # A resumed run may take another number of rounds at once while an attempt at the earlier number still writes.
     output = keys.output_prefix(state.round, f"{WHOLE}-{count:03d}")
     order["address"] = msgspec.structs.replace(order["address"], output=output)
-    return WholeTask(
+    return learner.WholeTask(
         **order,
         team=team_of(state),
         sampling=sampling(plan, state, tuple(range(state.controller.rollouts))),
@@ -170,7 +164,7 @@ def whole(plan: Plan, state: State) -> WholeTask:
     )
 
 
-def regroup(plan: Plan, state: State) -> RegroupTask:
+def regroup(plan: Plan, state: State) -> learner.RegroupTask:
     """The task that makes the networks of the proposed team."""
     proposal, team = state.proposal, team_of(state)
     assert proposal is not None
@@ -183,7 +177,7 @@ def regroup(plan: Plan, state: State) -> RegroupTask:
     sharing, trajectories = plan.config.sharing, rounds.trajectories(state) if merges else ()
     plays = merges and not trajectories
     rollouts = sampling(plan, state, tuple(range(state.controller.rollouts)))
-    return RegroupTask(
+    return learner.RegroupTask(
         **_order(plan, state, REGROUP, makes_environments=True),
         team=team,
         target=proposal.team,

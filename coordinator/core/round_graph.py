@@ -41,14 +41,6 @@ from marless.coordinator.core.round_nodes import (
     whole,
     works_of_sums,
 )
-from marless.coordinator.core.rounds import (
-    REGROUP,
-    learner_schedule,
-    locations_after_learning,
-    policies_in,
-    spec_of,
-    sum_works,
-)
 from marless.coordinator.core.state import Phase, Plan, State, WorkItem
 from marless.coordinator.placement.placement_rules import PLACEMENTS, SUMS
 from marless.coordinator.rules.sharing import schedule
@@ -113,8 +105,8 @@ def open_gates(plan: Plan, state: State) -> list[OpenGate]:
 
 def coming_learners(plan: Plan, state: State) -> list[Node]:
     """The learners of the round that begins which may not begin yet, each as large as the largest may be."""
-    waves, lag = learner_schedule(plan, state), plan.config.pipeline.lag
-    coming, summing, stages = waves[lag > 0 :], works_of_sums(plan, state), spec_of(plan).stages
+    waves, lag = rounds.learner_schedule(plan, state), plan.config.pipeline.lag
+    coming, summing, stages = waves[lag > 0 :], works_of_sums(plan, state), rounds.spec_of(plan).stages
     if not coming:
         return []
     samples, works = rounds.rollout_packs(plan, state), sum(map(len, waves))
@@ -151,7 +143,7 @@ def warm_after(plan: Plan, state: State) -> dict[str, tuple[int, ...]]:
     if PLACEMENTS[state.placement.rule].one_function:
         # What the task plays is not stored yet when it fills its buffer.
         return warm_by(state, "learner", 1, state.round - 1)
-    learners = max(map(len, learner_schedule(plan, state)), default=0)
+    learners = max(map(len, rounds.learner_schedule(plan, state)), default=0)
     state = replace(state, warm_rounds=warm_by(state, "actor", len(rounds.rollout_packs(plan, state)), state.round))
     return warm_by(state, "learner", learners, state.round - plan.config.pipeline.lag)
 
@@ -188,7 +180,7 @@ def round_gates(plan: Plan, state: State) -> tuple[list[Gate], list[Gate]]:
             nodes=partial(sums, plan, state, number),
             after=(f"sample/{number}",),
         )
-        for number, works in enumerate(sum_works(plan, state))
+        for number, works in enumerate(rounds.sum_works(plan, state))
     ]
     before_learning = () if plan.config.pipeline.lag else tuple(gate.name for gate in sums_gates or playing)
     learning = [
@@ -198,7 +190,7 @@ def round_gates(plan: Plan, state: State) -> tuple[list[Gate], list[Gate]]:
             nodes=partial(learns, plan, state, wave),
             after=(f"learn/{wave - 1}",) if wave else before_learning,
         )
-        for wave, works in enumerate(learner_schedule(plan, state))
+        for wave, works in enumerate(rounds.learner_schedule(plan, state))
     ]
     return playing + sums_gates, learning
 
@@ -229,8 +221,8 @@ def _trial(plan: Plan, state: State) -> list[Gate]:
     totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
     episodes, stream = totals[proposal.look + 1] - totals[proposal.look], f"trial-{proposal.look}"
     arms = {
-        "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
-        "old": (policies_in(*locations_after_learning(plan, state)), team),
+        "new": (rounds.policies_in(proposal.objects, proposal.parts), proposal.team),
+        "old": (rounds.policies_in(*rounds.locations_after_learning(plan, state)), team),
     }
     # A trial decides how the run goes on, so it is of the env task that is learned.
     task, everybody = plan.config.task, not team.fixed
@@ -285,7 +277,7 @@ PHASES: dict[Phase, PhaseOfRun] = {
         partial(_learner, "initialise", "initialise", requests.initialise), "starting", sets_up=True
     ),
     "round": PhaseOfRun(_round, in_round=True),
-    "regroup": PhaseOfRun(partial(_learner, "regroup", REGROUP, requests.regroup), in_round=True, optional=True),
+    "regroup": PhaseOfRun(partial(_learner, "regroup", rounds.REGROUP, requests.regroup), in_round=True, optional=True),
     "trial": PhaseOfRun(_trial, in_round=True, optional=True),
     "final": PhaseOfRun(_last, "final evaluation", ends=True),
     "absolute": PhaseOfRun(_last, "absolute metric", ends=True),

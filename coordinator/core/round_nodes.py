@@ -17,14 +17,6 @@ from msgspec.structs import replace
 from marless.coordinator.core import controller, requests, rounds
 from marless.coordinator.core.league_matches import matches
 from marless.coordinator.core.opponents import evaluated_side
-from marless.coordinator.core.rounds import (
-    WHOLE,
-    learner_schedule,
-    locations_after_learning,
-    serving,
-    spec_of,
-    sum_works,
-)
 from marless.coordinator.core.state import Plan, State, WorkItem
 from marless.coordinator.placement.placement_rules import SUMS, Work
 from marless.functions import keys
@@ -129,7 +121,7 @@ def _largest(state: State, template: SampleTask, packs: Collection[tuple[int, ..
 
 def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: int) -> list[WorkItem]:
     """The work items of tasks with so many rollouts, equal ones once."""
-    memory_mb = function_memory(plan, state, serving(plan, "actor"))
+    memory_mb = function_memory(plan, state, rounds.serving(plan, "actor"))
     by_size, items = dict[tuple[int, int], WorkItem](), []
     concurrent_items = len(rounds.rollout_packs(plan, state))
     for number, size in enumerate(sizes, first):
@@ -143,7 +135,7 @@ def _sample_items(plan: Plan, state: State, sizes: list[int], gets: int, first: 
 def whole(plan: Plan, state: State) -> list[Node]:
     """The task that plays and learns the rounds in flight."""
     request = requests.whole(plan, state)
-    memory_mb = function_memory(plan, state, serving(plan, "learner"))
+    memory_mb = function_memory(plan, state, rounds.serving(plan, "learner"))
     item = item_of(
         plan,
         state,
@@ -154,22 +146,22 @@ def whole(plan: Plan, state: State) -> list[Node]:
         size=state.controller.rollouts * request.rounds,
         expected_hits=kept_dataset(plan, state, "learner", 0, memory_mb) + kept_past(state, 0, request.learning.past),
     )
-    return [Node(WHOLE, item, lambda name, part: request)]
+    return [Node(rounds.WHOLE, item, lambda name, part: request)]
 
 
 def learns(plan: Plan, state: State, wave: int) -> list[Node]:
     """The tasks of one wave of the round's learning; earlier waves must be answered."""
-    waves = learner_schedule(plan, state)
+    waves = rounds.learner_schedule(plan, state)
     before = [work for works in waves[:wave] for work in works]
     publishers = [work for work in before if work.publish and work.first == waves[wave][0].first]
     summing = works_of_sums(plan, state)
     learned = rounds.learned_round(plan, state)
     if wave:
-        objects, parts = locations_after_learning(plan, state, wave)
+        objects, parts = rounds.locations_after_learning(plan, state, wave)
         warm_before = warm_by(state, "learner", max(map(len, waves[:wave])), learned.round)
         state = replace(state, objects=objects, parts=parts, warm_rounds=warm_before)
     template = requests.learn(plan, state, learned, () if summing else _published(state, publishers))
-    spec, concurrent_items, nodes = spec_of(plan), sum(map(len, waves)), []
+    spec, concurrent_items, nodes = rounds.spec_of(plan), sum(map(len, waves)), []
     for number, work in enumerate(waves[wave]):
         of_groups = [one for one in summing if not {*one.groups}.isdisjoint(work.groups)]
         reading = replace(template, tensors=template.tensors + _published(state, of_groups))
@@ -181,17 +173,17 @@ def learns(plan: Plan, state: State, wave: int) -> list[Node]:
 def sums(plan: Plan, state: State, micro_batch: int) -> list[Node]:
     """The tasks that sum over a micro-batch, whose rollouts must be sampled."""
     parts = rounds.micro_batches(plan, state)
-    packs, works = parts[micro_batch], sum_works(plan, state)[micro_batch]
+    packs, works = parts[micro_batch], rounds.sum_works(plan, state)[micro_batch]
     concurrent_items = len(parts) * len(works)
     sampled = rounds.sampled_round(state, rounds.trajectories(state, packs))
     template = replace(requests.learn(plan, state, sampled, ()), partial=micro_batch)
-    rollouts, stages = sum(map(len, packs.values())), (spec_of(plan).sums,)
+    rollouts, stages = sum(map(len, packs.values())), (rounds.spec_of(plan).sums,)
     return [_learn(plan, state, work, stages, SUMS, concurrent_items, template, rollouts) for work in works]
 
 
 def works_of_sums(plan: Plan, state: State) -> list[Work]:
     """The invocations that sum over micro-batches of the round, of all of them."""
-    return [work for works in sum_works(plan, state) for work in works]
+    return [work for works in rounds.sum_works(plan, state) for work in works]
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
@@ -289,7 +281,7 @@ def item_of(
     expected_hits: Usage = NOTHING,
 ) -> WorkItem:
     """`function` is the one that would do this work for most algorithms."""
-    server = serving(plan, function)
+    server = rounds.serving(plan, function)
     return WorkItem(
         function=server,
         memory_mb=function_memory(plan, state, server),

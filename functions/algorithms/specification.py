@@ -12,19 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import msgspec
 from msgspec import Meta
 
+from marless.functions import setting_limits
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import Behaviour
 from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.team import Team
-from marless.functions.setting_limits import (
-    LARGEST,
-    LARGEST_STEP,
-    MOST_EPOCHS,
-    MOST_LAYERS,
-    MOST_STEPS,
-    MOST_UNITS,
-    MOST_UPDATES,
-)
 
 # What a setting is multiplied by after a share p of the run. Cosine: Loshchilov and Hutter, "SGDR", 2017, once.
 SCHEDULES: Mapping[str, Callable[[float], float]] = {
@@ -35,21 +27,21 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
 ScheduleName = Literal["constant", "linear", "cosine"]
 
 
-Width = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+Width = Annotated[int, Meta(ge=1, le=setting_limits.MOST_UNITS)]
 """Units of a hidden layer."""
 # The types of settings that several algorithms have. `NetworkConfig` describes the settings.
-HiddenWidths = Annotated[tuple[Width, ...], Meta(min_length=1, max_length=MOST_LAYERS)]
+HiddenWidths = Annotated[tuple[Width, ...], Meta(min_length=1, max_length=setting_limits.MOST_LAYERS)]
 RewardName = Literal["own", "team"]
 TargetStep = Annotated[float, Meta(gt=0, le=1)]
-GradientNorm = Annotated[float, Meta(gt=0, le=LARGEST)]
-LearningRate = Annotated[float, Meta(gt=0, le=LARGEST_STEP)]
+GradientNorm = Annotated[float, Meta(gt=0, le=setting_limits.LARGEST)]
+LearningRate = Annotated[float, Meta(gt=0, le=setting_limits.LARGEST_STEP)]
 Discount = Annotated[float, Meta(ge=0, le=1)]
-AdamEpsilon = Annotated[float, Meta(gt=0, le=LARGEST)]
+AdamEpsilon = Annotated[float, Meta(gt=0, le=setting_limits.LARGEST)]
 TimeLimit = Literal["bootstrap", "terminal"]
-Epochs = Annotated[int, Meta(ge=1, le=MOST_EPOCHS)]
-Minibatches = Annotated[int, Meta(ge=1, le=MOST_UPDATES)]
-ChunkLength = Annotated[int, Meta(ge=1, le=MOST_STEPS)]
-EntropyWeight = Annotated[float, Meta(ge=0, le=LARGEST)]
+Epochs = Annotated[int, Meta(ge=1, le=setting_limits.MOST_EPOCHS)]
+Minibatches = Annotated[int, Meta(ge=1, le=setting_limits.MOST_UPDATES)]
+ChunkLength = Annotated[int, Meta(ge=1, le=setting_limits.MOST_STEPS)]
+EntropyWeight = Annotated[float, Meta(ge=0, le=setting_limits.LARGEST)]
 
 
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -15,19 +15,7 @@ from math import inf
 from threading import local
 from typing import Any
 
-from marless.functions.isolation.file_names import (
-    ABSENT,
-    KEPT,
-    LOADED,
-    PACKAGE,
-    WRITTEN,
-    data_below,
-    file_name,
-    installed_package,
-    is_code,
-    package_value,
-    value_of,
-)
+from marless.functions.isolation import file_names
 from marless.functions.isolation.foreign_imports import SeenModules, is_trusted
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -111,7 +99,7 @@ class ForeignFiles:
         names = {os.path.basename(path) for path, _ in self._modules.values()}
         paths = {_absolute(file) for file in files if os.path.basename(file) in names}
         loaded = {name: value for name, (path, value) in self._modules.items() if path in paths}
-        self._values = {f"{LOADED}{name}": value for name, value in loaded.items()}
+        self._values = {f"{file_names.LOADED}{name}": value for name, value in loaded.items()}
         self._stamps.clear()
         self._written.clear()
         self._children_since = inf
@@ -124,14 +112,14 @@ class ForeignFiles:
     def take_over(self, values: Mapping[str, str]) -> None:
         """The process that kept an answer, which is used here, had these files."""
         for name, value in values.items():
-            self._add(f"{KEPT}{name}", value)
+            self._add(f"{file_names.KEPT}{name}", value)
 
     def values(self) -> dict[str, str]:
         """Return names and values of all files so far."""
         return {
             name: value
             for name, value in self._values.items()
-            if value != WRITTEN and not name.startswith((KEPT, LOADED))
+            if value != file_names.WRITTEN and not name.startswith((file_names.KEPT, file_names.LOADED))
         }
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -166,9 +154,9 @@ class ForeignFiles:
         path = getattr(code, "co_filename", "")
         if path.endswith(".py") and code.co_name == "<module>":
             name = self._name(path := _absolute(path))
-            if name and (value := value_of(path)) is not None:
+            if name and (value := file_names.value_of(path)) is not None:
                 self._modules[name] = path, value
-                self._values.pop(f"{LOADED}{name}", None)
+                self._values.pop(f"{file_names.LOADED}{name}", None)
 
     def _hear_start(self, executable: Any, words: Any, folder: Any, environment: Any) -> None:
         """A program is started: it consists of the files that its command names and of the modules that they import
@@ -205,7 +193,7 @@ class ForeignFiles:
             was_read = name in self._values
             self._let_go(name)
             if was_read or len(self._written) <= _MOST_WRITTEN:
-                self._values[name] = WRITTEN
+                self._values[name] = file_names.WRITTEN
 
     def _let_go(self, name: str) -> None:
         """The file is this process's own by now, or its program's."""
@@ -223,9 +211,9 @@ class ForeignFiles:
         stamp = _stamp(path)
         if stamp and self._stamps.get(name) == stamp:
             return
-        if max(stamp, default=0) > self._children_since and not is_code(name) and path not in self._programs:
+        if max(stamp, default=0) > self._children_since and not file_names.is_code(name) and path not in self._programs:
             self._let_go(name)
-        elif (value := value_of(path)) is not None:
+        elif (value := file_names.value_of(path)) is not None:
             self._add(name, value)
             self._stamps[name] = stamp if time.time_ns() - max(stamp, default=0) > _RACY_NS else ()
 
@@ -233,7 +221,7 @@ class ForeignFiles:
         before = self._values.get(name, value)
         # An answer that was not told of other bytes before may have come from both.
         is_reported = any(report.get(name) == before for report in self._reported.values())
-        self._values[name] = value if before in (value, ABSENT) or is_reported else f"{before}, {value}"
+        self._values[name] = value if before in (value, file_names.ABSENT) or is_reported else f"{before}, {value}"
 
     def _look_at_modules(self) -> None:
         """Packages that were imported since the last call, and their data."""
@@ -245,16 +233,16 @@ class ForeignFiles:
     def _add_package(self, name: str, module: Any) -> None:
         folders = [folder for folder in getattr(module, "__path__", ()) if isinstance(folder, str)]
         places = folders or [file for file in (getattr(module, "__file__", None),) if isinstance(file, str)]
-        if any(map(installed_package, places)):
+        if any(map(file_names.installed_package, places)):
             with suppress(OSError):
-                self._add(f"{PACKAGE}{name}", package_value(name, places))
+                self._add(f"{file_names.PACKAGE}{name}", file_names.package_value(name, places))
             return
         for folder in folders:
-            for path in data_below(folder):
+            for path in file_names.data_below(folder):
                 self._read(path)
 
     def _name(self, path: str) -> str:
-        return "" if path.startswith(self._ignored) else file_name(path, self._folder)
+        return "" if path.startswith(self._ignored) else file_names.file_name(path, self._folder)
 
 
 def _absolute(path: str | bytes) -> str:

@@ -17,15 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marless.functions.native.interface import (
-    AdamFields,
-    EntitiesFields,
-    PassesFields,
-    PolicyRowsFields,
-    TokenFields,
-    ValueRowsFields,
-    WorldFields,
-)
+from marless.functions.native import interface
 
 Array = NDArray[Any]
 Answers = list[Array]
@@ -119,10 +111,10 @@ class NetworkMemory:
         self.fields = create_string_buffer(library.network_bytes())
         widths, activation, has_norms, tokens = shape
         sizes, columns = np.array(widths, np.int64), np.arange(widths[0])[::-1].copy()
-        described = (TokenFields * len(tokens))(*(TokenFields(*token) for token in tokens))
+        described = (interface.TokenFields * len(tokens))(*(interface.TokenFields(*token) for token in tokens))
         self.arrays = described, columns, np.full(widths[0], ABSENT, np.float32)
         places = addressof(described), *(array.ctypes.data for array in self.arrays[1:])
-        entities = EntitiesFields(widths[0], len(tokens), shape.width, HEADS, shape.embedding, *places)
+        entities = interface.EntitiesFields(widths[0], len(tokens), shape.width, HEADS, shape.embedding, *places)
         kind = activation, has_norms, byref(entities) if tokens else None
         numbers = library.network_numbers(self.fields, len(widths) - 1, sizes.ctypes.data, *kind, rows, trains)
         self.memory = np.zeros(numbers, np.float32)
@@ -177,17 +169,17 @@ def trained(library: CDLL, shape: Shape, samples: Samples, bounds: Array) -> Ans
     metrics, losses, norms = np.zeros((3, rows), np.float32), np.zeros(len(bounds) - 1), np.zeros(len(bounds) - 1)
     room = NetworkMemory(library, shape, rows, True)
     place = {name: array.ctypes.data for name, array in samples.items()}
-    adam = AdamFields(*(vector.ctypes.data for vector in vectors), size, 0, 1e-2, 1e-5, 0.5)
-    passes = PassesFields(
+    adam = interface.AdamFields(*(vector.ctypes.data for vector in vectors), size, 0, 1e-2, 1e-5, 0.5)
+    passes = interface.PassesFields(
         place["inputs"], place["order"], bounds.ctypes.data, len(bounds) - 1,
         metrics.ctypes.data, losses.ctypes.data, norms.ctypes.data,
     )  # fmt: skip
     if "actions" in place:
         names = ("actions", "log_probability", "advantage", "legal")
-        policy = PolicyRowsFields(*(place[name] for name in names), 0.2, 0.01)
+        policy = interface.PolicyRowsFields(*(place[name] for name in names), 0.2, 0.01)
         library.network_train(room.fields, byref(adam), byref(passes), byref(policy), None)
     else:
-        values = ValueRowsFields(place["old_values"], place["targets"], 0.2, 1.5)
+        values = interface.ValueRowsFields(place["old_values"], place["targets"], 0.2, 1.5)
         library.network_train(room.fields, byref(adam), byref(passes), None, byref(values))
     return [*vectors, metrics, losses, norms]
 
@@ -282,7 +274,7 @@ def steps(library: CDLL) -> Answers:
     vectors, counts, settings = step_inputs()
     norms = np.zeros(len(counts))
     for place, count in enumerate(counts):
-        adam = AdamFields(*(vector.ctypes.data for vector in vectors), vectors[0].size, count, *settings)
+        adam = interface.AdamFields(*(vector.ctypes.data for vector in vectors), vectors[0].size, count, *settings)
         norms[place] = library.network_step(byref(adam))
     return [*vectors, norms]
 
@@ -309,7 +301,9 @@ def physics(library: CDLL) -> Answers:
     """Exponentials in double precision, and some steps of bodies that collide."""
     powers, world, strength = exponents(), world_inputs(), np.zeros(ENVS)
     arrays = (*world.values(), MOST_SPEED, REACH, FIRST, SECOND, strength)
-    fields = WorldFields(AGENTS, BODIES, ENVS, 0, AGENTS, len(FIRST), *(array.ctypes.data for array in arrays))
+    fields = interface.WorldFields(
+        AGENTS, BODIES, ENVS, 0, AGENTS, len(FIRST), *(array.ctypes.data for array in arrays)
+    )
     library.doubles_exp(powers.ctypes.data, powers.size)
     for _ in range(STEPS):
         library.world_advance(byref(fields))

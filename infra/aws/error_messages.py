@@ -6,26 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from json import JSONDecodeError
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConfigParseError,
-    ConnectionClosedError,
-    ConnectionError,
-    CredentialRetrievalError,
-    HTTPClientError,
-    LoginError,
-    NoCredentialsError,
-    NoRegionError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    ProxyConnectionError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-    SSLError,
-    SSOError,
-    TokenRetrievalError,
-)
+from botocore import exceptions
 
 from marless.functions.errors import StorageFault
 
@@ -98,17 +79,17 @@ _ADVICE: Mapping[str, str] = {
 _SIGNATURES = ("SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature")
 _FORBIDDEN = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
 _LOGIN = (
-    NoCredentialsError,
-    PartialCredentialsError,
-    CredentialRetrievalError,
-    TokenRetrievalError,
-    SSOError,
-    LoginError,
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.TokenRetrievalError,
+    exceptions.SSOError,
+    exceptions.LoginError,
 )
-_CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
+_CUT_OFF = (exceptions.ConnectionClosedError, exceptions.ReadTimeoutError, exceptions.ResponseStreamingError)
 
 
-class Unusable(BotoCoreError):  # type: ignore[misc]  # published without type information
+class Unusable(exceptions.BotoCoreError):  # type: ignore[misc]  # published without type information
     """What botocore lets through as other libraries raise it; the text names the cause and says what to do."""
 
     fmt = "{problem}"
@@ -119,7 +100,7 @@ def named_causes() -> Iterator[None]:
     """Turns what the SDK raises of other libraries, as it reads the user's AWS configuration, into `Unusable`."""
     try:
         yield
-    except (BotoCoreError, ClientError):
+    except (exceptions.BotoCoreError, exceptions.ClientError):
         raise
     except Exception as error:
         raise Unusable(problem=_cause(error)) from error
@@ -144,21 +125,23 @@ def storage_errors(doing: str, where: str) -> Iterator[None]:
     """Turns AWS errors into a one-line `StorageFault`: cannot `doing` `where`, the reason and the advice."""
     try:
         yield
-    except (ClientError, BotoCoreError) as error:
+    except (exceptions.ClientError, exceptions.BotoCoreError) as error:
         raise StorageFault(f"cannot {doing} {where}: {explain(error)}") from error
 
 
 def code(error: Exception) -> str:
     """AWS's error code, '' if the error is not a response of AWS."""
-    return str(error.response["Error"].get("Code", "")) if isinstance(error, ClientError) else ""
+    return str(error.response["Error"].get("Code", "")) if isinstance(error, exceptions.ClientError) else ""
 
 
 def explain(error: Exception) -> str:
     """The reason and the advice in one line."""
-    return " ".join((_response_text(error) if isinstance(error, ClientError) else _client_fault_text(error)).split())
+    return " ".join(
+        (_response_text(error) if isinstance(error, exceptions.ClientError) else _client_fault_text(error)).split()
+    )
 
 
-def _response_text(error: ClientError) -> str:
+def _response_text(error: exceptions.ClientError) -> str:
     """Explains an error response of AWS."""
     name = code(error)
     if name in _FORBIDDEN:
@@ -181,15 +164,16 @@ def _client_fault_text(error: Exception) -> str:
     """Explains an error without a response of AWS."""
     if isinstance(error, Unusable):
         return str(error)
-    if isinstance(error, NoRegionError):
+    if isinstance(error, exceptions.NoRegionError):
         return "no region is set; choose one, or set AWS_DEFAULT_REGION"
-    if isinstance(error, (ProfileNotFound, ConfigParseError)):
-        return f"{error}; {'choose another profile' if isinstance(error, ProfileNotFound) else 'mend that file'}"
+    if isinstance(error, (exceptions.ProfileNotFound, exceptions.ConfigParseError)):
+        is_unknown = isinstance(error, exceptions.ProfileNotFound)
+        return f"{error}; {'choose another profile' if is_unknown else 'mend that file'}"
     if setting := _SETTINGS.get(type(error).__name__):
         return f"{setting} has an invalid value: {error}"
     if isinstance(error, _LOGIN):
         return f"{_NONE} ({error})"
-    if isinstance(error, (ConnectionError, HTTPClientError)):
+    if isinstance(error, (exceptions.ConnectionError, exceptions.HTTPClientError)):
         return _connection_text(error)
     return f"{type(error).__name__}: {error}"
 
@@ -203,13 +187,13 @@ def _connection_text(error: Exception) -> str:
         return (
             f"the certificates of AWS_CA_BUNDLE, or ca_bundle in the AWS configuration, cannot be read: {bundle or why}"
         )
-    if isinstance(error, SSLError):
+    if isinstance(error, exceptions.SSLError):
         return f"{where}: {_UNTRUSTED if 'CERTIFICATE_VERIFY_FAILED' in why else 'TLS failed'} ({_reason(why)})"
-    if isinstance(error, ProxyConnectionError):
+    if isinstance(error, exceptions.ProxyConnectionError):
         return f"the proxy {arguments.get('proxy_url')} (HTTPS_PROXY, HTTP_PROXY) cannot be reached ({_reason(why)})"
     if "Invalid header value" in why:
         return f"{_unsendable() or 'a key among the AWS credentials'} {_UNSENDABLE}"
-    if isinstance(error, ConnectionError):
+    if isinstance(error, exceptions.ConnectionError):
         return f"{where} {_UNREACHABLE}" + (f" ({_reason(why)})" if "[Errno" in why else "")
     return f"{_BROKEN} ({error})" if isinstance(error, _CUT_OFF) else f"{_BROKEN} ({_reason(why)})"
 

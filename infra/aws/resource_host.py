@@ -14,20 +14,10 @@ from msgspec.structs import replace
 from marless.functions.encoding import Undecodable, to_json
 from marless.functions.resources.attempts import Attempts, CallBatch
 from marless.functions.resources.port import CallOutcome, ResourceCall, ResourceFault
+from marless.infra.aws import lambda_calls
 from marless.infra.aws.backoff import SLOT_PAUSE_S, retry, until
 from marless.infra.aws.clients import Cloud
 from marless.infra.aws.error_messages import explain
-from marless.infra.aws.lambda_calls import (
-    LARGEST,
-    MOST_IN_BASE64,
-    Metering,
-    invoke,
-    invoking_client,
-    metering,
-    parse_result,
-    turned_away,
-    unclear,
-)
 from marless.infra.aws.resource_settings import OUTCOMES, AskableFunction, CallEvent
 
 # A function may have to be started first, and ends by itself some seconds after its time limit.
@@ -57,7 +47,9 @@ class LambdaResources:
             )
         function = self._functions[name]
         if name not in self._clients:
-            self._clients[name] = invoking_client(self._cloud, _MOST_THREADS, function.timeout_s + _START_S)
+            self._clients[name] = lambda_calls.invoking_client(
+                self._cloud, _MOST_THREADS, function.timeout_s + _START_S
+            )
         threads, is_over = ThreadPoolExecutor(min(len(calls), function.slots, _MOST_THREADS)), Event()
         try:
             since, batch = time.monotonic(), CallBatch()
@@ -84,15 +76,15 @@ class LambdaResources:
     def _attempt(self, name: str, call: ResourceCall, is_over: Event) -> CallOutcome:
         function = self._functions[name]
         body = to_json(CallEvent(call, call.asked_by.partition("/")[0]))
-        if len(body) > LARGEST:
-            size = f"{len(call.question):,} bytes"
-            error = f"a question of {size} is too large: Lambda takes {MOST_IN_BASE64:,}, as it travels in base64"
+        if len(body) > lambda_calls.LARGEST:
+            most = f"Lambda takes {lambda_calls.MOST_IN_BASE64:,}, as it travels in base64"
+            error = f"a question of {len(call.question):,} bytes is too large: {most}"
             return CallOutcome(error=error, attempts=0)
         waits = until(time.monotonic() + function.timeout_s, SLOT_PAUSE_S)
         try:
             reply = retry(
-                lambda: invoke(self._clients[name], function.function, body, LogType="Tail"),
-                lambda error: turned_away(error) and not is_over.is_set(),
+                lambda: lambda_calls.invoke(self._clients[name], function.function, body, LogType="Tail"),
+                lambda error: lambda_calls.turned_away(error) and not is_over.is_set(),
                 waits,
                 sleep=is_over.wait,
             )
@@ -104,8 +96,8 @@ class LambdaResources:
 def _of_reply(reply: Mapping[str, Any]) -> CallOutcome:
     """How an invocation ended, metered as Lambda bills it."""
     log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
-    result = parse_result("FunctionError" in reply, reply["Payload"].read(), log)
-    billed_ms = float((metering(log) or Metering()).billed_ms)
+    result = lambda_calls.parse_result("FunctionError" in reply, reply["Payload"].read(), log)
+    billed_ms = float((lambda_calls.metering(log) or lambda_calls.Metering()).billed_ms)
     if result.outcome != "answered":
         return CallOutcome(error=result.detail, run_ms=billed_ms)
     try:
@@ -116,10 +108,10 @@ def _of_reply(reply: Mapping[str, Any]) -> CallOutcome:
 
 def _without_answer(function: AskableFunction, error: Exception) -> CallOutcome:
     """The outcome of an attempt without an answer; one that may have run is metered with its whole time limit."""
-    if turned_away(error):
+    if lambda_calls.turned_away(error):
         slots = f"{function.slots} slot{'s' * (function.slots != 1)}"
         reason = f"none of its {slots} became free within {function.timeout_s:g} s: {explain(error)}"
         return CallOutcome(error=reason, attempts=0, is_down=True)
-    if unclear(error):
+    if lambda_calls.unclear(error):
         return CallOutcome(error=explain(error), run_ms=function.timeout_s * 1000)
     return CallOutcome(error=explain(error), attempts=0)

@@ -3,20 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from marless.ablation import suite_costs
 from marless.ablation.result_tables import failed_runs
-from marless.ablation.suite_costs import (
-    SHARE,
-    ArmCost,
-    Ratio,
-    TaskCosts,
-    best_single,
-    contrasts,
-    geometric_mean,
-    is_static,
-    overall,
-    ratio,
-    regrets,
-)
 from marless.reports.section import NONE, interval_cell
 from marless.reports.text import markdown_table
 from marless.studies.cells import Arm
@@ -44,10 +32,10 @@ _DECISIONS = (
 
 def markdown(
     title: str,
-    tasks: Sequence[TaskCosts],
+    tasks: Sequence[suite_costs.TaskCosts],
     arms: Sequence[Arm],
     pictures: Sequence[str] = (),
-    share: float = SHARE,
+    share: float = suite_costs.SHARE,
     registration: str = "",
 ) -> str:
     """The page: a row for each arm, a column for each task."""
@@ -58,10 +46,10 @@ def markdown(
     target = ("target", *(NONE if task.target is None else f"{task.target:.1f}" for task in tasks))
     regret = [(name, *(_regret(task, name) for task in tasks), *_overall(tasks, name)) for name in names]
     contrast_rows = [
-        (*pair, *(_cell(ratio(task, *pair)) for task in tasks), _cell(overall(tasks, *pair)))
-        for pair in contrasts(tasks, arms)
+        (*pair, *(_cell(suite_costs.ratio(task, *pair)) for task in tasks), _cell(suite_costs.overall(tasks, *pair)))
+        for pair in suite_costs.contrasts(tasks, arms)
     ]
-    ruled_arms = [arm.name for arm in arms if not is_static(arm) and arm.name in names]
+    ruled_arms = [arm.name for arm in arms if not suite_costs.is_static(arm) and arm.name in names]
     decision_rows = [(name, *(_decisions(task.arms.get(name)) for task in tasks)) for name in ruled_arms]
     parts = [
         f"# {title}",
@@ -78,13 +66,13 @@ def markdown(
     ]
     if contrast_rows:
         parts += ["## Contrasts", markdown_table(("arm", "against", *header[1:], "geometric mean"), contrast_rows)]
-        parts += [_CONTRASTS.format(single=best_single(tasks, arms) or "None")]
+        parts += [_CONTRASTS.format(single=suite_costs.best_single(tasks, arms) or "None")]
     if decision_rows:
         parts += ["## Decisions", markdown_table(header, decision_rows), _DECISIONS]
     return "\n\n".join(parts) + "\n"
 
 
-def registered(tasks: Sequence[TaskCosts], now: str) -> list[str]:
+def registered(tasks: Sequence[suite_costs.TaskCosts], now: str) -> list[str]:
     """Return the remark on the registrations of all runs, if there is one. Tables of earlier versions count as
     unregistered."""
     unknown = [{"": sum(cost.runs for cost in task.arms.values())} for task in tasks]
@@ -93,7 +81,7 @@ def registered(tasks: Sequence[TaskCosts], now: str) -> list[str]:
     return [text for text in [remark(runs, now)] if text]
 
 
-def _return(task: TaskCosts, name: str) -> str:
+def _return(task: suite_costs.TaskCosts, name: str) -> str:
     cost = task.arms.get(name)
     if cost is None:
         return NONE
@@ -102,7 +90,7 @@ def _return(task: TaskCosts, name: str) -> str:
     return f"{text} ({len(cost.spent)} of {cost.runs} runs)" if name in task.failures else text
 
 
-def _regret(task: TaskCosts, name: str) -> str:
+def _regret(task: suite_costs.TaskCosts, name: str) -> str:
     cost = task.arms.get(name)
     if failed := len(task.failures.get(name, ())):
         return f"{NONE} ({cost.reached if cost else 0} of {cost.runs if cost else failed})"
@@ -111,20 +99,20 @@ def _regret(task: TaskCosts, name: str) -> str:
     return f"≥ {cost.regret:.2f} ({cost.reached} of {cost.runs})" if cost.misses else f"{cost.regret:.2f}"
 
 
-def _overall(tasks: Sequence[TaskCosts], name: str) -> tuple[str, str]:
+def _overall(tasks: Sequence[suite_costs.TaskCosts], name: str) -> tuple[str, str]:
     """The geometric mean and the worst over tasks; of arms that all tasks have."""
-    arm_regrets = regrets(tasks, name)
+    arm_regrets = suite_costs.regrets(tasks, name)
     if len(arm_regrets) < len(tasks):
         return NONE, NONE
     bound = "≥ " if any(task.arms[name].misses for task in tasks) else ""
-    return f"{bound}{geometric_mean(arm_regrets):.2f}", f"{bound}{max(arm_regrets):.2f}"
+    return f"{bound}{suite_costs.geometric_mean(arm_regrets):.2f}", f"{bound}{max(arm_regrets):.2f}"
 
 
-def _cell(ratio: Ratio | None) -> str:
+def _cell(ratio: suite_costs.Ratio | None) -> str:
     return NONE if ratio is None else f"{ratio.bound} {interval_cell(ratio.value, ratio.ci95, '{:.2f}'.format)}".strip()
 
 
-def _decisions(cost: ArmCost | None) -> str:
+def _decisions(cost: suite_costs.ArmCost | None) -> str:
     if cost is None:
         return NONE
     agreement = "" if cost.agreement is None else f"; {cost.agreement:.2f}"

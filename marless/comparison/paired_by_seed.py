@@ -12,19 +12,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from marless.comparison import bootstrap
+from marless.comparison import bootstrap, signal_savings
 from marless.comparison.contrasts import Contrast, Headline
 from marless.comparison.finished_run import CostPoint, FinishedRun
-from marless.comparison.signal_savings import (
-    BOUNDS,
-    Bound,
-    DollarRatio,
-    Savings,
-    Verdict,
-    compare_dollars,
-    savings,
-    verdict,
-)
 from marless.functions.function_specs import NAMES, PLACED
 from marless.reports import statistics
 from marless.reports.statistics import Estimate
@@ -70,7 +60,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ratio: Estimate | None
-    bound: Bound
+    bound: signal_savings.Bound
     reached: int
     runs: int
 
@@ -105,10 +95,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     tested: str
     runs: int
-    dollars: DollarRatio | None
-    bound: Bound
-    verdict: Verdict
-    savings: Savings | None
+    dollars: signal_savings.DollarRatio | None
+    bound: signal_savings.Bound
+    verdict: signal_savings.Verdict
+    savings: signal_savings.Savings | None
     difference: Estimate
     rollouts: Estimate | None
 
@@ -271,14 +261,14 @@ def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
 def _control(control: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: _Goal) -> Control:
     pairs = _pairs(arms[tested], arms[control])
     costs, bound = _dollars_to_target(pairs, goal)
-    dollars = compare_dollars(*costs)
+    dollars = signal_savings.compare_dollars(*costs)
     return Control(
         arm=control,
         tested=tested,
         runs=len(pairs),
         dollars=dollars,
         bound=bound,
-        verdict=verdict(dollars, bound),
+        verdict=signal_savings.verdict(dollars, bound),
         savings=_savings(arms[tested], arms[control], base, goal),
         difference=estimate(_final_differences(pairs), tested, control, "final"),
         rollouts=ratio(*_columns(pairs, "rollouts"), tested, control, "rollouts"),
@@ -295,7 +285,7 @@ def _headlines(contrasts: Sequence[Contrast], arms: Mapping[str, Runs], goal: _G
 def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: _Goal) -> Headline:
     pairs = _pairs(arms.get(contrast.arm, {}), arms.get(contrast.against, {}))
     address = contrast.arm, contrast.against, contrast.measure
-    bound: Bound = "exact"
+    bound: signal_savings.Bound = "exact"
     if contrast.measure == "return":
         values = _final_differences(pairs)
         effect = estimate(values, *address) if values else None
@@ -316,13 +306,13 @@ def _headline(contrast: Contrast, arms: Mapping[str, Runs], goal: _Goal) -> Head
     )
 
 
-def _savings(tested_runs: Runs, control: Runs, base: Runs, goal: _Goal) -> Savings | None:
+def _savings(tested_runs: Runs, control: Runs, base: Runs, goal: _Goal) -> signal_savings.Savings | None:
     """Over the seeds that all three arms have. A control that misses the target counts with all its dollars. None if a
     run of one of them failed."""
     shared_base = {seed: base[seed] for seed in tested_runs.keys() & control.keys() & base.keys()}
     (dollars, baseline), bound = _dollars_to_target(_pairs(tested_runs, shared_base), goal)
     (without, _), _ = _dollars_to_target(_pairs(control, shared_base), goal)
-    return savings(dollars, without, baseline) if bound == "exact" and without else None
+    return signal_savings.savings(dollars, without, baseline) if bound == "exact" and without else None
 
 
 def _pairs(runs: Runs, base: Runs) -> list[Pair]:
@@ -333,14 +323,14 @@ def _columns(pairs: Sequence[Pair], field: str) -> Columns:
     return [getattr(first, field) for first, _ in pairs], [getattr(second, field) for _, second in pairs]
 
 
-def _dollars_to_target(pairs: Sequence[Pair], goal: _Goal) -> tuple[Columns, Bound]:
+def _dollars_to_target(pairs: Sequence[Pair], goal: _Goal) -> tuple[Columns, signal_savings.Bound]:
     """Dollars to the target of every pair, and what bound their ratios are; a run that misses the target counts with
     all that it spent. Empty if both arms have such runs, or one of them has failed runs."""
     if any(run.arm in goal.failed for pair in pairs for run in pair):
         return ([], []), "unknown"
     first, missed_first = _until([pair[0] for pair in pairs], goal.mean)
     second, missed_second = _until([pair[1] for pair in pairs], goal.mean)
-    bound = BOUNDS[missed_first, missed_second]
+    bound = signal_savings.BOUNDS[missed_first, missed_second]
     return ([], []) if bound == "unknown" else (first, second), bound
 
 

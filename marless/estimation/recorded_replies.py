@@ -13,19 +13,10 @@ from msgspec.structs import replace
 from marless.coordinator.core.state import RoundLine, State
 from marless.functions import keys
 from marless.functions.environments.base import EnvSpec
+from marless.functions.messages import learner
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleReply, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
 from marless.functions.messages.exchange import Done, Reply, Request
-from marless.functions.messages.learner import (
-    InitialiseReply,
-    InitialiseTask,
-    LearnReply,
-    LearnTask,
-    RegroupReply,
-    RegroupTask,
-    WholeReply,
-    WholeTask,
-)
 from marless.functions.messages.message import Ref
 from marless.functions.messages.usage import Usage
 from marless.functions.randomness import generator
@@ -65,19 +56,19 @@ class RecordedReplies:
         match request:
             case DescribeTask():
                 return DescribeReply(spec=self._spec)
-            case InitialiseTask():
-                return InitialiseReply()
-            case RegroupTask():
-                return RegroupReply()
-            case LearnTask():
+            case learner.InitialiseTask():
+                return learner.InitialiseReply()
+            case learner.RegroupTask():
+                return learner.RegroupReply()
+            case learner.LearnTask():
                 return self._learn_reply(request.address.round, request.stages, request.groups)
             case EvaluateTask():
                 return self._evaluate_reply(request)
-            case WholeTask():
+            case learner.WholeTask():
                 rounds = range(request.address.round, request.address.round + request.rounds)
-                return WholeReply(
+                return learner.WholeReply(
                     samples=tuple(self._sample_reply(request, number) for number in rounds),
-                    learns=tuple(LearnReply(metrics=self._metrics(number)) for number in rounds),
+                    learns=tuple(learner.LearnReply(metrics=self._metrics(number)) for number in rounds),
                 )
         return self._sample_reply(request, request.address.round)
 
@@ -99,16 +90,16 @@ class RecordedReplies:
         returns = _returns(line, request.episodes, rng)
         return EvaluateReply(returns=returns, agent_returns=_of_agents(line, line.agent_returns, rng))
 
-    def _learn_reply(self, round_: int, stages: Sequence[str], groups: Sequence[int]) -> LearnReply:
+    def _learn_reply(self, round_: int, stages: Sequence[str], groups: Sequence[int]) -> learner.LearnReply:
         names = {f"g{group:02d}" for group in groups}
         metrics = {
             name: value
             for name, value in self._metrics(round_).items()
             if name.split("/")[0] in stages and name.split("/")[-1] in names
         }
-        return LearnReply(metrics=metrics)
+        return learner.LearnReply(metrics=metrics)
 
-    def _sample_reply(self, request: SampleTask | WholeTask, round_: int) -> SampleReply:
+    def _sample_reply(self, request: SampleTask | learner.WholeTask, round_: int) -> SampleReply:
         sampling = request.sampling
         line, rollouts = self._line(round_), len(sampling.rollouts)
         episodes = sampling.num_envs * (sampling.rollout_length // self._spec.horizon)

@@ -5,15 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from marless.coordinator.core.sides import sides_of
 from marless.functions.environments.base import AgentClass, EnvSpec
-from marless.functions.environments.spaces.space_types import (
-    BoxSpace,
-    DictSpace,
-    DiscreteSpace,
-    MultiBinarySpace,
-    MultiDiscreteSpace,
-    Space,
-    TupleSpace,
-)
+from marless.functions.environments.spaces import space_types
 from marless.reports.digits import figure
 from marless.reports.text import counted
 from marless.testing.environment_trial import Trial
@@ -124,21 +116,21 @@ def _acted(kind: AgentClass) -> str:
     return f"one of {counted(kind.actions, 'action')}"
 
 
-def space_text(space: Space) -> str:
+def space_text(space: space_types.Space) -> str:
     """Return a space in a few words: ``6 x 6 numbers from 0 to 1``."""
     match space:
-        case BoxSpace(dtype="uint8", low=(0,), high=(255,)):
+        case space_types.BoxSpace(dtype="uint8", low=(0,), high=(255,)):
             return f"image of {_shape(space.shape)}, divided by 255"
-        case BoxSpace():
+        case space_types.BoxSpace():
             return f"{_numbers(space.shape)}{_bounds(space.low, space.high)}"
-        case DiscreteSpace():
+        case space_types.DiscreteSpace():
             return f"one of {space.n:,}"
-        case MultiDiscreteSpace():
+        case space_types.MultiDiscreteSpace():
             return f"{_shape(space.shape)} choices of {_listed([str(count) for count in space.counts])}"
-        case MultiBinarySpace():
+        case space_types.MultiBinarySpace():
             return f"{_shape(space.shape)} numbers that are 0 or 1"
-        case DictSpace() | TupleSpace():
-            keys = space.keys if isinstance(space, DictSpace) else range(1, len(space.spaces) + 1)
+        case space_types.DictSpace() | space_types.TupleSpace():
+            keys = space.keys if isinstance(space, space_types.DictSpace) else range(1, len(space.spaces) + 1)
             return _listed([f"{key} ({space_text(part)})" for key, part in zip(keys, space.spaces, strict=True)])
     return _numbers(space.shape)
 

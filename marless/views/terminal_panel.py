@@ -19,16 +19,8 @@ from marless.coordinator.core.state import Evaluated, Plan, RoundLine, State
 from marless.output import say, visible_line
 from marless.reports.digits import figure
 from marless.reports.text import by_side, env_metrics, evaluation_label, money, plus_minus, seconds, sparkline
+from marless.runs import view
 from marless.runs.summary import Summary
-from marless.runs.view import (
-    EvaluationClock,
-    TrainingSpeed,
-    View,
-    evaluation_under_way,
-    progress,
-    run_title,
-    seconds_left,
-)
 from marless.views.receipt import receipt
 from marless.views.surface import Surface
 
@@ -37,7 +29,7 @@ _REDRAW_S = 0.25
 _WIDTH = 84
 
 
-class LiveView(View):
+class LiveView(view.View):
     """A panel on a terminal, or below a notebook's cell."""
 
     def __init__(self, surface: Surface) -> None:
@@ -51,7 +43,7 @@ class LiveView(View):
         self._state: State | None = None
         self._elapsed = 0.0
         self._terminal: list[Any] | None = None
-        self._speed, self._evaluation_clock = TrainingSpeed(), EvaluationClock()
+        self._speed, self._evaluation_clock = view.TrainingSpeed(), view.EvaluationClock()
 
     def start(self, name: str, folder: str) -> None:
         self._name = name
@@ -60,7 +52,7 @@ class LiveView(View):
 
     def notice(self, plan: Plan, state: State, seconds_so_far: float) -> None:
         now = time.monotonic()
-        self._title = self._title or run_title(self._name, plan)
+        self._title = self._title or view.run_title(self._name, plan)
         self._elapsed, self._state = seconds_so_far, state
         if now - self._drawn >= _REDRAW_S:
             self._drawn = now
@@ -112,7 +104,7 @@ class LiveView(View):
         kept_dollars = float(kept_for_end(plan, state)) if goes_on else 0.0
         bar = Table.grid(padding=(0, 2))
         limit = f" of {stop.rounds:,}" if stop.rounds is not None else ""
-        share = progress(stop, line, kept_dollars) if line else 0.0
+        share = view.progress(stop, line, kept_dollars) if line else 0.0
         bar.add_row(
             ProgressBar(total=1.0, completed=share, width=30, complete_style="green", finished_style="green"),
             f"{state.round:,}{limit}",
@@ -129,7 +121,9 @@ class LiveView(View):
                 ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars, kept_dollars)),
             ]
-        remaining_s = seconds_left(stop, line, kept_dollars) if line and goes_on and state.phase == "round" else None
+        remaining_s = (
+            view.seconds_left(stop, line, kept_dollars) if line and goes_on and state.phase == "round" else None
+        )
         rows.append(
             ("time", Text(seconds(seconds_so_far) + ("" if remaining_s is None else f"   {seconds(remaining_s)} left")))
         )
@@ -137,7 +131,7 @@ class LiveView(View):
 
     def _evaluation(self, plan: Plan, state: State) -> list[tuple[str, Text | Table]]:
         """How far the evaluation is that the run waits for."""
-        evaluation = evaluation_under_way(plan, state)
+        evaluation = view.evaluation_under_way(plan, state)
         if evaluation is None:
             return []
         left = self._evaluation_clock.seconds_left(evaluation, time.monotonic())

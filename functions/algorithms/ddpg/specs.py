@@ -6,15 +6,7 @@ from typing import Annotated, Self
 from msgspec import Meta
 from msgspec.structs import replace
 
-from marless.functions.algorithms.off_policy.specs import (
-    CRITIC_PARTS,
-    OWN_VIEW,
-    TEAM_VIEW,
-    TWIN_PARTS,
-    CriticConfig,
-    View,
-    actor_critic_bytes,
-)
+from marless.functions.algorithms.off_policy import specs
 from marless.functions.algorithms.specification import AlgorithmSpec, StageSpec
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import Behaviour
@@ -23,10 +15,10 @@ from marless.functions.setting_limits import LARGEST, MOST_ENV_STEPS, MOST_UPDAT
 
 _NOISE = 0.5
 POLICY_PARTS = ("policy", "policy_optimiser", "target")
-PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+PARTS = (*POLICY_PARTS, *specs.CRITIC_PARTS)
 
 
-class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
+class DdpgConfig(specs.CriticConfig, frozen=True, kw_only=True):
     """The settings of both: agents explore by sampling discrete actions, or by adding noise to continuous ones.
 
     `regularisation` prevents the saturation of softmax and tanh. It must be small where actions change rewards little,
@@ -83,7 +75,7 @@ class DdpgConfig(CriticConfig, frozen=True, kw_only=True):
 
     @property
     def idle_parts(self) -> tuple[str, ...]:
-        return () if self.twin_critics else TWIN_PARTS
+        return () if self.twin_critics else specs.TWIN_PARTS
 
     @property
     def noisy(self) -> bool:
@@ -106,9 +98,9 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
     """Multi-agent DDPG."""
 
 
-def part_bytes(view: View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
+def part_bytes(view: specs.View, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    sizes = actor_critic_bytes(view, spec, team, config, group, stochastic=False)
+    sizes = specs.actor_critic_bytes(view, spec, team, config, group, stochastic=False)
     return sizes and {**sizes, "target": sizes["policy"]}
 
 
@@ -116,22 +108,22 @@ IDDPG = AlgorithmSpec(
     "iddpg",
     IddpgConfig,
     (
-        StageSpec("critic", (), "group", ("policy", "target", *CRITIC_PARTS), CRITIC_PARTS),
+        StageSpec("critic", (), "group", ("policy", "target", *specs.CRITIC_PARTS), specs.CRITIC_PARTS),
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
     "marless.functions.algorithms.ddpg.iddpg",
-    part_bytes=partial(part_bytes, OWN_VIEW),
+    part_bytes=partial(part_bytes, specs.OWN_VIEW),
 )
 MADDPG = AlgorithmSpec(
     "maddpg",
     MaddpgConfig,
     (
         StageSpec("actors", (), "group", ("policy", "target"), ()),
-        StageSpec("critic", ("actors",), "group", CRITIC_PARTS, CRITIC_PARTS, couples=True),
+        StageSpec("critic", ("actors",), "group", specs.CRITIC_PARTS, specs.CRITIC_PARTS, couples=True),
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
     "marless.functions.algorithms.ddpg.maddpg",
-    part_bytes=partial(part_bytes, TEAM_VIEW),
+    part_bytes=partial(part_bytes, specs.TEAM_VIEW),
 )

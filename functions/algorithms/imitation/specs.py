@@ -1,19 +1,7 @@
 """Behaviour cloning as the coordinator knows it: settings, stages, its network and its size."""
 
+from marless.functions.algorithms import specification
 from marless.functions.algorithms.agent_inputs import described, members, over_entities
-from marless.functions.algorithms.specification import (
-    AdamEpsilon,
-    AlgorithmSpec,
-    ChunkLength,
-    Epochs,
-    GradientNorm,
-    HiddenWidths,
-    LearningRate,
-    Minibatches,
-    NetworkConfig,
-    StageSpec,
-    trained_bytes,
-)
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.team import Team
 from marless.functions.nn.layers import LayerNorm
@@ -22,17 +10,17 @@ from marless.functions.nn.shape import Network
 PARTS = ("policy", "policy_optimiser")
 
 
-class BcConfig(NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="bc"):
+class BcConfig(specification.NetworkConfig, frozen=True, kw_only=True, tag_field="name", tag="bc"):
     """Behaviour cloning."""
 
-    lr: LearningRate = 1e-3
-    epochs: Epochs = 1
-    num_minibatches: Minibatches = 8
-    max_grad_norm: GradientNorm = 10.0
-    adam_eps: AdamEpsilon = 1e-5
-    hidden: HiddenWidths = (64, 64)
+    lr: specification.LearningRate = 1e-3
+    epochs: specification.Epochs = 1
+    num_minibatches: specification.Minibatches = 8
+    max_grad_norm: specification.GradientNorm = 10.0
+    adam_eps: specification.AdamEpsilon = 1e-5
+    hidden: specification.HiddenWidths = (64, 64)
     recurrent: bool = False
-    data_chunk_length: ChunkLength = 10
+    data_chunk_length: specification.ChunkLength = 10
     layer_norm: bool = False
 
 
@@ -49,13 +37,13 @@ def part_bytes(spec: EnvSpec, team: Team, config: BcConfig, group: int) -> dict[
     """The bytes of network and moments."""
     if config.has_factory:
         return {}  # which only its factory knows
-    return trained_bytes("policy", policy_network(spec, team, config, group).parameters)
+    return specification.trained_bytes("policy", policy_network(spec, team, config, group).parameters)
 
 
-BC = AlgorithmSpec(
+BC = specification.AlgorithmSpec(
     "bc",
     BcConfig,
-    (StageSpec("policy", (), "group", PARTS, PARTS),),
+    (specification.StageSpec("policy", (), "group", PARTS, PARTS),),
     PARTS,
     "marless.functions.algorithms.imitation.bc",
     part_bytes=part_bytes,

@@ -6,29 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
-from marless.functions.algorithms.agent_inputs import (
-    critic_shape,
-    described,
-    members,
-    observation_width,
-    over_entities,
-    own_observation,
-    state_width,
-    team_state,
-)
-from marless.functions.algorithms.specification import (
-    AdamEpsilon,
-    Discount,
-    GradientNorm,
-    HiddenWidths,
-    LearningRate,
-    NetworkConfig,
-    RewardName,
-    ScheduleName,
-    TargetStep,
-    TimeLimit,
-    trained_bytes,
-)
+from marless.functions.algorithms import agent_inputs, specification
 from marless.functions.environments.base import AgentClass, EnvSpec
 from marless.functions.errors import BadRequest
 from marless.functions.messages.team import Team
@@ -53,7 +31,7 @@ TWIN_PARTS = ("twin", "twin_optimiser", "twin_target")
 CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", *TWIN_PARTS, "normaliser")
 
 
-class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
+class ReplayConfig(specification.NetworkConfig, frozen=True, kw_only=True):
     """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018.
 
     Attributes:
@@ -75,24 +53,24 @@ class ReplayConfig(NetworkConfig, frozen=True, kw_only=True):
             learn from
     """
 
-    lr: LearningRate = 1e-3
-    gamma: Discount = 0.9
+    lr: specification.LearningRate = 1e-3
+    gamma: specification.Discount = 0.9
     updates_per_round: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] = 64
     batch_size: Annotated[int, Meta(ge=1, le=MOST_UNITS)] | None = None
     buffer_size: Annotated[int, Meta(ge=1, le=MOST_ENV_STEPS)] = 100_000
-    tau: TargetStep = 0.01
+    tau: specification.TargetStep = 0.01
     target_update_interval: Annotated[int, Meta(ge=1, le=MOST_UPDATES)] | None = None
     standardise_rewards: bool = True
     centre_rewards: bool = False
     huber_delta: Annotated[float, Meta(gt=0, le=LARGEST)] | None = None
-    max_grad_norm: GradientNorm = 10.0
-    adam_eps: AdamEpsilon = 1e-5
-    hidden: HiddenWidths = (64, 64)
+    max_grad_norm: specification.GradientNorm = 10.0
+    adam_eps: specification.AdamEpsilon = 1e-5
+    hidden: specification.HiddenWidths = (64, 64)
     recurrent: bool = False
     layer_norm: bool = False
     sequence_length: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
     burn_in: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
-    time_limit: TimeLimit = "bootstrap"
+    time_limit: specification.TimeLimit = "bootstrap"
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for a segment that is all burn-in."""
@@ -141,7 +119,7 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
 
     lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] = 1e-3
     critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] = 3e-3
-    reward: RewardName = "team"
+    reward: specification.RewardName = "team"
 
     @property
     def critics(self) -> tuple[str, ...]:
@@ -154,7 +132,7 @@ class CriticConfig(ReplayConfig, frozen=True, kw_only=True):
         return 1
 
     @property
-    def schedules(self) -> Mapping[str, ScheduleName]:
+    def schedules(self) -> Mapping[str, specification.ScheduleName]:
         return {"lr": self.lr_schedule, "critic_lr": self.lr_schedule}
 
 
@@ -182,7 +160,7 @@ class View(NamedTuple):
 
     def shape(self, spec: EnvSpec, agent: int) -> tuple[int, ...]:
         """See `agent_inputs.critic_shape`."""
-        return critic_shape(spec, agent, self.width(spec, agent))
+        return agent_inputs.critic_shape(spec, agent, self.width(spec, agent))
 
 
 def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
@@ -191,8 +169,8 @@ def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
 
 
 # Independent critics see their agent, centralised ones all learners.
-OWN_VIEW = View(observation_width, own_observation, agents=lambda spec, team, agent: [agent])
-TEAM_VIEW = View(state_width, team_state, agents=_learners)
+OWN_VIEW = View(agent_inputs.observation_width, agent_inputs.own_observation, agents=lambda spec, team, agent: [agent])
+TEAM_VIEW = View(agent_inputs.state_width, agent_inputs.team_state, agents=_learners)
 
 
 def actor_and_critic(
@@ -202,14 +180,14 @@ def actor_and_critic(
 
     Raises `BadRequest` for several choices at once.
     """
-    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
+    agent, identity = agent_inputs.members(team, group)[0], len(spec.agents) if team.identity else 0
     kind = kind_of(spec, agent)
     outputs = 2 * kind.actions if kind.continuous and stochastic else kind.actions
     acting = kind.observation_size + identity, *config.hidden, outputs
     valuing = view.whole_width(spec, team, agent) + identity, *config.hidden, 1
     norm = LayerNorm if config.layer_norm else None
     actor, critic = (Network(sizes, config.recurrent, norm=norm) for sizes in (acting, valuing))
-    return over_entities(config, actor, described(config, kind)), critic
+    return agent_inputs.over_entities(config, actor, agent_inputs.described(config, kind)), critic
 
 
 def actor_critic_bytes(
@@ -222,8 +200,8 @@ def actor_critic_bytes(
     actor, critic = actor_and_critic(view, spec, team, config, group, stochastic)
     if config.has_factory:
         return {}  # which only its factory knows
-    sizes = trained_bytes("policy", actor.parameters)
+    sizes = specification.trained_bytes("policy", actor.parameters)
     for part in config.critics:
-        sizes |= trained_bytes(part, critic.parameters)
+        sizes |= specification.trained_bytes(part, critic.parameters)
         sizes[f"{part}_target"] = sizes[part]
     return sizes

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from marless.functions.algorithms.agent_inputs import groups_of, members, side_of
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import observations, pool_rows, starts
-from marless.functions.algorithms.ppo.correction import (
-    behaviour_log_probability,
-    is_corrected,
-    policy_head,
-    proximal_log_probability,
-)
+from marless.functions.algorithms.ppo import correction
 from marless.functions.algorithms.ppo.merge import Merging
 from marless.functions.algorithms.ppo.ppo import Ppo, policy_loss, train_policy
 from marless.functions.algorithms.ppo.specs import TEAM, HappoConfig
@@ -58,14 +53,14 @@ def _ratio(context: Context[HappoConfig], group: int, weights: Weights) -> Array
     are those that the round begins with, or, if the data is old and not corrected, those that sampled it.
     """
     batch = context.batch
-    old = proximal_log_probability(context, group) if is_corrected(context) else None
+    old = correction.proximal_log_probability(context, group) if correction.is_corrected(context) else None
     change: NDArray[np.floating] = np.zeros(batch.ended.shape, weights.dtype)
     for place, agent in enumerate(members(context.team, group)):
-        head = policy_head(context, agent)
+        head = correction.policy_head(context, agent)
         outputs, _ = unroll(weights, observations(context, agent), starts(context))
         legal = None if batch.masks is None else batch.of(batch.masks, agent)
         new = head.log_probability(mask_logits(outputs, legal), weights.log_std, batch.of(batch.actions, agent))
-        before = behaviour_log_probability(context, agent) if old is None else old[place]
+        before = correction.behaviour_log_probability(context, agent) if old is None else old[place]
         change += (new - before) * batch.alive[agent]
     return engine_of(context.config).arithmetic.exp(change)
 

@@ -37,15 +37,7 @@ from marless.functions.algorithms.input_statistics import initial_statistics, up
 from marless.functions.algorithms.metrics import ByAgent
 from marless.functions.algorithms.minibatches import Samples, training_samples
 from marless.functions.algorithms.new_networks import NetworkPart, new_network
-from marless.functions.algorithms.ppo.correction import (
-    behaviour_log_probability,
-    estimate_advantages,
-    is_corrected,
-    policy_head,
-    proximal_log_probability,
-    row_weights,
-    staleness,
-)
+from marless.functions.algorithms.ppo import correction
 from marless.functions.algorithms.ppo.specs import PpoConfig, actor_and_critic, part_bytes
 from marless.functions.algorithms.stage import Context, Stage, StageResult
 from marless.functions.algorithms.trainable import Trainable, last_epoch, mean_of_steps, minibatches
@@ -133,7 +125,7 @@ class Ppo:
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
         rewards, terminal, rows = learning_signal(context, group)
         rewards = rewards.astype(np.float64)
-        advantages, errors = estimate_advantages(context, group, rewards, values, following, terminal)
+        advantages, errors = correction.estimate_advantages(context, group, rewards, values, following, terminal)
         targets = (errors + values)[rows]
         return RoundEstimates(advantages[learned_from(context, group)], targets, values[rows], raw[rows], rows)
 
@@ -191,22 +183,22 @@ def policy_loss(context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
     batch, pool = context.batch, pooling(context, group)
     masks = batch.masks
     loss = ClippedPolicyLoss(
-        head=policy_head(context, members(context.team, group)[0]),
+        head=correction.policy_head(context, members(context.team, group)[0]),
         actions=pool(lambda agent: batch.of(batch.actions, agent)),
-        log_probability=pool(lambda agent: behaviour_log_probability(context, agent)),
+        log_probability=pool(lambda agent: correction.behaviour_log_probability(context, agent)),
         advantage=context.tensors[f"advantage/{group_name(group)}"],
         legal=None if masks is None else pool(lambda agent: batch.of(masks, agent)),
         clip=context.config.clip_coef,
         entropy_weight=context.config.ent_coef,
     )
-    return _corrected(loss, context, group) if is_corrected(context) else loss
+    return _corrected(loss, context, group) if correction.is_corrected(context) else loss
 
 
 def _corrected(loss: ClippedPolicyLoss, context: Context[PpoConfig], group: int) -> ClippedPolicyLoss:
     """With the log-probabilities of the policy that the round begins with, and weights on the advantages."""
     mask = learned_from(context, group)
-    weights = row_weights(context, group)[mask].astype(loss.advantage.dtype)
-    proximal = proximal_log_probability(context, group)[mask]
+    weights = correction.row_weights(context, group)[mask].astype(loss.advantage.dtype)
+    proximal = correction.proximal_log_probability(context, group)[mask]
     return replace(loss, log_probability=proximal, advantage=loss.advantage * weights)
 
 
@@ -243,7 +235,7 @@ def train_policy(context: Context[PpoConfig], group: int, loss: ClippedPolicyLos
         "policy_loss": mean_of_steps(step.loss.surrogate for step in steps),
         "policy_grad_norm": mean_of_steps(step.norm for step in steps),
         **ByAgent.of(agents, learned_from(context, group)).means(_by_row(steps)),
-        **(staleness(context, group) if context.age else {}),
+        **(correction.staleness(context, group) if context.age else {}),
     }
     return StageResult({**network.tensors("policy", name), **updated_statistics(context, "policy", group)}, metrics)
 

@@ -8,36 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 import msgspec
 from msgspec import Meta
 
-from marless.functions.algorithms.agent_inputs import (
-    CriticView,
-    agent_state,
-    agent_state_width,
-    described,
-    described_for_critic,
-    members,
-    observation_width,
-    over_entities,
-    own_observation,
-    state_width,
-    team_state,
-)
-from marless.functions.algorithms.specification import (
-    AdamEpsilon,
-    AlgorithmSpec,
-    ChunkLength,
-    Discount,
-    EntropyWeight,
-    Epochs,
-    GradientNorm,
-    HiddenWidths,
-    Minibatches,
-    NetworkConfig,
-    RewardName,
-    ScheduleName,
-    StageSpec,
-    TimeLimit,
-    trained_bytes,
-)
+from marless.functions.algorithms import agent_inputs, specification
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.team import Team
@@ -70,7 +41,7 @@ CORRECTIONS: Mapping[CorrectionName, Correction] = {
 }
 
 
-class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
+class PpoConfig(specification.NetworkConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
     MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
@@ -96,27 +67,27 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
 
     lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
     critic_lr: Annotated[float, Meta(gt=0, le=LARGEST_STEP)] | None = None
-    gamma: Discount = 0.9
+    gamma: specification.Discount = 0.9
     gae_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.95
     clip_coef: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.2
-    ent_coef: EntropyWeight = 0.01
-    clip_schedule: ScheduleName = "constant"
-    ent_schedule: ScheduleName = "constant"
-    epochs: Epochs = 4
-    num_minibatches: Minibatches = 8
+    ent_coef: specification.EntropyWeight = 0.01
+    clip_schedule: specification.ScheduleName = "constant"
+    ent_schedule: specification.ScheduleName = "constant"
+    epochs: specification.Epochs = 4
+    num_minibatches: specification.Minibatches = 8
     value_clip: Annotated[float, Meta(gt=0, le=LARGEST)] = 0.2
     huber_delta: Annotated[float, Meta(gt=0, le=LARGEST)] = 10.0
     value_decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
-    max_grad_norm: GradientNorm = 10.0
-    adam_eps: AdamEpsilon = 1e-5
-    hidden: HiddenWidths = (64, 64)
+    max_grad_norm: specification.GradientNorm = 10.0
+    adam_eps: specification.AdamEpsilon = 1e-5
+    hidden: specification.HiddenWidths = (64, 64)
     recurrent: bool = False
-    data_chunk_length: ChunkLength = 10
+    data_chunk_length: specification.ChunkLength = 10
     layer_norm: bool = False
     normalise_observations: bool = False
-    reward: RewardName = "own"
+    reward: specification.RewardName = "own"
     clipped: bool = False
-    time_limit: TimeLimit = "bootstrap"
+    time_limit: specification.TimeLimit = "bootstrap"
     correction: CorrectionName = "vtrace"
 
     @property
@@ -124,7 +95,7 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
         return (("postprocess", "policy"),) if CORRECTIONS[self.correction].traces else ()
 
     @property
-    def schedules(self) -> Mapping[str, ScheduleName]:
+    def schedules(self) -> Mapping[str, specification.ScheduleName]:
         return {
             "lr": self.lr_schedule,
             "critic_lr": self.lr_schedule,
@@ -139,7 +110,7 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
         epochs = f"{self.epochs} epoch{'s' * (self.epochs > 1)} of shuffled rows"
         return f"learns in {epochs}: set algorithm.epochs=1 and algorithm.num_minibatches=1"
 
-    def critic_view(self, view: CriticView) -> CriticView:
+    def critic_view(self, view: agent_inputs.CriticView) -> agent_inputs.CriticView:
         """What critics see with these settings, in an algorithm whose critics see `view`."""
         return view
 
@@ -150,11 +121,11 @@ class PpoConfig(NetworkConfig, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
 
 
-TEAM = CriticView(state_width, team_state)
-OWN = CriticView(observation_width, own_observation)
-_VIEWS: Mapping[CriticInput, CriticView] = {
+TEAM = agent_inputs.CriticView(agent_inputs.state_width, agent_inputs.team_state)
+OWN = agent_inputs.CriticView(agent_inputs.observation_width, agent_inputs.own_observation)
+_VIEWS: Mapping[CriticInput, agent_inputs.CriticView] = {
     "state": TEAM,
-    "state+observation": CriticView(agent_state_width, agent_state),
+    "state+observation": agent_inputs.CriticView(agent_inputs.agent_state_width, agent_inputs.agent_state),
 }
 
 
@@ -167,7 +138,7 @@ class CentralisedConfig(PpoConfig, frozen=True, kw_only=True):
 
     critic_input: CriticInput = "state"
 
-    def critic_view(self, view: CriticView) -> CriticView:
+    def critic_view(self, view: agent_inputs.CriticView) -> agent_inputs.CriticView:
         return _VIEWS[self.critic_input]
 
 
@@ -182,14 +153,14 @@ class MappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name"
 class HappoConfig(CentralisedConfig, frozen=True, kw_only=True, tag_field="name", tag="happo"):
     """PPO with a centralised critic, group after group."""
 
-    reward: RewardName = "team"
+    reward: specification.RewardName = "team"
 
 
 def actor_and_critic(
-    view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int
+    view: agent_inputs.CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int
 ) -> tuple[Network, Network]:
     """The group's policy, and its critic, whose inputs are those of `view` unless its settings say otherwise."""
-    agent = members(team, group)[0]
+    agent = agent_inputs.members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     identity, norm = len(spec.agents) if team.identity else 0, LayerNorm if config.layer_norm else None
     width = config.critic_view(view).width
@@ -197,27 +168,37 @@ def actor_and_critic(
     valuing = (width(spec, agent) + identity, *config.hidden, 1)
     clips_actions = kind.continuous and config.clipped
     actor = Network(acting, config.recurrent, kind.continuous, clipped=clips_actions, norm=norm)
-    critic, entities = Network(valuing, config.recurrent, norm=norm), described(config, kind)
-    critic_entities = described_for_critic(spec, entities, width(spec, agent))
-    return over_entities(config, actor, entities), over_entities(config, critic, critic_entities)
+    critic, entities = Network(valuing, config.recurrent, norm=norm), agent_inputs.described(config, kind)
+    critic_entities = agent_inputs.described_for_critic(spec, entities, width(spec, agent))
+    return agent_inputs.over_entities(config, actor, entities), agent_inputs.over_entities(
+        config, critic, critic_entities
+    )
 
 
-def part_bytes(view: CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
+def part_bytes(
+    view: agent_inputs.CriticView, spec: EnvSpec, team: Team, config: PpoConfig, group: int
+) -> dict[str, int]:
     """The bytes of networks and moments."""
     if config.has_factory:
         return {}  # which only its factory knows
     actor, critic = actor_and_critic(view, spec, team, config, group)
-    return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+    return specification.trained_bytes("policy", actor.parameters) | specification.trained_bytes(
+        "critic", critic.parameters
+    )
 
 
 PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
 PPO_SUM_PARTS = ("policy", "critic", "normaliser")
 PPO_STAGES = (
-    StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
-    StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
-    StageSpec("policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")),
+    specification.StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
+    specification.StageSpec(
+        "critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")
+    ),
+    specification.StageSpec(
+        "policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")
+    ),
 )
-IPPO = AlgorithmSpec(
+IPPO = specification.AlgorithmSpec(
     "ippo",
     IppoConfig,
     PPO_STAGES,
@@ -236,7 +217,7 @@ MAPPO = replace(
     implementation="marless.functions.algorithms.ppo.mappo",
     part_bytes=partial(part_bytes, TEAM),
 )
-HAPPO = AlgorithmSpec(
+HAPPO = specification.AlgorithmSpec(
     "happo",
     HappoConfig,
     (*PPO_STAGES[:2], replace(PPO_STAGES[2], scope="team", couples=True, in_turn=True)),

@@ -6,14 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from marless.functions.algorithms.off_policy.specs import (
-    CRITIC_PARTS,
-    OWN_VIEW,
-    TEAM_VIEW,
-    CriticConfig,
-    View,
-    actor_critic_bytes,
-)
+from marless.functions.algorithms.off_policy import specs
 from marless.functions.algorithms.specification import AlgorithmSpec, ScheduleName, StageSpec, trained_bytes
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.team import Team
@@ -21,10 +14,10 @@ from marless.functions.setting_limits import LARGEST
 
 TEMPERATURE_PARTS = ("temperature", "temperature_optimiser")
 POLICY_PARTS = ("policy", "policy_optimiser", *TEMPERATURE_PARTS)
-PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+PARTS = (*POLICY_PARTS, *specs.CRITIC_PARTS)
 
 
-class SacConfig(CriticConfig, frozen=True, kw_only=True):
+class SacConfig(specs.CriticConfig, frozen=True, kw_only=True):
     """The settings of both: agents explore by sampling from their policies, whose entropy a temperature holds at a
     target.
 
@@ -58,9 +51,9 @@ class MasacConfig(SacConfig, frozen=True, kw_only=True, tag_field="name", tag="m
     """Multi-agent SAC."""
 
 
-def part_bytes(view: View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
+def part_bytes(view: specs.View, spec: EnvSpec, team: Team, config: SacConfig, group: int) -> dict[str, int]:
     """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
-    sizes = actor_critic_bytes(view, spec, team, config, group, stochastic=True)
+    sizes = specs.actor_critic_bytes(view, spec, team, config, group, stochastic=True)
     return sizes and sizes | trained_bytes("temperature", 1)
 
 
@@ -68,22 +61,24 @@ ISAC = AlgorithmSpec(
     "isac",
     IsacConfig,
     (
-        StageSpec("critic", (), "group", ("policy", "temperature", *CRITIC_PARTS), CRITIC_PARTS),
+        StageSpec("critic", (), "group", ("policy", "temperature", *specs.CRITIC_PARTS), specs.CRITIC_PARTS),
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
     "marless.functions.algorithms.sac.isac",
-    part_bytes=partial(part_bytes, OWN_VIEW),
+    part_bytes=partial(part_bytes, specs.OWN_VIEW),
 )
 MASAC = AlgorithmSpec(
     "masac",
     MasacConfig,
     (
         StageSpec("actors", (), "group", ("policy",), ()),
-        StageSpec("critic", ("actors",), "group", ("temperature", *CRITIC_PARTS), CRITIC_PARTS, couples=True),
+        StageSpec(
+            "critic", ("actors",), "group", ("temperature", *specs.CRITIC_PARTS), specs.CRITIC_PARTS, couples=True
+        ),
         StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
     ),
     PARTS,
     "marless.functions.algorithms.sac.masac",
-    part_bytes=partial(part_bytes, TEAM_VIEW),
+    part_bytes=partial(part_bytes, specs.TEAM_VIEW),
 )

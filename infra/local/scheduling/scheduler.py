@@ -6,19 +6,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from marless.functions.system_errors import explain
+from marless.infra.local import dispatch
 from marless.infra.local.available_cores import cores as cores_here
 from marless.infra.local.core_account import CoreAccount, soon
-from marless.infra.local.dispatch import (
-    CORES,
-    GPUS,
-    Capacity,
-    Need,
-    QueuedTask,
-    TaskChoice,
-    WorkerSlot,
-    choose,
-    dominant_share,
-)
 from marless.infra.local.lane import Lane, Pending
 from marless.infra.local.scheduling.fair_shares import FairShares
 from marless.infra.local.scheduling.retries import Retries
@@ -36,7 +26,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, capacity: Capacity, available: Workers, cores: CoreAccount, source: "CallSource | None" = None
+        self, capacity: dispatch.Capacity, available: Workers, cores: CoreAccount, source: "CallSource | None" = None
     ) -> None:
         self.capacity, self.cores, self.workers = capacity, cores, available.processes
         self._available, self._source = available, source
@@ -169,7 +159,7 @@ class Scheduler:
 
     def charge(self, pending: Pending, seconds: float) -> None:
         """The task has cost its lane so much more than was expected (negative: less)."""
-        self._shares.correct(pending.lane.name, seconds * dominant_share(pending.task, self.capacity))
+        self._shares.correct(pending.lane.name, seconds * dispatch.dominant_share(pending.task, self.capacity))
 
     def _startable(self) -> list[Lane]:
         """The lanes with tasks that may have one more slot: beyond their own only for tasks that are known to end soon,
@@ -177,7 +167,7 @@ class Scheduler:
         lanes = (lane for lane in self._lanes.values() if lane.waiting)
         return [lane for lane in lanes if len(lane.running) < self.width(lane) or lane.may_borrow()]
 
-    def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[TaskChoice | None, float]:
+    def _choose(self, lanes: list[Lane], held_cores: float) -> tuple[dispatch.TaskChoice | None, float]:
         """The next task of one of the `lanes`; if there is none, also how many cores the first task lacks."""
         capacity = self.capacity
         slots = self.workers.slots(capacity.load_s_per_byte, self._available.free_agents())
@@ -186,10 +176,10 @@ class Scheduler:
         queues = {lane.name: _first(lane, slots, may_start or len(lane.running) < self.width(lane)) for lane in lanes}
         alike = {lane.name: lane.waiting.alike() for lane in lanes}
         now, in_use = time.monotonic(), self._in_use(held_cores)
-        choice = choose(self._shares, queues, slots, in_use, capacity, now, alike)
+        choice = dispatch.choose(self._shares, queues, slots, in_use, capacity, now, alike)
         if choice is not None or sum(slot.idle_since is None for slot in slots) >= capacity.slots:
             return choice, 0.0
-        return None, min((queue[0].need[CORES] for queue in queues.values() if queue), default=0.0)
+        return None, min((queue[0].need[dispatch.CORES] for queue in queues.values() if queue), default=0.0)
 
     def _serve_alone(self) -> bool:
         """Whether a task is served alone, or waits for that; it begins when the others have ended."""
@@ -200,7 +190,7 @@ class Scheduler:
             self._hand_over(pending.lane, pending.task, number)
         return True
 
-    def _hand_over(self, lane: Lane, task: QueuedTask, slot: int | None) -> bool:
+    def _hand_over(self, lane: Lane, task: dispatch.QueuedTask, slot: int | None) -> bool:
         """Has a worker begin the task; False if no worker can be started now."""
         if slot is None and not self._available.can_start():
             return False
@@ -213,27 +203,27 @@ class Scheduler:
             self.workers.remove(worker)
             return True
         pending = lane.pop(task)
-        cores = task.need[CORES] if self._available.use_local_cores else 0.0
+        cores = task.need[dispatch.CORES] if self._available.use_local_cores else 0.0
         worker.begin(pending, task.module, lane.root, pending.attempt.timeout_s, cores)
         pending.queued_ms = (worker.clock.since - pending.asked_at) * 1000
         lane.running.add(worker)
-        if GPUS in task.need:
-            worker.modules.add(GPUS)
+        if dispatch.GPUS in task.need:
+            worker.modules.add(dispatch.GPUS)
         body = pending.attempt.body() if self._source is None else self._source.body(worker, pending)
         order = self._available.order(worker, pending, body)
         self.cores.change(worker.processor.expected)
-        self._shares.started(lane.name, task.expected_s * dominant_share(task, self.capacity))
+        self._shares.started(lane.name, task.expected_s * dispatch.dominant_share(task, self.capacity))
         self.workers.send(worker, order)
         return True
 
-    def _in_use(self, held_cores: float) -> Need:
+    def _in_use(self, held_cores: float) -> dispatch.Need:
         """How much of each resource but slots the running tasks occupy: as measured of cores, else as they need."""
         running = [worker.task.task.need for worker in self.workers if worker.task is not None]
         others = {name: sum(need.get(name, 0.0) for need in running) for name in self.capacity.others}
-        return {CORES: self.cores.busy() + held_cores, **others}
+        return {dispatch.CORES: self.cores.busy() + held_cores, **others}
 
 
-def _first(lane: Lane, slots: list[WorkerSlot], may_start: bool) -> list[QueuedTask]:
+def _first(lane: Lane, slots: list[dispatch.WorkerSlot], may_start: bool) -> list[dispatch.QueuedTask]:
     """The next tasks of the lane. Unless a process `may_start`, a free process must be able to serve them."""
     tasks = lane.waiting.first()
     if may_start:

@@ -5,15 +5,7 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 
-from marless.functions.isolation.file_names import (
-    ABSENT,
-    PACKAGE,
-    file_name,
-    found_file,
-    installed_package,
-    package_value,
-    value_of,
-)
+from marless.functions.isolation import file_names
 from marless.functions.isolation.foreign_imports import is_trusted
 from marless.functions.isolation.imported_sources import beside_script, imported_names
 from marless.reports.user_code.user_modules import find_module
@@ -24,13 +16,13 @@ _MOST = 1000
 
 def value_here(name: str) -> str:
     """Return the value of the file or installed package that has this name here, or `ABSENT` if there is none."""
-    if name.startswith(PACKAGE):
-        package = name.removeprefix(PACKAGE)
+    if name.startswith(file_names.PACKAGE):
+        package = name.removeprefix(file_names.PACKAGE)
         if (spec := find_module(package)) is None:
-            return ABSENT
-        return package_value(package, [*(spec.submodule_search_locations or ())] or [str(spec.origin)])
-    path = found_file(name, os.getcwd())
-    return (value_of(path) if path else None) or ABSENT
+            return file_names.ABSENT
+        return file_names.package_value(package, [*(spec.submodule_search_locations or ())] or [str(spec.origin)])
+    path = file_names.found_file(name, os.getcwd())
+    return (file_names.value_of(path) if path else None) or file_names.ABSENT
 
 
 def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, str]:
@@ -40,7 +32,7 @@ def named_files(modules: Iterable[str], commands: Iterable[str]) -> dict[str, st
     """
     paths = [pair for module in modules for pair in _of_module(module.partition(":")[0])]
     paths += [pair for command in commands for pair in _of_command(command)]
-    return {name: value for name, path in paths if name and (value := value_of(path))}
+    return {name: value for name, path in paths if name and (value := file_names.value_of(path))}
 
 
 def _of_command(command: str) -> Iterator[tuple[str, str]]:
@@ -48,9 +40,9 @@ def _of_command(command: str) -> Iterator[tuple[str, str]]:
     for place, word in enumerate(shlex.split(command)):
         path = os.path.abspath((shutil.which(word) if place == 0 else None) or word)
         if os.path.isfile(path):
-            yield file_name(path, os.getcwd()) or (path if place == 0 else ""), path
+            yield file_names.file_name(path, os.getcwd()) or (path if place == 0 else ""), path
             for source in beside_script(path) if path.endswith(".py") else ():
-                yield file_name(source, os.getcwd()), source
+                yield file_names.file_name(source, os.getcwd()), source
 
 
 def _of_module(module: str) -> list[tuple[str, str]]:
@@ -59,7 +51,7 @@ def _of_module(module: str) -> list[tuple[str, str]]:
     while waiting and len(paths) < _MOST:
         module = waiting.pop()
         path = "" if is_trusted(module.partition(".")[0]) else _path_of(module)
-        name = file_name(path, os.getcwd()) if path and not installed_package(path) else ""
+        name = file_names.file_name(path, os.getcwd()) if path and not file_names.installed_package(path) else ""
         if name and name not in paths:
             paths[name] = path
             waiting += imported_names(path, module if path.endswith("__init__.py") else module.rpartition(".")[0])

@@ -14,14 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from marless.functions.resources.port import ResourceCall
+from marless.functions.resources.serving.kinds import line_protocols
 from marless.functions.resources.serving.kinds.kind import NoAnswer, Start
-from marless.functions.resources.serving.kinds.line_protocols import (
-    ProgramOutput,
-    answer_after_banner,
-    answer_in,
-    ask_kept,
-    last_output,
-)
 from marless.functions.resources.serving.kinds.program import Program
 from marless.functions.resources.settings import Resource, is_token
 
@@ -36,14 +30,14 @@ class Command:
         self._words, self._resource, self._isolate = words, resource, isolate
         self._program: Program | None = None
         # The output of the program without a question, once it was needed.
-        self._unasked: ProgramOutput | None = None
+        self._unasked: line_protocols.ProgramOutput | None = None
 
     def answer(self, call: ResourceCall, cores: int) -> bytes:
         """Return its answer to the question. Raises `NoAnswer`."""
         deadline = time.monotonic() + self._resource.timeout_s
         try:
             if self._resource.ping or self._resource.tagged:
-                return ask_kept(self._running(), call.question, self._resource, deadline)
+                return line_protocols.ask_kept(self._running(), call.question, self._resource, deadline)
             answer = self._only_answer(call.question, deadline)
         except TimeoutError as error:
             self.close()
@@ -59,17 +53,17 @@ class Command:
         """Return the answer of a program that is asked nothing else, and has ended."""
         until = self._resource.until.encode()
         output = self._output(question, deadline)
-        answer = answer_in(output.lines, until)
+        answer = line_protocols.answer_in(output.lines, until)
         if output.status or (answer is None and output.lines):
             if self._unasked is None:
                 self._unasked = self._output(None, deadline)
-            answer = answer_after_banner(output, self._unasked, until)
+            answer = line_protocols.answer_after_banner(output, self._unasked, until)
         if answer is None:
             raise output.fault(self._resource)
         return answer
 
-    def _output(self, question: bytes | None, deadline: float) -> ProgramOutput:
-        output = last_output(self._running(), question, self._resource, deadline)
+    def _output(self, question: bytes | None, deadline: float) -> line_protocols.ProgramOutput:
+        output = line_protocols.last_output(self._running(), question, self._resource, deadline)
         self.close()
         return output
 
