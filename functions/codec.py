@@ -121,10 +121,7 @@ def fetch(blobs: "Blobs", ref: Ref) -> bytes:
 
 def fetch_tensors(blobs: "Blobs", refs: Iterable[Ref]) -> Tensors:
     """The tensors of several objects; raises what `fetch` raises."""
-    tensors: Tensors = {}
-    for ref in refs:
-        tensors |= decode(fetch(blobs, ref), ref.key)
-    return tensors
+    return {name: array for ref in refs for name, array in decode(fetch(blobs, ref), ref.key).items()}
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:

@@ -154,10 +154,7 @@ def read(blobs: Blobs, refs: tuple[Ref, ...], lasting: bool = False) -> Tensors:
     to, and are right even where the object in storage was damaged or deleted since. All others raise `CorruptObject`
     where they do not match their reference, and what `Blobs.get` raises.
     """
-    tensors: Tensors = {}
-    for ref in refs:
-        tensors |= codec.decode(fetch(blobs, ref, lasting), ref.key)
-    return tensors
+    return {name: array for ref in refs for name, array in codec.decode(fetch(blobs, ref, lasting), ref.key).items()}
 
 
 def fetch(blobs: Blobs, ref: Ref, lasting: bool = False) -> bytes:

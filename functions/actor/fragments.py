@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.actor.rollout import Rollout, collect
 from marless.functions.data.trajectory import rollout_prefix, tensors_below
 from marless.functions.environments import registry
-from marless.functions.environments.base import EnvTask, Observation
+from marless.functions.environments.base import EnvTask
 from marless.functions.environments.resumable import Resumable, SeparateEnvironments, resumable
 from marless.functions.errors import BadRequest
 from marless.functions.messages.actor import Behaviour, SampleTask
@@ -118,18 +117,11 @@ def collect_fragment(
         environment = resumable(lambda num_envs: registry.make(sampling.environment, num_envs), sampling.num_envs)
     with ExitStack() as resources:
         resources.callback(environment.close)
-        observation = _first(environment, own_tensors, generator(seed, round_, "environment", rollout))
-        policy = _policy(task, environment, weights)
+        rng, saved = generator(seed, round_, "environment", rollout), tensors_below(own_tensors, _ENVIRONMENT)
+        observation = environment.resume(saved, rng) if own_tensors else environment.reset(rng)
+        policy, running = _policy(task, environment, weights), own_tensors.get(_RUNNING)
         rollout_ = collect(
-            environment,
-            policy,
-            sampling.rollout_length,
-            seed,
-            round_,
-            rollout,
-            behaviour,
-            observation,
-            own_tensors.get(_RUNNING),
+            environment, policy, sampling.rollout_length, seed, round_, rollout, behaviour, observation, running
         )
         environment_state = {f"{_ENVIRONMENT}{name}": array for name, array in environment.save().items()}
         if isinstance(environment, SeparateEnvironments):
@@ -149,8 +141,3 @@ def _policy(task: Playing, environment: Resumable, weights: Mapping[str, NDArray
             f" its memory is not carried to the next round; set at least {environment.spec.horizon}"
         )
     return policy
-
-
-def _first(environment: Resumable, own_tensors: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Observation:
-    """The observation with which the round begins."""
-    return environment.resume(tensors_below(own_tensors, _ENVIRONMENT), rng) if own_tensors else environment.reset(rng)

@@ -144,9 +144,7 @@ def play_match(task: SampleTask, match: Match, newest: Tensors, earlier: Tensors
 def _trajectories(task: Playing, rollouts: Sequence[Rollout]) -> tuple[Tensors, SampleReply]:
     """The tensors of the rollouts, and what their episodes returned; raises `EnvironmentFault` for too long ones."""
     episodes = [rollout.episodes for rollout in rollouts]
-    tensors: Tensors = {}
-    for rollout in rollouts:
-        tensors |= rollout.tensors
+    tensors = {name: array for rollout in rollouts for name, array in rollout.tensors.items()}
     env_steps = task.sampling.rollout_length * task.sampling.num_envs * len(task.sampling.rollouts)
     return tensors, _results(env_steps, episodes, whole=not task.sampling.fragments)
 

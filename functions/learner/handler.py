@@ -33,9 +33,8 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
     algorithm = algorithms.trained(learning)
     config = algorithms.configuration(algorithm, learning.hyperparameters).resolved(learning.spec)
     code = algorithms.implementation(algorithm)
-    tensors: Tensors = {}
-    for group in task.team.learning:
-        tensors |= code.initialise(learning.spec, task.team, config, seed, group)
+    states = (code.initialise(learning.spec, task.team, config, seed, group) for group in task.team.learning)
+    tensors: Tensors = {name: array for state in states for name, array in state.items()}
     if base := read_base(learning, task.team, blobs):
         tensors = first_state(tensors, base, task.rank, seed)
     policies, learner, _ = split_by_lifetime(tensors, algorithm.parts)

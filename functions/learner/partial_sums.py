@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marless.functions import codec
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share
-from marless.functions.algorithms.stage import Context, Implementation, RoundPart, Stage
+from marless.functions.algorithms.stage import Context, Implementation, RoundPart, Stage, within
 from marless.functions.errors import BadRequest
 from marless.functions.isolation.process_guard import restore_arithmetic
 from marless.functions.keys import group_name
@@ -75,9 +75,7 @@ def folding(
 
 
 def _sums_of(context: Context[AlgorithmConfig], group: int, number: int) -> dict[str, NDArray[Any]]:
-    prefix = f"{_prefix(group, number)}/"
-    sums = {name.removeprefix(prefix): array for name, array in context.tensors.items() if name.startswith(prefix)}
-    if not sums:
+    if not (sums := within(context.tensors, _prefix(group, number))):
         raise BadRequest(f"the task has no sums of micro-batch {number} for group {group_name(group)}")
     return sums
 

@@ -1,6 +1,6 @@
 """Runs any subset of an algorithm's stages for any subset of its groups, as placement requires."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marless.functions.algorithms.specification import AlgorithmConfig, AlgorithmSpec, Share, StageSpec
-from marless.functions.algorithms.stage import Context, Implementation, StageResult, SummaryResult
+from marless.functions.algorithms.stage import Context, Implementation, SummaryResult
 from marless.functions.codec import pack_table
 from marless.functions.errors import NotFinite
 from marless.functions.isolation.process_guard import restore_arithmetic
@@ -57,7 +57,7 @@ def run(
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)
             if update == context.config.updates_per_round - 1:
-                _record_metrics(stage.name, group, result, outcome)
+                _record_metrics(stage.name, group, result.metrics, outcome)
                 for name in summaries if "policy" in stage.writes else ():
                     _summarise(name, group, code.SUMMARIES[name](stage_context, result.tensors, group), outcome)
     return outcome
@@ -72,24 +72,17 @@ def turns(stage: StageSpec, context: Context[AlgorithmConfig], share: Share, upd
     return [share.groups[place] for place in rng.permutation(len(share.groups))]
 
 
-def _record_metrics(stage: str, group: int, result: StageResult, outcome: StageResults) -> None:
-    for name, value in result.metrics.items():
-        outcome.metrics[f"{stage}/{name}/{group_name(group)}"] = value
+def _record_metrics(origin: str, group: int, metrics: Mapping[str, float], outcome: StageResults) -> None:
+    outcome.metrics.update({f"{origin}/{name}/{group_name(group)}": value for name, value in metrics.items()})
 
 
 def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome: StageResults) -> None:
-    _require_finite_summary(result, summary, group)
-    for name, value in result.metrics.items():
-        outcome.metrics[f"{summary}/{name}/{group_name(group)}"] = value
-    for agent, array in result.tables.items():
-        outcome.tables[f"{summary}/{agent_name(agent)}"] = pack_table(array)
-
-
-def _require_finite_summary(result: SummaryResult, summary: SummaryName, group: int) -> None:
-    """Raises `NotFinite` for NaN or infinity in a summary, which the controller's decisions depend on."""
+    """Adds a summary. Raises `NotFinite` for NaN or infinity in it, as the controller's decisions depend on it."""
     tables = {agent_name(agent): array for agent, array in result.tables.items()}
     metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
     require_finite({**tables, **metrics}, f"summary {summary}, group {group}")
+    _record_metrics(summary, group, result.metrics, outcome)
+    outcome.tables.update({f"{summary}/{agent}": pack_table(array) for agent, array in tables.items()})
 
 
 def require_finite(tensors: Tensors, place: str) -> None:

@@ -59,10 +59,9 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
 
 def _sums(task: WholeTask, round_: int, trajectories: Tensors, tensors: Tensors, progress: float) -> Tensors:
     """The sums of all the round's micro-batches; none where the round is learned from at once."""
-    of_parts: Tensors = {}
-    for part in micro_batches(task.sampling.rollouts, task.learning.micro_batch):
-        of_parts |= sums(task, round_, part, trajectories, tensors, task.team.learning, progress)
-    return of_parts
+    parts = micro_batches(task.sampling.rollouts, task.learning.micro_batch)
+    by_part = (sums(task, round_, part, trajectories, tensors, task.team.learning, progress) for part in parts)
+    return {name: array for of_part in by_part for name, array in of_part.items()}
 
 
 def _learner_tensors(tensors: Tensors, team: Team) -> Tensors:

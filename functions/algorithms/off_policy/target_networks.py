@@ -4,7 +4,7 @@ Rows of n agents stand side by side as n * E columns, ordered by agent.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from marless.functions.algorithms.agent_inputs import members, own_observation
 from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.group_inputs import starts, with_identity
 from marless.functions.algorithms.off_policy.specs import ReplayConfig
-from marless.functions.algorithms.stage import Context
+from marless.functions.algorithms.stage import Context, within
 from marless.functions.keys import group_name
 from marless.functions.nn.layers import Array
 from marless.functions.nn.networks import Trace, Weights, unroll
@@ -156,7 +156,7 @@ def update_target(
     Targets are computed with older weights, so that a step does not move its own target.
     """
     config = context.config
-    online, target = _below(tensors, f"{part}/{name}/"), _below(context.tensors, f"{target_part}/{name}/")
+    online, target = within(tensors, f"{part}/{name}"), within(context.tensors, f"{target_part}/{name}")
     if config.target_update_interval is None:
         new = soft_update(online, target, config.tau)
     else:
@@ -199,7 +199,3 @@ def _require_same(online: Mapping[str, Array], target: Mapping[str, Array]) -> N
     if online.keys() != target.keys():
         odd = ", ".join(sorted(online.keys() ^ target.keys()))
         raise ValueError(f"the online and the target network do not have the same tensors: {odd}")
-
-
-def _below(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {key.removeprefix(prefix): array for key, array in tensors.items() if key.startswith(prefix)}

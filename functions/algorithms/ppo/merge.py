@@ -20,7 +20,7 @@ from marless.functions.algorithms.minibatches import Minibatches, PassOrder, Row
 from marless.functions.algorithms.ppo import distil
 from marless.functions.algorithms.ppo.ppo import Ppo, learning_signal
 from marless.functions.algorithms.ppo.specs import PpoConfig
-from marless.functions.algorithms.stage import Context, StageResult, Tensors
+from marless.functions.algorithms.stage import Context, StageResult, Tensors, within
 from marless.functions.algorithms.trainable import Trainable, outputs
 from marless.functions.keys import group_name
 from marless.functions.messages.team import Team
@@ -140,12 +140,8 @@ def _critic_of(
 
     A critic of a factory stays as it is, so that its values are wrong until it is distilled.
     """
-    prefix = f"critic/{group_name(base)}/"
-    critic = {
-        f"critic/{name}/{key.removeprefix(prefix)}": array
-        for key, array in context.tensors.items()
-        if key.startswith(prefix)
-    }
+    old = within(context.tensors, f"critic/{group_name(base)}")
+    critic = {f"critic/{name}/{key}": array for key, array in old.items()}
     if f"critic/{name}/{SHAPE}" in critic:
         return critic
     network, flat = recurrent.from_tensors(critic, f"critic/{name}")

@@ -16,7 +16,6 @@ from marless.functions.algorithms import reward_models
 from marless.functions.algorithms.agent_inputs import members
 from marless.functions.algorithms.engine import engine_of, weights_of
 from marless.functions.algorithms.group_inputs import normalise, observations, pool_rows, starts, with_identity
-from marless.functions.algorithms.minibatches import training_samples
 from marless.functions.algorithms.ppo.correction import is_corrected
 from marless.functions.algorithms.ppo.curvature import (
     Derivatives,
@@ -27,7 +26,7 @@ from marless.functions.algorithms.ppo.curvature import (
 )
 from marless.functions.algorithms.ppo.distil import branchwise
 from marless.functions.algorithms.ppo.gradient_noise import noise_estimate, sample_blocks
-from marless.functions.algorithms.ppo.ppo import policy_loss
+from marless.functions.algorithms.ppo.ppo import policy_loss, policy_samples
 from marless.functions.algorithms.ppo.specs import PpoConfig
 from marless.functions.algorithms.stage import Context, PolicySummary, SummaryResult, Tensors
 from marless.functions.environments.base import AgentClass
@@ -154,13 +153,7 @@ def _differences(
 ) -> DifferenceHessian:
     """The Hessian of any policy on about `sample_size` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    pieces = training_samples(
-        before,
-        group,
-        recurrent.views(network, flat),
-        lambda agent: observations(before, agent),
-        before.config.data_chunk_length,
-    )
+    pieces = policy_samples(before, group, recurrent.views(network, flat))
     share = min(1.0, sample_size / len(data.actions))
     sample = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
     return DifferenceHessian(network, flat, pieces.part(sample), data)
@@ -177,9 +170,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     of_row = pool_rows(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
     parts, size = sample_blocks(batch.rollouts, num_envs)
     loss_gradient = engine_of(before.config).loss_gradient(before.tensors, f"policy/{group_name(group)}")
-    pieces = training_samples(
-        before, group, loss_gradient.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
-    )
+    pieces = policy_samples(before, group, loss_gradient.weights)
     samples = [pieces.containing((of_row >= part.start) & (of_row < part.stop)) for part in parts]
     gradients = [loss_gradient.of(pieces.part(sample), data)[1].copy() for sample in samples if len(sample)]
     if len(gradients) < 2:
