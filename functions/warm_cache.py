@@ -34,12 +34,8 @@ class WarmCache:
         self.hits = self.hit_bytes = 0
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._spared: Hashable = None
-        self._held = 0
-
-    @property
-    def held_bytes(self) -> int:
+        self.held_bytes = 0
         """Bytes of all entries but the spared one."""
-        return self._held
 
     def get(self, content: Hashable) -> Any:
         """The value, which is now the one used last; None if it is not kept."""
@@ -63,7 +59,7 @@ class WarmCache:
         if content == self._spared:
             self._spared = None
         else:
-            self._held -= size
+            self.held_bytes -= size
         return value
 
     def keep(self, content: Hashable, value: Any, size: int, is_spared: bool = False) -> None:
@@ -71,23 +67,23 @@ class WarmCache:
         self.take(content)
         if is_spared or size <= self.bound:
             # Counted first: a time-out may interrupt any line, and must not leave an entry that is not counted.
-            self._held += size
+            self.held_bytes += size
             self._entries[content] = value, size
         if is_spared:
             self._spared = content
-            self._held = sum(bytes_ for other_content, (_, bytes_) in self._entries.items() if other_content != content)
+            self.held_bytes = sum(bytes_ for name, (_, bytes_) in self._entries.items() if name != content)
         self._drop()
 
     def clear(self) -> None:
         """Drops everything, as in a new process."""
         self._entries.clear()
-        self._spared, self._held = None, 0
+        self._spared, self.held_bytes = None, 0
 
     def _drop(self) -> None:
-        while self._held > self.bound:
+        while self.held_bytes > self.bound:
             oldest = next((content for content in self._entries if content != self._spared), None)
             if oldest is None:
-                self._held = 0
+                self.held_bytes = 0
             else:
                 self.take(oldest)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -16,13 +16,11 @@ from marless.functions.encoding import JsonDecoder, Undecodable, to_json
 from marless.functions.messages.exchange import Failed, Report
 from marless.functions.messages.message import Ref
 from marless.functions.messages.order import Attempt, Order
+from marless.functions.resources.settings import Resource
 from marless.infra.local.core_account import CoreAccount
 from marless.infra.local.dispatch import CORES, GPUS, SLOTS, Capacity, Need, QueuedTask, TaskQueue
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.worker_handle import WorkerProcess
-
-if TYPE_CHECKING:
-    from marless.functions.resources.settings import Resource
 
 # The predicted duration of a task while none like it has ended.
 _UNKNOWN_S = 1.0
@@ -149,9 +147,6 @@ class SharedPool(Protocol):
     def prewarm(self, function: str) -> None:
         """Imports the function's module."""
 
-    def dispatch(self) -> None:
-        """Starts waiting tasks."""
-
     def hear(self) -> None:
         """Handles messages of workers."""
 
@@ -207,7 +202,7 @@ class Lane:
         """Refuses answers by this from now on."""
         self.refusal = refusal
 
-    def serve(self, resources: Mapping[str, "Resource"]) -> None:
+    def serve(self, resources: Mapping[str, Resource]) -> None:
         """Lets its tasks ask these resources, by name, from now on."""
         self.resources = resources
         if resources:
@@ -220,7 +215,7 @@ class Lane:
         time-out. Raises `KeyError` for a function without a module.
         """
         self._add(Pending(self._task(attempt), self, attempt, time.monotonic()))
-        self._pool.dispatch()
+        self._pool.cores.dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from marless.functions.resources.settings import Resource
 from marless.infra.local.dispatch import Capacity
 from marless.infra.local.lane import Lane
 from marless.infra.local.task_pool import TaskPool
 from marless.infra.local.workers import local_workers
-
-if TYPE_CHECKING:
-    from marless.functions.resources.settings import Resource
 
 
 class OwnPool(Lane):
@@ -21,7 +18,7 @@ class OwnPool(Lane):
         super().__init__(pool, "", blobs_root, 1.0)
         pool.open(self)
 
-    def serve(self, resources: Mapping[str, "Resource"]) -> None:
+    def serve(self, resources: Mapping[str, Resource]) -> None:
         """Lets its tasks ask these resources. Those that compute then share the machine's cores with the tasks."""
         if resources:
             self.own.scheduler.limit_cores()

@@ -180,7 +180,7 @@ class TaskPool:
             self.workers.remove(worker)
         lane.running.clear()
         lane.reports.clear()
-        self.dispatch()
+        self.cores.dispatch()
 
     def close(self) -> None:
         """Kills and reaps all workers with their process groups, unless their tasks finish without it; drops all lanes.
@@ -192,10 +192,6 @@ class TaskPool:
         self.workers.close()
         if self.resources is not None and self._shared_resources is None:
             self.resources.close()
-
-    def dispatch(self) -> None:
-        """Hands waiting tasks to workers, as long as there is room, in all pools that share the cores."""
-        self.cores.dispatch()
 
     def hear(self, timeout_s: float = 0.0) -> None:
         """Handles messages of workers for at most `timeout_s`, and ends overdue tasks."""
@@ -213,7 +209,7 @@ class TaskPool:
             self.resources.listen()
         self._workers.listen(self.scheduler.have_waiting())
         if self.scheduler.count_slots():
-            self.dispatch()
+            self.cores.dispatch()
 
     def _receive(self, worker: Worker) -> None:
         try:
@@ -221,12 +217,12 @@ class TaskPool:
                 for header, body in worker.inbox.frames():
                     self._handle_message(worker, checked_header(_decoder, header, body), body)
                     if worker not in self.workers:  # it was full, or is not as it was
-                        self.dispatch()
+                        self.cores.dispatch()
                         return
                 if worker.inbox.partial:
                     worker.clock.extend(_TRANSFER_S)
         except BlockingIOError:
-            self.dispatch()
+            self.cores.dispatch()
         except Undecodable as error:  # no later frame is reliable
             is_machine = isinstance(error, Damaged) and worker.place != ""
             reason = f"{worker.place} {error}" if is_machine else "it wrote into the pipe of its worker's answers"
@@ -325,7 +321,7 @@ class TaskPool:
                 why = f"no answer within {worker.clock.allowed_s:g} s" if failure == "timeout" else reason or end
                 report = pending.report(failure, detail=f"{why}; {worker.log.last_words()}", **times, **unbilled)
             pending.lane.reports.append(report)
-        self.dispatch()
+        self.cores.dispatch()
 
     def _tries_again(self, worker: Worker, pending: Pending, failure: Failure, end: str) -> bool:
         """Whether the attempt does not count, because of how its worker has come to its `end`: then it waits again."""

@@ -1,7 +1,6 @@
 """A session: one command drives a run, from its first decision to its files and its exit code."""
 
 import time
-from collections.abc import Collection
 
 from marless.backends.base import Connection
 from marless.coordinator.config.defaults import unused_schedule
@@ -73,7 +72,8 @@ class Session:
         journal = JsonLines(folder.path / METRICS)
         attempts = AttemptLog(folder.path / ATTEMPTS)
         ports = Ports(backend.storage, backend.ledger, self._invoker, journal, backend.repeated, attempts.record)
-        self._driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
+        self.driver = Driver(plan, ports, patience_s=PATIENCE_S if alone else 0.0)
+        """Its remarks also name the tasks that were tried again."""
         self._hashes = hashes_of(folder, identity, backend.ledger)
         self._documents = Documents(folder, plan, identity, backend.storage, self._hashes, pictures=alone)
         self.log = RunLog(folder, identity, plan.config, view.remark)
@@ -88,26 +88,12 @@ class Session:
     @property
     def state(self) -> State:
         """The run's present state."""
-        return self._driver.state
+        return self.driver.state
 
     @property
     def dollars(self) -> float:
         """The run's bill so far."""
         return float(budget.dollars(self._plan, self.state.meter))
-
-    @property
-    def listening(self) -> bool:
-        """Whether there is nothing to do until a function reports."""
-        return self._driver.listening
-
-    @property
-    def remarks(self) -> Collection[str]:
-        """What tasks did to their processes, and which were tried again, each once."""
-        return self._driver.remarks
-
-    def allow(self, concurrency: int, dollars: float | None) -> None:
-        """See `Driver.allow`."""
-        self._driver.allow(concurrency, dollars)
 
     def refusal(self) -> Ending | None:
         """The ending of a new run whose cap is too low to begin."""
@@ -122,7 +108,7 @@ class Session:
         run can be resumed."""
         if self._is_new and self._alone and (line := unused_schedule(self._plan.config)):
             self._view.remark(line)
-        self._driver.begin()
+        self.driver.begin()
         done = self.state.round
         if self._hashes is not None:
             self._hashes.rewind(done)
@@ -136,16 +122,16 @@ class Session:
         self._plateau_monitor = PlateauMonitor(self._plan, lines)
         self.log.begin()
         self.log.add(lines, self._agents)
-        self._reported_round, self._noticed_version, self._due = done, self._driver.version, 0.0
+        self._reported_round, self._noticed_version, self._due = done, self.driver.version, 0.0
 
     def step(self, pause_at: int | None = None) -> bool:
         """Takes one decision and shows what came of it; False when the run has ended, or paused after the round
         `pause_at`. Raises what `begin` raises."""
-        going = self._driver.step(not self._signals.received, pause_at)
+        going = self.driver.step(not self._signals.received, pause_at)
         # While reports arrive one by one, each look would copy the slots of all tasks.
-        if going and self._driver.version == self._noticed_version and time.monotonic() < self._due:
+        if going and self.driver.version == self._noticed_version and time.monotonic() < self._due:
             return True
-        self._noticed_version, self._due = self._driver.version, time.monotonic() + NOTICE_S
+        self._noticed_version, self._due = self.driver.version, time.monotonic() + NOTICE_S
         if going:
             self._notice()
         return going
@@ -161,14 +147,14 @@ class Session:
         if self._signals.received and not self._remarked:
             self._remarked = True
             self._view.remark("stopping after the tasks in flight; press again to stop at once")
-        self._driver.remarks.update(dict.fromkeys(self._retry_lines.lines(self._plan, state)))
+        self.driver.remarks.update(dict.fromkeys(self._retry_lines.lines(self._plan, state)))
         self._tell_remarks()
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 
     def _tell_remarks(self) -> None:
-        for remark in list(self.remarks)[self._told :]:
+        for remark in list(self.driver.remarks)[self._told :]:
             self._view.remark(remark)
-        self._told = len(self.remarks)
+        self._told = len(self.driver.remarks)
 
     def _agents(self) -> tuple[str, ...]:
         return self.state.env_spec.agents
@@ -263,7 +249,7 @@ class Session:
 def _look_at_workers(session: Session, config: RunConfig, backend: Connection, view: View) -> None:
     """The run takes as many as there are, where they come and go, and shows what there is to tell of them."""
     if backend.width is not None:
-        session.allow(backend.width(), config.stop.dollars)
+        session.driver.allow(backend.width(), config.stop.dollars)
     for line in backend.news():
         view.remark(line)
 

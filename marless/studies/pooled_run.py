@@ -76,7 +76,7 @@ class PooledRun:
     @property
     def ready(self) -> bool:
         """Whether a step would not wait."""
-        return bool(self.lane.reports) or (self._session is not None and not self._session.listening)
+        return bool(self.lane.reports) or (self._session is not None and not self._session.driver.listening)
 
     @property
     def unlogged(self) -> dict[str, str]:
@@ -86,7 +86,7 @@ class PooledRun:
     @property
     def remarks(self) -> Collection[str]:
         """What its tasks did to their processes."""
-        return self._session.remarks if self._session is not None else ()
+        return self._session.driver.remarks if self._session is not None else ()
 
     def spent(self) -> float:
         """The run's bill so far."""
@@ -96,7 +96,7 @@ class PooledRun:
         """Steps until the run waits for a report; False when it is over or has paused after the round `pause_at`."""
         assert self._session is not None
         try:
-            self._session.allow(concurrency, least([self.run.config.stop.dollars, cap]))
+            self._session.driver.allow(concurrency, least([self.run.config.stop.dollars, cap]))
             while self._session.step(pause_at):
                 if not self.ready:
                     return True
