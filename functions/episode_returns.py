@@ -55,8 +55,7 @@ class Episodes:
     def first_returns(self) -> NDArray[np.float64]:
         """The `agent_returns` of the first episode of each environment, in the environments' order."""
         _, first = np.unique(np.concatenate([np.empty(0, np.int64), *self._rows]), return_index=True)
-        returns: NDArray[np.float64] = self.agent_returns()[first]
-        return returns
+        return np.asarray(self.agent_returns()[first])
 
     def weights(self) -> NDArray[np.float64]:
         """By finished episode: of mean 1, and such that every environment weighs as much as any other.
@@ -68,8 +67,7 @@ class Episodes:
         if not counts.all():
             raise EnvironmentFault("a rollout as long as the horizon did not finish an episode: it is longer than that")
         of_environment: NDArray[np.float64] = np.array(balancing(counts.tolist()))
-        weights: NDArray[np.float64] = of_environment[rows]
-        return weights
+        return np.asarray(of_environment[rows])
 
 
 def balancing(counts: Sequence[float]) -> list[float]:

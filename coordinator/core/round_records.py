@@ -51,8 +51,7 @@ class RoundReplies:
     def weights(self) -> NDArray[np.float64]:
         """Of every finished episode, of mean 1."""
         factors = np.repeat(self._factors, [count for of in self._counts for count in of])
-        weights: NDArray[np.float64] = factors * [weight for reply in self.samples for weight in _weights_within(reply)]
-        return weights
+        return np.asarray(factors * [weight for reply in self.samples for weight in _weights_within(reply)])
 
     @cached_property
     def agent_returns(self) -> tuple[float, ...]:

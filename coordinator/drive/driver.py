@@ -188,9 +188,7 @@ class Driver:
         command = Wait() if self.listening else decide(self._plan, self.state)
         match command:
             case Dispatch() if not dispatching:
-                if self.state.waiting:
-                    return self._listen()
-                return self._leave()
+                return self._listen() if self.state.waiting else self._leave()
             case Dispatch():
                 self._dispatch(command)
             case Advance():

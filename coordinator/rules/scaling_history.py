@@ -72,9 +72,7 @@ def convexity(signal: Signal) -> float:
         raise ValueError("the convexity ratio needs the summary curvature, which the learner did not report")
     if signal.largest <= 0 <= signal.smallest:
         return 1.0
-    if signal.smallest >= 0:
-        return CONVEX
-    return max(0.0, min(-signal.largest / signal.smallest, CONVEX))
+    return CONVEX if signal.smallest >= 0 else max(0.0, min(-signal.largest / signal.smallest, CONVEX))
 
 
 def share(window: Sequence[float]) -> float:

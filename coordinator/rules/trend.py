@@ -91,8 +91,7 @@ def values(history: TrendHistory) -> FloatArray:
     low, high = np.array(history.low), np.array(history.high)
     varies = high > low
     shares = np.where(varies, (raw - low) / np.where(varies, high - low, 1.0), 0.5)
-    mean: FloatArray = shares.mean(axis=1)
-    return mean
+    return np.asarray(shares.mean(axis=1))
 
 
 def slope(values: FloatArray) -> float:

@@ -174,5 +174,4 @@ class InputTensors(NamedTuple):
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
     """The tensor's numbers in this process's memory, shared where it is there already."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy()
-    return array
+    return np.asarray(tensor.detach().cpu().numpy())

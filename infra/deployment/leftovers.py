@@ -125,9 +125,8 @@ def _names(cloud: Cloud, listing: ListCall, ownership: Owned) -> Iterator[str]:
     filters = {listing.prefix: ownership.prefix.rstrip("-"), listing.account: ownership.account}
     arguments = {argument: value for argument, value in filters.items() if argument}
     client = cloud.client(listing.service)
-    for name in client.get_paginator(listing.call).paginate(**arguments).search(listing.names):
-        if name is not None:  # an empty page yields None
-            yield name
+    names = client.get_paginator(listing.call).paginate(**arguments).search(listing.names)
+    return (name for name in names if name is not None)  # an empty page yields None
 
 
 def _deletion(service: str, call: str, argument: str, **options: bool) -> Callable[[Cloud, str], None]:

@@ -18,9 +18,8 @@ class ContainerFault(Exception):
 def engine() -> str:
     """The first engine that answers; raises `ContainerFault` when none does."""
     engines = [name for name in ENGINES if shutil.which(name)]
-    for name in engines:
-        if _answers(name):
-            return name
+    if name := next(filter(_answers, engines), ""):
+        return name
     if engines:
         raise ContainerFault(f"{' and '.join(engines)} does not answer; start the engine")
     raise ContainerFault(

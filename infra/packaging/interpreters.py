@@ -15,8 +15,7 @@ def interpreter(version: str) -> str | None:
 
 def _candidates(version: str) -> Iterator[str]:
     yield sys.executable
-    for folder in os.get_exec_path():
-        yield str(Path(folder, f"python{version}"))
+    yield from (str(Path(folder, f"python{version}")) for folder in os.get_exec_path())
     # pyenv's shim on PATH works only if a version is selected.
     if pyenv := shutil.which("pyenv"):
         yield str(Path(_output([pyenv, "prefix", version]), "bin", f"python{version}"))

@@ -150,9 +150,7 @@ def ratio(task: TaskCosts, name: str, other: str) -> Ratio | None:
     """Dollars to the target of an arm over those of another, paired by seed, by Student's t on logarithms; None without
     common seeds, and if a run of one of them failed."""
     logarithms = _logarithms(task, name, other)
-    if not logarithms:
-        return None
-    return _ratio([logarithms], _bound([task], name, other))
+    return _ratio([logarithms], _bound([task], name, other)) if logarithms else None
 
 
 def overall(tasks: Sequence[TaskCosts], name: str, other: str) -> Ratio | None:

@@ -139,5 +139,4 @@ def _rows(
 def _resample(scores: Scores, rows: NDArray[np.int64]) -> Scores:
     """The scores ``[repetitions, seeds, tasks]`` of these seeds; of each task its own."""
     tasks = scores.shape[1]
-    resampled_scores: Scores = scores.ravel().take(rows * tasks + np.arange(tasks))
-    return resampled_scores
+    return np.asarray(scores.ravel().take(rows * tasks + np.arange(tasks)))

@@ -124,8 +124,9 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
     first, last = common_span(arms, axis)
     normalisation = scale(arms)
     equal = {arm.name: normalisation.scores(returns_at(arm, axis, np.array([last]))[0]) for arm in arms}
-    seeds = {arm.name: arm.seeds for arm in arms}
-    without = tuple(run.name for arm in arms for run in arm.every_run if run.absolute is None)
+    seeds, runs = {arm.name: arm.seeds for arm in arms}, [run for arm in arms for run in arm.every_run]
+    without = tuple(run.name for run in runs if run.absolute is None)
+    registrations = count(run.summary.registration for run in runs if run.summary)
     best = {} if without else {arm.name: normalisation.scores(absolutes(arm)) for arm in arms}
     return Comparison(
         axis=axis,
@@ -144,21 +145,11 @@ def compare(arms: Sequence[ComparedArm], axis: Axis, metric: str = METRIC) -> Co
         settings={arm.name: dict(arm.settings) for arm in arms if arm.settings},
         unlike=tuple(setting_keys.unlike([arm.every_run for arm in arms])),
         unsplit=tuple(setting_keys.splitting(arms[0].every_run)) if len(arms) == 1 else (),
-        unlike_code=_unlike_code([run for arm in arms for run in arm.every_run]),
-        busy_machines={
-            run.name: run.summary.machine.busy_text
-            for arm in arms
-            for run in arm.every_run
-            if run.summary and run.summary.machine.busy_text
-        },
-        registrations=_registrations([run for arm in arms for run in arm.every_run]),
-        code_changes={run.name: tuple(run.code_changes) for arm in arms for run in arm.every_run if run.code_changes},
+        unlike_code=_unlike_code(runs),
+        busy_machines={run.name: text for run in runs if run.summary and (text := run.summary.machine.busy_text)},
+        registrations=registrations if len(registrations) > 1 else {},
+        code_changes={run.name: tuple(run.code_changes) for run in runs if run.code_changes},
     )
-
-
-def _registrations(runs: Sequence[ComparedRun]) -> dict[str, int]:
-    by_hash = count(run.summary.registration for run in runs if run.summary)
-    return by_hash if len(by_hash) > 1 else {}
 
 
 def _unlike_code(runs: Sequence[ComparedRun]) -> dict[str, dict[str, tuple[str, ...]]]:

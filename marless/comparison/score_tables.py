@@ -24,9 +24,7 @@ def amount(value: float, axis: Axis) -> str:
 
 def measured(comparison: Comparison) -> str:
     """What the numbers of tables and pictures are: a return, a score, or a metric of the environment by its name."""
-    if comparison.normalised:
-        return "score"
-    return comparison.metric
+    return "score" if comparison.normalised else comparison.metric
 
 
 def headline(comparison: Comparison) -> str:

@@ -132,8 +132,7 @@ def ratings(scores: Array) -> Array:
     for _ in range(_STEPS):
         strength = wins.sum(axis=1) / (games / (strength[:, None] + strength[None])).sum(axis=1)
         strength /= strength[0]
-    elo: Array = FIRST_RATING + TENFOLD * np.log10(strength)
-    return elo
+    return np.asarray(FIRST_RATING + TENFOLD * np.log10(strength))
 
 
 def _rows(matrix: Array) -> tuple[tuple[float, ...], ...]:

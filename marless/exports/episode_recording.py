@@ -52,8 +52,7 @@ def play_episodes(team: TeamPolicy, episodes: int, greedy: bool, seed: int, stre
             rngs = generator(seed, *address), generator(seed, *address, "opponents")
             _play(environment, team, greedy, recorder, rngs)
             count = min(environment.num_envs, episodes - first)
-            for row in range(count):
-                yield recorder.episode(row, team.task.name)
+            yield from (recorder.episode(row, team.task.name) for row in range(count))
 
 
 def _play(

@@ -49,9 +49,7 @@ def number(value: float) -> str:
 
 def interval(value: float, ends: tuple[float, float] | None) -> str:
     """``-57.5 (-58.0 to -57.0)``; the value alone without an interval."""
-    if ends is None:
-        return number(value)
-    return interval_cell(value, ends, interval_digits(value, ends).text)
+    return number(value) if ends is None else interval_cell(value, ends, interval_digits(value, ends).text)
 
 
 def amount(value: float, axis: str) -> str:

@@ -92,8 +92,7 @@ class EpisodeStage:
         picture before it.
         """
         with _fault_named_after(self._team.task, self._refusal):
-            for state in self._states(number):
-                yield _frame(state, sides_of(self._environment.spec), larger)
+            yield from (_frame(state, sides_of(self._environment.spec), larger) for state in self._states(number))
 
     def _states(self, number: int) -> Iterator["_State"]:
         return _states(self._environment, self._team.player(1), self._seed, number)

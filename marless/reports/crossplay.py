@@ -81,8 +81,7 @@ def totals(
     task: EnvTask, team: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, sum over the agents of `side`; otherwise as `agent_returns`."""
-    returns: FloatArray = agent_returns(task, team, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1)
-    return returns
+    return np.asarray(agent_returns(task, team, side, opponent, episodes, seed)[:, members(task, side)].sum(axis=1))
 
 
 def agent_returns(

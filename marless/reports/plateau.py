@@ -71,8 +71,7 @@ def plateau(returns: Sequence[float]) -> Plateau | None:
 
 def blocks(series: FloatArray, size: int, count: int = POINTS) -> FloatArray:
     """Means ``[count]`` of the last `count` segments of `size` values ``[n]``."""
-    means: FloatArray = series[len(series) - size * count :].reshape(count, size).mean(axis=1)
-    return means
+    return np.asarray(series[len(series) - size * count :].reshape(count, size).mean(axis=1))
 
 
 def _plateau(points: FloatArray, size: int, rounds: int, gain: float) -> Plateau:
@@ -103,9 +102,7 @@ class PlateauMonitor:
     def look(self) -> str:
         """The warning when a plateau has appeared since the last look, else ''."""
         before, self.plateau = self.plateau, plateau(self._returns)
-        if self.plateau is None or before is not None:
-            return ""
-        return warning(self._plan, self.plateau)
+        return "" if self.plateau is None or before is not None else warning(self._plan, self.plateau)
 
 
 def warning(plan: Plan, plateau_: Plateau) -> str:

@@ -81,7 +81,7 @@ def rows(folders: Iterable[RunFolder]) -> list[RunRow]:
 def _beside(parent: Path, folders: Iterable[RunFolder]) -> list[RunRow]:
     """The rows of runs in one folder, by its index, which is written where it was not right."""
     code = source_sha256()
-    index = _index_of(parent)
+    index = cache_folder() / f"runs-{sha256(str(parent.resolve()).encode(errors='surrogateescape'))[:16]}.json"
     before = _read(index, code)
     now: dict[str, _Known] = {}
     rows_beside: list[RunRow] = []
@@ -122,11 +122,6 @@ def _row(folder: RunFolder) -> tuple[RunRow, bool]:
             return row, stored_run.identity.deployment_ref is None and not stored_run.driven
     except (UserError, ConfigError, Unresumable, StorageFault) as error:
         return RunRow(**fields, status="unreadable", problem=one_line(error)), False
-
-
-def _index_of(parent: Path) -> Path:
-    """The index of the runs in a folder."""
-    return cache_folder() / f"runs-{sha256(str(parent.resolve()).encode(errors='surrogateescape'))[:16]}.json"
 
 
 def _read(path: Path, code: str) -> dict[str, _Known]:

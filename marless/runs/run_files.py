@@ -12,7 +12,7 @@ from marless.coordinator.core.state import Plan, RoundLine, State
 from marless.coordinator.drive.ports import Storage
 from marless.coordinator.file_reading import read_file
 from marless.functions import codec
-from marless.functions.encoding import to_json
+from marless.functions.encoding import to_json, to_json_file
 from marless.functions.environments.base import EnvSpec
 from marless.functions.errors import MissingExtra
 from marless.functions.messages.message import Ref
@@ -25,7 +25,7 @@ from marless.reports.text import evaluated_options
 from marless.runs import folder as files
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import FileHashes
-from marless.runs.summary import Measured, Summary, encode, summarise
+from marless.runs.summary import Measured, Summary, summarise
 from marless.runs.summary import read as read_summary
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class Documents:
 
     def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
         """Writes files, the bill and the summary."""
-        bodies = {**bodies, files.BILL: bill_of(self._plan, state.meter).to_json(), files.SUMMARY: encode(summary)}
+        bill = bill_of(self._plan, state.meter).to_json()
+        bodies = {**bodies, files.BILL: bill, files.SUMMARY: to_json_file(summary)}
         if self._hashes is not None:
             self._hashes.expect(state.round, bodies)
         for name, body in bodies.items():

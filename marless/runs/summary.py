@@ -13,7 +13,6 @@ from marless.coordinator.core.opponents import evaluated_side
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.file_reading import UnreadableFile, read_json
 from marless.coordinator.pricing.bill import Bill
-from marless.functions.encoding import to_json_file
 from marless.functions.function_specs import BILLED, by_function
 from marless.machine import Machine, this_machine
 from marless.reports import statistics
@@ -199,11 +198,6 @@ def _side(plan: Plan, state: State) -> str:
 
 def _machine(plan: Plan, measures: Measured) -> Machine:
     return this_machine(measures.wall_seconds) if plan.platform.cpu_scaling else replace(this_machine(0), load=0.0)
-
-
-def encode(summary: Summary) -> bytes:
-    """The bytes of summary.json."""
-    return to_json_file(summary)
 
 
 def read(folder: RunFolder) -> Summary | None:

@@ -120,9 +120,9 @@ class Study(Campaign):
             }
             if not waiting:
                 continue
-            old_scores, old_names = self._scores_before(rung)
+            old_scores = self._scores_before(rung)
             assert halving is not None
-            go_on, stop = decide(waiting | old_scores, halving.keep, self._coming(index), old_names)
+            go_on, stop = decide(waiting | old_scores, halving.keep, self._coming(index), frozenset(old_scores))
             if go_on or stop:
                 scores = {name: waiting[name] for name in (*go_on, *stop)}
                 applied_decisions.append(Halved(rung=rung, promoted=go_on, stopped=stop, scores=scores))
@@ -143,7 +143,20 @@ class Study(Campaign):
         interrupted."""
         while self.ask():
             pass
-        self._restore()
+        for run in self.runs:
+            folder = RunFolder(self.folder / "runs" / run.name)
+            lines = read(folder.path / METRICS)
+            if lines:
+                run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
+                run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
+            earlier_summary = summary.earlier(folder)
+            if earlier_summary:
+                run.registration = earlier_summary.registration
+            if earlier_summary and earlier_summary.status == "finished" and run.status != "stopped":
+                run.status, run.dollars = "finished", earlier_summary.dollars.total
+                run.score = earlier_summary.final_return.mean if earlier_summary.final_return else run.score
+            elif run.status == "new" and (rung := self.pause_at(run)) is not None and run.round >= rung:
+                run.status = "paused"
 
     def purses(self) -> tuple[Purse, dict[str, Purse]]:
         """The dollars of all runs, and of each owner's."""
@@ -166,29 +179,10 @@ class Study(Campaign):
         self.decided.append(Asked(name=name, values=values))
         return runs
 
-    def _restore(self) -> None:
-        for run in self.runs:
-            folder = RunFolder(self.folder / "runs" / run.name)
-            lines = read(folder.path / METRICS)
-            if lines:
-                run.round, run.dollars, run.seconds = lines[-1].round, lines[-1].dollars, lines[-1].seconds
-                run.score = next((line.evaluation.mean for line in reversed(lines) if line.evaluation), None)
-            earlier_summary = summary.earlier(folder)
-            if earlier_summary:
-                run.registration = earlier_summary.registration
-            if earlier_summary and earlier_summary.status == "finished" and run.status != "stopped":
-                run.status, run.dollars = "finished", earlier_summary.dollars.total
-                run.score = earlier_summary.final_return.mean if earlier_summary.final_return else run.score
-            elif run.status == "new" and (rung := self.pause_at(run)) is not None and run.round >= rung:
-                run.status = "paused"
-
-    def _scores_before(self, rung: int) -> tuple[dict[str, dict[int, float]], frozenset[str]]:
-        """The settings that were compared at a rung before: their scores then, and their names."""
-        old_scores: dict[str, dict[int, float]] = {}
-        for decision in self.decided:
-            if isinstance(decision, Halved) and decision.rung == rung:
-                old_scores |= decision.scores
-        return old_scores, frozenset(old_scores)
+    def _scores_before(self, rung: int) -> dict[str, dict[int, float]]:
+        """The scores of the settings that were compared at a rung before, by setting and seed."""
+        halvings = [one for one in self.decided if isinstance(one, Halved) and one.rung == rung]
+        return {name: scores for halving in halvings for name, scores in halving.scores.items()}
 
     def _coming(self, index: int) -> int:
         """How many settings may still arrive at a rung."""

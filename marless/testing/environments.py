@@ -220,8 +220,7 @@ def _choose(observation: Observation, spec: EnvSpec, choices: np.random.Generato
 def _between(shares: NDArray[np.float64], kind: AgentClass) -> ActionArray:
     """Continuous actions between the bounds of `kind`; one in ten is at the lower bound, one in ten at the upper."""
     low, high = np.array(kind.low), np.array(kind.high)
-    numbers: ActionArray = (low + np.clip(1.25 * shares - 0.125, 0, 1) * (high - low)).astype(np.float32)
-    return numbers
+    return np.asarray((low + np.clip(1.25 * shares - 0.125, 0, 1) * (high - low)).astype(np.float32))
 
 
 def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:

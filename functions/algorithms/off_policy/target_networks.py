@@ -175,9 +175,7 @@ def hard_update(
     _require_same(online, target)
     if interval < 1:
         raise ValueError(f"a target is copied every 1 or more updates, not every {interval}")
-    if updates % interval:
-        return dict(target)
-    return {name: tensor.copy() for name, tensor in online.items()}
+    return dict(target) if updates % interval else {name: tensor.copy() for name, tensor in online.items()}
 
 
 def soft_update(online: Mapping[str, Array], target: Mapping[str, Array], tau: float) -> dict[str, Array]:

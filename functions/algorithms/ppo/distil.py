@@ -122,8 +122,7 @@ def log_probabilities(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
 
 def squared_error(values: Array, teacher: Array) -> Array:
     """d mean((v - t)² / 2) / d v, ``[B, 1]`` both."""
-    grad_output: Array = (values - teacher) / values.dtype.type(len(values))
-    return grad_output
+    return np.asarray((values - teacher) / values.dtype.type(len(values)))
 
 
 def divergence(teacher: Array, student: Array) -> float:

@@ -146,12 +146,8 @@ class Ppo:
 
     def critic_samples(self, context: Context[PpoConfig], group: int, weights: Weights) -> Samples:
         """What the group's critic is trained on."""
-        rows = learning_signal(context, group).loss_mask
-
-        def critic_inputs(agent: int) -> Array:
-            return self.inputs(context, agent)[0]
-
-        return training_samples(context, group, weights, critic_inputs, context.config.data_chunk_length, rows)
+        rows, length = learning_signal(context, group).loss_mask, context.config.data_chunk_length
+        return training_samples(context, group, weights, lambda agent: self.inputs(context, agent)[0], length, rows)
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""

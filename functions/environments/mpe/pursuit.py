@@ -44,8 +44,7 @@ class Pursuit(Scenario):
 
     def contacts(self, world: World) -> BoolArray:
         """Whether chasers touch prey: ``[prey, chasers, E]``."""
-        contacts: BoolArray = world.distance[self.chasers :, : self.chasers] < self._touching
-        return contacts
+        return np.asarray(world.distance[self.chasers :, : self.chasers] < self._touching)
 
     def astray(self, world: World) -> Real:
         """The penalty of prey for each coordinate outside the bounds: ``[prey, 2, E]``, from 0 within 0.9 up to 10."""

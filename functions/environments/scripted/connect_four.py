@@ -40,5 +40,4 @@ def _completing(stones: BoolArray, empty: BoolArray) -> BoolArray:
     grid = empty.reshape(-1, ROWS, COLUMNS)
     # A stone falls to the lowest empty cell.
     lowest = grid & ~np.concatenate([grid[:, 1:], np.zeros_like(grid[:, :1])], axis=1)
-    completing: BoolArray = (cells.reshape(grid.shape) & lowest).any(axis=1)
-    return completing
+    return np.asarray((cells.reshape(grid.shape) & lowest).any(axis=1))

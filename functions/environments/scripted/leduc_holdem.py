@@ -29,5 +29,4 @@ def choose(observations: FloatArray, legal: BoolArray) -> BoolArray:
     order = _ORDERS[np.where(strong, 0, np.where(willing, 1, 2))]
     first = np.take_along_axis(legal, order, axis=1).argmax(axis=1)
     action = np.take_along_axis(order, first[:, None], axis=1)
-    choices: BoolArray = np.arange(legal.shape[1]) == action
-    return choices
+    return np.asarray(np.arange(legal.shape[1]) == action)

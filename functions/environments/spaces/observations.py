@@ -68,8 +68,7 @@ def whole_numbers(value: object, shape: tuple[int, ...], start: Any, counts: Any
     numbers = finite_numbers(value, shape, label, np.float64) - start
     if ((numbers < 0) | (numbers >= counts) | (numbers != np.floor(numbers))).any():
         raise SpaceError(f"{label} is {value}, which is outside its space")
-    whole: Array = np.asarray(numbers).astype(np.int64)
-    return whole
+    return np.asarray(numbers).astype(np.int64)
 
 
 def full_array(values: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

@@ -85,8 +85,7 @@ def _distances(rows: Array, position: Array, others: Block) -> Array:
 
 
 def _are_absent(rows: Array, block: Block) -> Array:
-    absent: Array = (rows[..., block.columns] == block.absent).all(axis=-1)
-    return absent
+    return np.asarray((rows[..., block.columns] == block.absent).all(axis=-1))
 
 
 def _length(differences: Array) -> Array:
@@ -94,5 +93,4 @@ def _length(differences: Array) -> Array:
     total = differences[..., 0] * differences[..., 0]
     for coordinate in range(1, differences.shape[-1]):
         total = total + differences[..., coordinate] * differences[..., coordinate]
-    length: Array = np.sqrt(total)
-    return length
+    return np.asarray(np.sqrt(total))

@@ -142,5 +142,4 @@ class TeamCodec:
         """Whether more than the first action is legal, in each row."""
         action = self.codecs[name].action
         legal = np.ones((len(encoding.rows), action.actions), np.bool_) if encoding.legal is None else encoding.legal
-        choosing: Array = (legal != action.legal(action.first)).any(axis=-1)
-        return choosing
+        return np.asarray((legal != action.legal(action.first)).any(axis=-1))

@@ -38,9 +38,8 @@ def end_children(spared_pids: Container[int] = ()) -> None:
 
 def _children() -> Iterator[int]:
     own_pid = str(os.getpid())
-    for folder in Path("/proc").glob("[0-9]*"):
-        if _field(int(folder.name), 1) == own_pid:
-            yield int(folder.name)
+    pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return (pid for pid in pids if _field(pid, 1) == own_pid)
 
 
 def start_time(pid: int) -> str:

@@ -91,7 +91,5 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 def _words(tree: ast.AST) -> Iterator[str]:
     """Every name in the source, of whatever it is."""
-    for node in ast.walk(tree):
-        for field in ("name", "id", "attr"):
-            if isinstance(word := getattr(node, field, None), str):
-                yield word
+    words = (getattr(node, field, None) for node in ast.walk(tree) for field in ("name", "id", "attr"))
+    return (word for word in words if isinstance(word, str))

@@ -115,5 +115,4 @@ class RandomTask:
         """One action in three is illegal; the last of every choice is always legal."""
         legal = self._rng.random((*living.shape[:2], kind.actions)) < 2 / 3
         legal[..., np.cumsum(kind.branches or (kind.actions,)) - 1] = True
-        mask: BoolArray = legal | ~living | kind.continuous
-        return mask
+        return np.asarray(legal | ~living | kind.continuous)

@@ -91,9 +91,7 @@ def _commands(missing: Sequence[str]) -> Iterator[str]:
     like_others = [name for name in missing if not extras.takes_more(name)]
     if like_others:
         yield f"to add one, such as {like_others[0]}: {extras.install(like_others[0])}"
-    for name in missing:
-        if extras.takes_more(name):
-            yield f"to add {name}: {extras.install(name)}"
+    yield from (f"to add {name}: {extras.install(name)}" for name in missing if extras.takes_more(name))
 
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
