@@ -47,8 +47,7 @@ def matrix(rule: DistanceRule, tables: NDArray[Any]) -> FloatArray:
 
     Raises `ValueError` for tables without observations, `NotFinite` when a distance is not a number.
     """
-    pairs = _pairs(rule, tables)
-    return _square(rule.combine(pairs), len(tables))
+    return _square(rule.combine(_pairs(rule, tables)), len(tables))
 
 
 def upper(

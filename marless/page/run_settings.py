@@ -95,8 +95,7 @@ def hidden(text: str, values: Mapping[str, Any]) -> str:
 
 def _word(value: Any) -> str:
     """A value on the command line, where text needs no quotation marks unless it looks like something else."""
-    toml_text = toml_value(value)
-    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_text
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./:-]*", value) else toml_value(value)
 
 
 def _defaults(config: RunConfig, is_default_run: bool) -> RunConfig:
