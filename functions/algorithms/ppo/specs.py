@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from marless.functions.algorithms import agent_inputs, specification
+from marless.functions.algorithms.specification import AlgorithmSpec, StageSpec
 from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.learner import SummaryName
 from marless.functions.messages.team import Team
@@ -190,15 +191,11 @@ def part_bytes(
 PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
 PPO_SUM_PARTS = ("policy", "critic", "normaliser")
 PPO_STAGES = (
-    specification.StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
-    specification.StageSpec(
-        "critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")
-    ),
-    specification.StageSpec(
-        "policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")
-    ),
+    StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
+    StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
+    StageSpec("policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")),
 )
-IPPO = specification.AlgorithmSpec(
+IPPO = AlgorithmSpec(
     "ippo",
     IppoConfig,
     PPO_STAGES,
@@ -217,7 +214,7 @@ MAPPO = replace(
     implementation="marless.functions.algorithms.ppo.mappo",
     part_bytes=partial(part_bytes, TEAM),
 )
-HAPPO = specification.AlgorithmSpec(
+HAPPO = AlgorithmSpec(
     "happo",
     HappoConfig,
     (*PPO_STAGES[:2], replace(PPO_STAGES[2], scope="team", couples=True, in_turn=True)),

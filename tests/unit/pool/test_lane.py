@@ -25,7 +25,7 @@ def lane_of(capacity, tmp_path):
         presumed_cores=1.0,
         any_processor=False,
         waits=lambda lane: None,
-        dispatch=lambda: None,
+        cores=SimpleNamespace(dispatch=lambda: None),
         drop=lambda lane: None,
     )
     return Lane(pool, "run", tmp_path, 1.0)
