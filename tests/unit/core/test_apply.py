@@ -19,7 +19,6 @@ from marless.coordinator.core.events import (
     Dispatched,
     Reported,
     Resumed,
-    Stopped,
     decode_answer,
 )
 from marless.coordinator.core.round_nodes import MOST_PUTS
@@ -321,7 +320,7 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
 
 def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_again():
     plan, state, _ = waiting_sample("actors.rollouts=2")
-    stopped = apply(plan, state, Stopped("failed", "why"))
+    stopped = apply(plan, state, applying.events.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2
     assert apply(plan, stopped, Resumed()).meter == stopped.meter
 
