@@ -234,7 +234,7 @@ def _on_committed(plan: Plan, state: State, event: events.Committed) -> State:
 
 
 def _on_lost(plan: Plan, state: State, event: events.Lost) -> State:
-    """events.Lost attempts count as failures, so that work that never reports is not retried for ever."""
+    """Lost attempts count as failures, so that work that never reports is not retried for ever."""
     slots = dict(state.slots)
     for work in event.works:
         slot = slots[work]
