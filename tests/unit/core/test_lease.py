@@ -9,18 +9,14 @@ from marless.functions.encoding import to_json
 from marless.functions.errors import StaleVersion
 
 
-def test_a_second_process_is_refused_and_learns_who_drives():
+@pytest.mark.parametrize(
+    ("left", "words"), [(1, "process 1 on a"), (42.5, "if that has ended, try again in 43 s")], ids=["who", "how long"]
+)
+def test_a_second_process_learns_who_drives_how_long(left, words):
     ledger = MemoryLedger()
     Keeper(ledger, "process 1 on a", lambda: 0.0)
-    with pytest.raises(LeaseHeld, match="process 1 on a"):
-        lease.take(ledger, "process 2 on b", lambda: KEPT_S - 1)
-
-
-def test_a_refused_process_learns_how_long_to_wait():
-    ledger = MemoryLedger()
-    Keeper(ledger, "process 1 on a", lambda: 0.0)
-    with pytest.raises(LeaseHeld, match="if that has ended, try again in 43 s"):
-        lease.take(ledger, "process 2 on b", lambda: KEPT_S - 42.5)
+    with pytest.raises(LeaseHeld, match=words):
+        lease.take(ledger, "process 2 on b", lambda: KEPT_S - left)
 
 
 def test_a_process_that_is_known_to_have_ended_is_followed_at_once():

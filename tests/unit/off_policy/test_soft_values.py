@@ -73,30 +73,27 @@ def entropies(numbers, group):
     return drawn**2 / 2 + np.log(2 * np.pi) / 2 + np.log(1 - np.tanh(drawn) ** 2)
 
 
+@pytest.mark.parametrize(
+    ("reward", "of_a", "of_b"),
+    [
+        # In units of reward a nat is worth 2 * 0.2 to a, half of it one step later; where an agent ends there is none.
+        # a: 8 in the last step, 4 + 0.2 H + 8 / 2 before it; 2 + 0.2 H + 2.4 / 2 in the step that the time limit cuts,
+        # and 1 + 0.2 H + half of that before it. b: 6, 5 + 0.4 H + 6 / 2, and 3.
+        ("own", (1, 2, 8, 8), (3, 8, 6)),
+        # The team earns 4, 2, 9 and 14, to the end of each episode, and b has no entropy once it is dead.
+        ("team", (4, 2, 16, 14), (4 + (2 + TAIL / 2) / 2, 2 + TAIL / 2, 16, 14)),
+    ],
+)
 @EACH_KIND
 @EACH
-def test_it_is_a_value_minus_the_agents_own_rewards_and_entropies_of_later_steps(name, numbers):
-    # In units of reward a nat is worth 2 * 0.2 to a, half of it one step later; where an agent ends there is none.
-    # a: 8 in the last step, 4 + 0.2 H + 8 / 2 before it; 2 + 0.2 H + 2.4 / 2 in the step that the time limit cuts, and
-    # 1 + 0.2 H + half of that before it. b: 6, 5 + 0.4 H + 6 / 2, and 3.
+def test_soft_values_count_rewards_and_later_entropies(name, numbers, reward, of_a, of_b):
     a, b = entropies(numbers, 0), entropies(numbers, 1)
-    cut = 2 + 0.2 * a[1] + TAIL / 2
-    of_a = [1 + 0.2 * a[0] + cut / 2, cut, 4 + 0.2 * a[2] + 4, 8]
-    of_b = [3, 5 + 0.4 * b[2] + 3, 6]
-    expected = [VALUE - np.mean(of_a), VALUE - np.mean(of_b)]
-    assert overestimation(name, numbers, reward="own") == pytest.approx(expected, rel=1e-5)
-
-
-@EACH_KIND
-@EACH
-def test_of_a_teams_reward_it_counts_all_rewards_and_the_own_entropies_while_one_lives(name, numbers):
-    # The team earns 4, 2, 9 and 14, to the end of each episode, and b has no entropy once it is dead.
-    a, b = entropies(numbers, 0), entropies(numbers, 1)
-    cut = 2 + 0.2 * a[1] + TAIL / 2
-    of_a = [4 + 0.2 * a[0] + cut / 2, cut, 9 + 0.2 * a[2] + 7, 14]
-    of_b = [4 + (2 + TAIL / 2) / 2, 2 + TAIL / 2, 9 + 0.4 * b[2] + 7, 14]
-    expected = [VALUE - np.mean(of_a), VALUE - np.mean(of_b)]
-    assert overestimation(name, numbers, reward="team") == pytest.approx(expected, rel=1e-5)
+    first, cut, before, last = of_a
+    cut += 0.2 * a[1] + TAIL / 2
+    of_a = [first + 0.2 * a[0] + cut / 2, cut, before + 0.2 * a[2], last]
+    *others, before, last = of_b
+    expected = [VALUE - np.mean(of_a), VALUE - np.mean([*others, before + 0.4 * b[2], last])]
+    assert overestimation(name, numbers, reward=reward) == pytest.approx(expected, rel=1e-5)
 
 
 @EACH

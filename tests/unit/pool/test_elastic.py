@@ -252,18 +252,27 @@ def test_before_anything_is_measured_all_have_the_least_and_then_one_alone_tries
     assert elastic.begin(waiting=1, slots=4, total=4, busy=0, now=1.0) == [4]
 
 
+@pytest.mark.parametrize(
+    ("curve", "most", "waiting", "total", "busy", "cores"),
+    [
+        (amdahl(1.0, 2), 4, 1, 4, 0, [2]),  # more make nothing faster
+        # t(k) = .6 + .4 / k: k t(k) is 1.6 on two cores, 1.6 + .4 on... 2.2 on three: more than twice that of one.
+        (amdahl(0.4, 9), 8, 1, 8, 0, [2]),
+        # On four cores each, one after the other, they end after 1/4 and 2/4 s, and in the mean before 1/3 and 1/2 s.
+        (amdahl(1.0, 4), 4, 2, 5, 0, [3, 2]),
+        (amdahl(0.95, 4), 4, 1, 4, 0.4, [4]),  # a core that others keep a little busy counts as idle
+        (amdahl(0.95, 4), 4, 1, 4, 0.6, [3]),
+    ],
+)
+def test_actions_get_the_cores_that_are_worth_it(curve, most, waiting, total, busy, cores):
+    assert learnt(curve, 1, most).begin(waiting=waiting, slots=9, total=total, busy=busy, now=0.0) == cores
+
+
 def test_cores_that_make_nothing_faster_stay_idle():
-    elastic = learnt(amdahl(1.0, 2), 1, 4)
-    assert elastic.begin(waiting=1, slots=4, total=4, busy=0, now=0.0) == [2]
     elastic = learnt(amdahl(0.0, 4), 1, 4)
     for now in range(30):
         elastic.begin(waiting=0, slots=4, total=4, busy=4, now=float(now))
     assert elastic.begin(waiting=1, slots=4, total=4, busy=0, now=30.0) == [1]
-
-
-def test_no_action_takes_more_than_twice_the_core_seconds_of_its_least():
-    # t(k) = .6 + .4 / k: k t(k) is 1.6 on two cores, 1.6 + .4 on... 2.2 on three.
-    assert learnt(amdahl(0.4, 9), 1, 8).begin(waiting=1, slots=8, total=8, busy=0, now=0.0) == [2]
 
 
 def test_under_load_every_action_has_the_least_and_on_an_idle_machine_a_batch_has_few_wide_ones():
@@ -285,17 +294,6 @@ def test_cores_that_are_more_than_slots_are_parts_of_the_slots():
     assert elastic.begin(waiting=9, slots=2, total=6, busy=0, now=100.0) == [3, 3]
     assert elastic.begin(waiting=9, slots=1, total=6, busy=3, now=101.0) == [3]
     assert elastic.begin(waiting=9, slots=1, total=6, busy=4, now=102.0) == [2]  # others use the rest
-
-
-def test_a_core_that_one_action_cannot_use_is_for_the_next():
-    # On four cores each, one after the other, they would end after 1/4 and 2/4 s, and in the mean before 1/3 and 1/2 s.
-    assert learnt(amdahl(1.0, 4), 1, 4).begin(waiting=2, slots=9, total=5, busy=0, now=0.0) == [3, 2]
-
-
-def test_a_core_of_which_what_waits_keeps_a_little_busy_counts_as_idle():
-    elastic = learnt(amdahl(0.95, 4), 1, 4)
-    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.4, now=0.0) == [4]
-    assert elastic.begin(waiting=1, slots=9, total=4, busy=0.6, now=0.0) == [3]
 
 
 def test_the_load_is_the_part_of_the_cores_that_was_busy_lately():

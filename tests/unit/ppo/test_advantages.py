@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,26 +33,30 @@ def advantages(rewards, values, following, terminated, ended):
     return gae(rewards, values, following, terminated, ended, GAMMA, LAMBDA)
 
 
-def test_a_termination_has_no_bootstrap():
-    # δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
-    # A2 = 1; A1 = 2 + 0.25 * 1 = 2.25; A0 = 1 + 0.25 * 2.25 = 1.5625
-    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1))
-    np.testing.assert_array_equal(found, column(1.5625, 2.25, 1))
+# Three rewards and values, of an episode that ends by the rules.
+WHOLE = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
 
 
-def test_a_truncation_bootstraps_and_stops_the_sum_and_a_rollout_end_bootstraps():
-    # The episode is cut after step 1 (value after the cut: 4), the rollout ends after step 2 within the next one (6).
-    # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
-    # A2 = 4; A1 = 3, without the next episode; A0 = 1 + 0.25 * 3 = 1.75
-    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0))
-    np.testing.assert_array_equal(found, column(1.75, 3, 4))
-
-
-def test_lambda_shortens_the_sum_and_gamma_alone_discounts_the_bootstrap():
-    # γλ = 1/8. δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
-    # A2 = 1; A1 = 2 + 1/8 = 2.125; A0 = 1 + 2.125 / 8 = 1.265625
-    series = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
-    np.testing.assert_array_equal(gae(*series, 0.5, 0.25), column(1.265625, 2.125, 1))
+@pytest.mark.parametrize(
+    ("series", "lambda_", "expected"),
+    [
+        # A termination has no bootstrap. δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+        # A2 = 1; A1 = 2 + 0.25 * 1 = 2.25; A0 = 1 + 0.25 * 2.25 = 1.5625
+        (WHOLE, LAMBDA, (1.5625, 2.25, 1)),
+        # γλ = 1/8: lambda shortens the sum, and gamma alone discounts the bootstrap.
+        # A2 = 1; A1 = 2 + 1/8 = 2.125; A0 = 1 + 2.125 / 8 = 1.265625
+        (WHOLE, 0.25, (1.265625, 2.125, 1)),
+        # The episode is cut after step 1 (value after the cut: 4), the rollout ends after step 2 within the next (6).
+        # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+        # A2 = 4; A1 = 3, without the next episode; A0 = 1 + 0.25 * 3 = 1.75
+        ((*WHOLE[:2], column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0)), LAMBDA, (1.75, 3, 4)),
+        # Step 0 terminates and resets: A0 = 1 - 2 = -1, independent of later steps. Step 1: cut by the rollout's end,
+        # value 2: A1 = 5 + 0.5 * 2 - 1 = 5.
+        ((column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0)), LAMBDA, (-1, 5)),
+    ],
+)
+def test_advantages_are_those_worked_out_by_hand(series, lambda_, expected):
+    np.testing.assert_array_equal(gae(*series, GAMMA, lambda_), column(*expected))
 
 
 def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_on():
@@ -64,13 +69,6 @@ def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_
     np.testing.assert_array_equal(found[0], column(1.75, 3, 4))
     # Agent 1 at its death: 1 - 0.5. Its later rows are never learnt from.
     assert found[1, 0, 0] == 0.5
-
-
-def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
-    # Step 0 terminates and resets: A0 = 1 - 2 = -1, independent of later steps. Step 1: cut by the rollout's end, value
-    # 2: A1 = 5 + 0.5 * 2 - 1 = 5.
-    found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
-    np.testing.assert_array_equal(found, column(-1, 5))
 
 
 def random_series(seed, agents=3, steps=20, num_envs=4):
@@ -119,28 +117,10 @@ def test_v_trace_is_the_weighted_sum_of_its_definition_up_to_the_first_stop(seed
 
 
 def test_v_trace_takes_less_from_what_follows_an_action_that_has_become_unlikely():
-    # As in the first test: d2 = 1, d1 = 2, d0 = 1. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as likely;
+    # As in the first case: d2 = 1, d1 = 2, d0 = 1. A2 = 1; v2 - V2 = A2 / 2 as the action of step 2 is half as likely;
     # A1 = 2 + 0.25 * 0.5 = 2.125; the action of step 1 is never taken now, so nothing follows step 0: A0 = 1.
-    series = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
-    found = vtrace(*series, GAMMA, LAMBDA, column(0.5, 0, 0.5))
+    found = vtrace(*WHOLE, GAMMA, LAMBDA, column(0.5, 0, 0.5))
     np.testing.assert_array_equal(found, column(1, 2.125, 1))
-
-
-def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
-    rng = np.random.default_rng(1)
-    agents, steps, num_envs, gamma, lambda_ = 3, 20, 4, 0.93, 0.8
-    rewards, values, following = rng.standard_normal((3, agents, steps, num_envs))
-    terminated = rng.random((agents, steps, num_envs)) < 0.1
-    ended = rng.random((steps, num_envs)) < 0.15
-    expected = np.zeros((agents, steps, num_envs))
-    for n, t, e in np.ndindex(agents, steps, num_envs):
-        for k in range(t, steps):
-            bootstrap = 0.0 if terminated[n, k, e] else gamma * following[n, k, e]
-            residual = rewards[n, k, e] + bootstrap - values[n, k, e]
-            expected[n, t, e] += (gamma * lambda_) ** (k - t) * residual
-            if terminated[n, k, e] or ended[k, e]:
-                break
-    np.testing.assert_allclose(gae(rewards, values, following, terminated, ended, gamma, lambda_), expected, rtol=1e-12)
 
 
 def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():

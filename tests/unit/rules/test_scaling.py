@@ -90,13 +90,10 @@ def noisy(trace, square):
 # --- the signal ---
 
 
-def test_the_ratio_is_the_largest_over_the_smallest_eigenvalue():
-    assert convexity(Signal(largest=6.0, smallest=-2.0)) == 3.0
-
-
 @pytest.mark.parametrize(
     ("largest", "smallest", "expected"),
     [
+        (6.0, -2.0, 3.0),
         (5.0, 0.0, CONVEX),  # a minimum
         (5.0, 1.0, CONVEX),
         (1.0, -1e-9, CONVEX),  # nearly one
@@ -106,7 +103,7 @@ def test_the_ratio_is_the_largest_over_the_smallest_eigenvalue():
         (0.0, 0.0, 1.0),  # flat
     ],
 )
-def test_eigenvalues_of_one_sign_give_the_limits_of_the_ratio(largest, smallest, expected):
+def test_the_ratio_is_largest_over_smallest_eigenvalue(largest, smallest, expected):
     assert convexity(Signal(largest=largest, smallest=smallest)) == expected
 
 
@@ -230,18 +227,17 @@ def test_constant_gives_the_most_whatever_is_measured():
 # --- convexity ---
 
 
-def test_a_worked_round_under_the_threshold_gets_the_average():
-    # S = 0.5, 0.25, 0 -> I = 25, 12.5, 9 (clipped from 0); mean 15.5 < 0.5 * (50 - 9) = 20.5, half up.
-    history = asked((1.0, 5.0, 3.0), (0.0, 8.0, 6.0), (2.0, 9.0))
-    assert chosen("paper", history, PAPER) == 16
-    assert chosen("offset", history, PAPER) == 16
-
-
-def test_a_worked_round_over_the_threshold_gets_the_largest_wish():
-    # S = 0.8, 0.25, 0.1 -> I = 40, 12.5, 9; mean 20.5 = the literal threshold; under the other, 9 + 20.5.
-    history = asked((0.0, 10.0, 2.0), (0.0, 8.0, 6.0), (0.0, 10.0, 9.0))
-    assert chosen("paper", history, PAPER) == 40
-    assert chosen("offset", history, PAPER) == 21
+@pytest.mark.parametrize(
+    ("policies", "literal", "offset"),
+    [
+        # S = 0.5, 0.25, 0 -> I = 25, 12.5, 9 (clipped from 0); mean 15.5 < 0.5 * (50 - 9) = 20.5, half up.
+        (((1.0, 5.0, 3.0), (0.0, 8.0, 6.0), (2.0, 9.0)), 16, 16),
+        # S = 0.8, 0.25, 0.1 -> I = 40, 12.5, 9; mean 20.5 = the literal threshold; under the other, 9 + 20.5.
+        (((0.0, 10.0, 2.0), (0.0, 8.0, 6.0), (0.0, 10.0, 9.0)), 40, 21),
+    ],
+)
+def test_worked_rounds_get_average_or_largest_wish(policies, literal, offset):
+    assert (chosen("paper", asked(*policies), PAPER), chosen("offset", asked(*policies), PAPER)) == (literal, offset)
 
 
 @pytest.mark.parametrize(
@@ -263,29 +259,22 @@ def test_with_three_agents_the_literal_rule_never_averages(policies):
     assert chosen("paper", asked(*policies), THREE) == math.floor(largest + 0.5)
 
 
+@pytest.mark.parametrize("rule", ["offset", "paper"])
 @given(st.integers(2, 12), st.integers(1, 100), st.integers(50, 500), st.floats(0, 1))
-def test_one_outlier_cannot_trigger_the_maximum_exactly_if_beta_exceeds_one_over_k(policies, least, span, beta):
-    if math.isclose(beta * policies, 1, rel_tol=1e-9):
-        beta = 1.0
+def test_one_outlier_triggers_the_maximum_up_to_beta(rule, policies, least, span, beta):
+    """Up to 1 / K, and under the literal threshold beta must make up for the fewest rollouts too."""
+    needed = 1 / policies + (least / span if rule == "paper" else 0.0)
+    if math.isclose(beta, needed, rel_tol=1e-9):
+        beta = needed * 1.01
     limits = Bounds(most=least + span, least=least, beta=beta, overhead=0.0)
-    got = chosen("offset", asked(HIGH, *[LOW] * (policies - 1)), limits)
-    assert (got < limits.most) == (beta > 1 / policies)
+    got = chosen(rule, asked(HIGH, *[LOW] * (policies - 1)), limits)
+    assert (got < limits.most) == (beta > needed)
 
 
 @pytest.mark.parametrize("policies", [2, 4, 8])
 def test_at_beta_one_over_k_one_outlier_does_trigger_the_maximum(policies):
     limits = Bounds(most=300, least=60, beta=1 / policies, overhead=0.0)
     assert chosen("offset", asked(HIGH, *[LOW] * (policies - 1)), limits) == 300
-
-
-@given(st.integers(2, 12), st.integers(1, 100), st.integers(50, 500), st.floats(0, 1))
-def test_under_the_literal_threshold_beta_must_make_up_for_the_fewest_rollouts_too(policies, least, span, beta):
-    needed = 1 / policies + least / span
-    if math.isclose(beta, needed, rel_tol=1e-9):
-        beta = needed * 1.01
-    limits = Bounds(most=least + span, least=least, beta=beta, overhead=0.0)
-    got = chosen("paper", asked(HIGH, *[LOW] * (policies - 1)), limits)
-    assert (got < limits.most) == (beta > needed)
 
 
 convex_rules = pytest.mark.parametrize("rule", ["paper", "offset"])
@@ -406,16 +395,12 @@ def test_no_other_number_of_rollouts_improves_more_per_dollar(scale, overhead, l
     assert improvement_per_dollar(got, scale, overhead) == pytest.approx(max(tried), rel=1e-9)
 
 
-@pytest.mark.parametrize("square", [0.0, -2.0])
-def test_pure_noise_gets_as_many_rollouts_as_the_rest_of_a_round_costs(square):
+# Pure noise gets as many rollouts as the rest of a round costs, a gradient without noise the fewest. An unbiased
+# estimate of zero may be negative.
+@pytest.mark.parametrize("trace, square, expected", [(5.0, 0.0, 20), (5.0, -2.0, 20), (0.0, 2.0, 9), (-1.0, 2.0, 9)])
+def test_pure_noise_and_no_noise_by_hand(trace, square, expected):
     limits = Bounds(most=50, least=9, beta=0.5, overhead=20.0)
-    assert chosen("gns", remembered([noisy(5.0, square)], "gns"), limits) == 20
-
-
-@pytest.mark.parametrize("trace", [0.0, -1.0])  # an unbiased estimate of zero may be negative
-def test_a_gradient_without_noise_gets_the_fewest(trace):
-    limits = Bounds(most=50, least=9, beta=0.5, overhead=10.0)
-    assert chosen("gns", remembered([noisy(trace, 2.0)], "gns"), limits) == 9
+    assert chosen("gns", remembered([noisy(trace, square)], "gns"), limits) == expected
 
 
 def test_one_round_without_a_gradient_is_averaged_away():
@@ -473,19 +458,21 @@ def test_the_order_of_the_past_does_not_matter_on_average():
     assert means == pytest.approx([500, 500], abs=4 * 500 / math.sqrt(2000))
 
 
-def test_a_control_keeps_the_length_of_every_window():
-    """A group that has just returned has one ratio and explores, for any number of rounds to draw from."""
-    rounds = [curved(float(value), float(value)) for value in range(30)]
-    history = remembered([*rounds, curved(30.0), curved(31.0, 31.0)], "shuffled:paper")
-    limits = Bounds(most=50, least=9, beta=0.0, overhead=0.0)
-    assert {chosen("shuffled:paper", history, limits, address) for address in range(50)} == {50}
-
-
-def test_a_control_draws_the_ratios_of_each_group_from_its_own():
-    """Each group's ratios never change, so it explores; a ratio of another group in its window would show."""
-    history = remembered([curved(1.0, 50.0, 2.0)] * 12 + [curved(1.0, 50.0)] * 3, "shuffled:paper")
-    limits = Bounds(most=100, least=1, beta=1.0, overhead=0.0)
-    assert {chosen("shuffled:paper", history, limits, address) for address in range(50)} == {100}
+@pytest.mark.parametrize(
+    ("rounds", "beta", "expected"),
+    [
+        # A group that has just returned has one ratio and explores, for any number of rounds to draw from.
+        ([curved(float(v), float(v)) for v in range(30)] + [curved(30.0), curved(31.0, 31.0)], 0.0, {90}),
+        # Each group's ratios never change, so it explores; a ratio of another group in its window would show.
+        ([curved(1.0, 50.0, 2.0)] * 12 + [curved(1.0, 50.0)] * 3, 1.0, {90}),
+        # Two policies with the same ratios request the same in every order, so average and maximum are equal.
+        ([curved(float(v), float(v)) for v in range(10)], 1.0, {1, *range(10, 91, 10)}),
+    ],
+)
+def test_a_control_keeps_windows_groups_and_rounds(rounds, beta, expected):
+    limits = Bounds(most=90, least=1, beta=beta, overhead=0.0)
+    history = remembered(rounds, "shuffled:paper")
+    assert {chosen("shuffled:paper", history, limits, address) for address in range(300)} == expected
 
 
 @pytest.mark.parametrize("policies", [6, 2])
@@ -493,13 +480,6 @@ def test_on_noise_a_control_does_as_its_rule_does(policies):
     ratios = noise(1200)
     rule, control = (driven(name, SIX, policies, ratios) for name in ("paper", "shuffled:paper"))
     assert np.mean(control) / 6 == pytest.approx(np.mean(rule) / 6, abs=1.2)
-
-
-def test_rounds_that_fell_together_stay_together():
-    """Two policies with the same ratios request the same in every order, so average and maximum are equal."""
-    history = remembered([curved(float(v), float(v)) for v in range(10)], "shuffled:paper")
-    limits = Bounds(most=90, least=1, beta=1.0, overhead=0.0)
-    assert {chosen("shuffled:paper", history, limits, address) for address in range(300)} == {1, *range(10, 91, 10)}
 
 
 # --- prices ---
