@@ -84,7 +84,7 @@ class Group:
         self.policy = Network(context.tensors, "policy", name, self.config)
         self.critic = Network(context.tensors, "critic", name, self.config)
         self.kind = next(kind for kind in context.spec.classes if self.agents[0] in kind.agents)
-        self.seen, self.norms = (0.0, 0.0, 0.0), {}
+        self.seen, self.norms, self.value_clipped = (0.0, 0.0, 0.0), {}, False
         self.inputs_so_far = {"policy": [], "critic": []}
         sides = context.spec.sides or (0, 0, 0)
         self.side = {agent: [other for other in range(3) if sides[other] == sides[agent]] for agent in self.agents}
@@ -116,8 +116,9 @@ class Group:
         if self.config.normalise_observations and self.inputs_so_far[part]:
             known = np.concatenate(self.inputs_so_far[part])
             inputs = [np.clip((x - known.mean(axis=0)) / np.sqrt(known.var(axis=0) + 1e-8), -10, 10) for x in inputs]
+        identity = torch.eye(3, 3 if self.context.team.identity else 0, dtype=torch.float64)
         return [
-            torch.cat([torch.tensor(x), torch.eye(3, dtype=torch.float64)[agent].expand(*x.shape[:-1], 3)], dim=-1)
+            torch.cat([torch.tensor(x), identity[agent].expand(*x.shape[:-1], identity.shape[1])], dim=-1)
             for x in inputs
         ]
 
@@ -273,7 +274,8 @@ class Group:
         masks = self.context.batch.masks
         legal = None if masks is None else torch.tensor(self.context.batch.of(masks, agent)[t, e])
         outputs = outputs if legal is None else torch.where(legal, outputs, -1e9)
-        return [torch.distributions.Categorical(logits=part) for part in outputs.split(self.kind.branches or (3,))]
+        sizes = self.kind.branches or (self.kind.actions,)
+        return [torch.distributions.Categorical(logits=part) for part in outputs.split(sizes)]
 
     def policy_loss(self, outputs, agent, t, e):
         config, parts = self.config, self._distributions(outputs, agent, t, e)
@@ -309,6 +311,7 @@ class Group:
         free, kept = (
             torch.nn.functional.huber_loss(x, self.target[agent][t, e], delta=config.huber_delta) for x in (value, held)
         )
+        self.value_clipped |= bool(kept > free)
         return torch.max(free, kept)
 
     def tensors(self):

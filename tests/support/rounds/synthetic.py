@@ -6,13 +6,20 @@ from dataclasses import replace
 import numpy as np
 
 from marless.functions.algorithms import registry as algorithms
+from marless.functions.algorithms.specification import Share
 from marless.functions.algorithms.stage import Context
 from marless.functions.data.batch import join
 from marless.functions.data.trajectory import rollout_prefix
 from marless.functions.environments.base import AgentClass, EnvSpec
+from marless.functions.learner import stages
 from marless.functions.messages.team import Team
 
 SIZE = 4  # of an observation
+# Settings of PPO so tight that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
+TIGHT = {
+    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
+    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
+}  # fmt: skip
 KINDS = {
     "one choice": {"actions": 3},
     "several choices": {"actions": 5, "branches": (3, 2)},
@@ -131,3 +138,20 @@ def context(
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
     rollout = changed(spec, rollout_of(spec, np.random.default_rng(seed), steps, num_envs, precision))
     return Context(spec, team, config, seed, 0, joined(spec, rollout, rollouts=2), state), algorithm
+
+
+def learned(context, algorithm, groups=(0, 1)):
+    """Runs all stages of some groups in one call."""
+    code = algorithms.implementation(algorithm)
+    return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups))
+
+
+def one_by_one(context, algorithm, wire=lambda tensors: tensors):
+    """Runs every stage of every group in a separate call on stored objects only; returns all metrics too."""
+    code, made, metrics = algorithms.implementation(algorithm), {}, {}
+    for stage, group in itertools.product(algorithm.stages, sorted(set(context.team.groups))):
+        seen = replace(context, tensors=wire({**context.tensors, **made}))
+        outcome = stages.run(algorithm, code, seen, Share([stage.name], [group]))
+        made |= outcome.tensors
+        metrics |= outcome.metrics
+    return made, metrics

@@ -2,7 +2,6 @@
 differentiation and torch's Adam, and that their placement changes no byte."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -15,11 +14,6 @@ from marless.functions.algorithms.specification import Share
 from marless.functions.learner import stages
 from marless.functions.messages.exchange import TaskHeader
 
-# Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
-SETTINGS = {
-    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
-    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
-}  # fmt: skip
 CASES = {
     "one choice with memory": ("ippo", "one choice", True, {"recurrent": True}),
     "several choices": ("mappo", "several choices", True, {}),
@@ -45,18 +39,7 @@ ALL = pytest.mark.parametrize("case", CASES)
 def scene(case, **fields):
     name, kind, masked, changes = CASES[case]
     made = synthetic.spec(kind, masked, sides=(0, 0, 1))
-    return synthetic.context(name, made, {**SETTINGS, **changes}, **fields)
-
-
-def one_by_one(context, algorithm, wire=lambda tensors: tensors):
-    """Runs every stage of every group in a separate call on stored objects only; returns all metrics too."""
-    code, made, metrics = algorithms.implementation(algorithm), {}, {}
-    for stage, group in itertools.product(algorithm.stages, (0, 1)):
-        seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
-        outcome = stages.run(algorithm, code, seen, Share([stage.name], [group]))
-        made |= outcome.tensors
-        metrics |= outcome.metrics
-    return made, metrics
+    return synthetic.context(name, made, {**synthetic.TIGHT, **changes}, **fields)
 
 
 @pytest.mark.slow
@@ -67,7 +50,7 @@ def test_updates_are_those_of_one_plain_computation(case):
     groups = [Group(context, algorithm, group) for group in (0, 1)]
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
-        made, metrics = one_by_one(context, algorithm)
+        made, metrics = synthetic.one_by_one(context, algorithm)
         for group in groups:
             group.round(number)
             group.compare(made)
@@ -100,8 +83,8 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
     made = synthetic.spec(kind, masked, sides=(0, 0, 1), state_size=state_size)
     results = []
     for changed in (lambda spec, rollout: rollout, synthetic.meddled):
-        context, algorithm = synthetic.context(name, made, {**SETTINGS, **changes}, changed=changed)
-        results.append(one_by_one(context, algorithm))
+        context, algorithm = synthetic.context(name, made, {**synthetic.TIGHT, **changes}, changed=changed)
+        results.append(synthetic.one_by_one(context, algorithm))
     (found, metrics), (expected, report) = results
     assert codec.tensors_sha256(found) == codec.tensors_sha256(expected)
     assert metrics == report
@@ -113,7 +96,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(case):
         context, algorithm = scene(case, precision=precision)
         code, everything = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
         packed = stages.run(algorithm, code, context, Share(everything, [0, 1]))
-        split, metrics = one_by_one(
+        split, metrics = synthetic.one_by_one(
             context, algorithm, lambda tensors: codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
         )
         fused = {}

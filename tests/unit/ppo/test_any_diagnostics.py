@@ -207,7 +207,7 @@ def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
     assert metrics["square"] == pytest.approx(wanted.square, rel=1e-9, abs=1e-9 * wanted.trace)
 
 
-@ALL
+@pytest.mark.parametrize(("kind", "remembers"), [*CASES, ("one choice", False)])
 def test_a_group_without_living_rows_is_reported_of_without_figures(kind, remembers):
     context, after, _ = scene(kind, remembers)
     alive = context.batch.alive.copy()
@@ -217,4 +217,5 @@ def test_a_group_without_living_rows_is_reported_of_without_figures(kind, rememb
     for summary in (behaviour, gaussian, density, curvature, noise):
         result = summary(context, after, 0)
         assert result.metrics == {}
+        assert bool(result.tables) == (summary in (density, gaussian if kind == "numbers" else behaviour))
         assert all(np.isfinite(table).all() for table in result.tables.values())

@@ -10,6 +10,7 @@ import pytest
 import synthetic
 import torch
 from plain_ppo import Group
+from synthetic import learned
 
 from marless.functions import codec
 from marless.functions.actor.rollout import collect
@@ -34,11 +35,6 @@ from marless.functions.policies import Policy
 from marless.functions.randomness import generator
 from marless.testing.algorithms.random_tasks import TASKS, RandomTask, teams
 
-# Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
-SETTINGS = {
-    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
-    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
-}  # fmt: skip
 CASES = {
     "one choice with memory": ("ippo", "one choice", True, {"recurrent": True, "normalise_observations": True}),
     "several choices": ("mappo", "several choices", True, {"reward": "team"}),
@@ -60,14 +56,9 @@ def as_old(spec, rollout):
 def scene(case, correction, age=1, changed=as_old, **fields):
     name, kind, masked, changes = CASES[case]
     made = synthetic.spec(kind, masked, sides=() if name == "happo" else (0, 0, 1))
-    settings = {**SETTINGS, **changes, "correction": correction}
+    settings = {**synthetic.TIGHT, **changes, "correction": correction}
     context, algorithm = synthetic.context(name, made, settings, changed=changed, **fields)
     return dataclasses.replace(context, age=age), algorithm.reading(context.config.stale_reads if age else ())
-
-
-def learned(context, algorithm, groups=(0, 1)):
-    code = algorithms.implementation(algorithm)
-    return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups))
 
 
 def equal(found, expected):

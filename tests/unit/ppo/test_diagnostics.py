@@ -299,19 +299,6 @@ def test_one_rollout_reports_nothing_of_noise():
     assert report("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
 
 
-@pytest.mark.parametrize("summary", sorted(PPO_SUMMARIES))
-def test_a_group_without_living_rows_is_reported_of_without_figures(summary):
-    before, after = scene(*PAIR)
-    alive = before.batch.alive.copy()
-    alive[1] = False
-    empty = {**before.tensors, "advantage/g01": np.zeros(0, np.float32)}
-    before = dataclasses.replace(before, batch=dataclasses.replace(before.batch, alive=alive), tensors=empty)
-    result = PPO_SUMMARIES[summary](before, after, 1)
-    assert result.metrics == {}
-    assert all(np.isfinite(table).all() for table in result.tables.values())
-    assert set(result.tables) == ({1} if summary in ("behaviour", "density") else set())
-
-
 def test_rollouts_in_which_the_group_was_dead_are_left_out_of_the_noise():
     before, after = scene(*SEPARATE)
     alive = before.batch.alive.copy()

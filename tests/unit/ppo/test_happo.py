@@ -6,17 +6,10 @@ import pytest
 import synthetic
 from plain_ppo import Group
 
-from marless.functions.algorithms import registry as algorithms
-from marless.functions.algorithms.specification import Share, StageSpec
+from marless.functions.algorithms.specification import StageSpec
 from marless.functions.algorithms.validation import violation
-from marless.functions.learner import stages
 from marless.functions.randomness import generator
 
-# Tight enough that clips and caps bind somewhere.
-SETTINGS = {
-    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
-    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
-}  # fmt: skip
 CASES = {
     "one choice with memory": ("one choice", True, {"recurrent": True}),
     "several choices, own rewards": ("several choices", True, {"reward": "own"}),
@@ -27,12 +20,7 @@ CASES = {
 
 def scene(case="numbers", sides=()):
     kind, masked, changes = CASES[case]
-    return synthetic.context("happo", synthetic.spec(kind, masked, sides), {**SETTINGS, **changes})
-
-
-def learned(context, algorithm, groups=(0, 1)):
-    code = algorithms.implementation(algorithm)
-    return stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups)).tensors
+    return synthetic.context("happo", synthetic.spec(kind, masked, sides), {**synthetic.TIGHT, **changes})
 
 
 @pytest.mark.slow
@@ -43,7 +31,7 @@ def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
     groups, orders = [Group(context, algorithm, group) for group in (0, 1)], set()
     for number in range(4):
         context = dataclasses.replace(context, round=number)
-        made = learned(context, algorithm)
+        made = synthetic.learned(context, algorithm).tensors
         first, second = generator(context.seed, number, "turns", "policy", 0).permutation(2)
         orders.add((first, second))
         groups[first].factor = groups[first].factor * 0 + 1
@@ -61,9 +49,9 @@ def test_a_round_is_that_of_one_plain_computation_group_after_group(case):
 def test_a_group_of_another_side_does_not_count():
     """Agents 0 and 2 learn together against agent 1; the other group's tensors of this round have no effect."""
     context, algorithm = scene(sides=(0, 1, 0))
-    together = learned(context, algorithm)
+    together = synthetic.learned(context, algorithm).tensors
     for group in (0, 1):
-        alone = learned(context, algorithm, (group,))
+        alone = synthetic.learned(context, algorithm, (group,)).tensors
         assert all(together[key].tobytes() == array.tobytes() for key, array in alone.items())
 
 
