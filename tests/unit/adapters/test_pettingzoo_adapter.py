@@ -22,6 +22,8 @@ from marless.testing.environments import check
 TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
 ADVERSARY = "pettingzoo:mpe2.simple_adversary_v3:parallel_env"
+TYPED = "def Game() -> 'ParallelEnv':\n"
+RAISING = FAULTS["raises"].__code__
 SPEAKER = "pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env"
 
 
@@ -184,7 +186,7 @@ def test_closing_twice_closes_every_environment_once():
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("raises", "step: RuntimeError: wheel lost"),
+        ("raises", rf"step: RuntimeError: wheel lost \({RAISING.co_filename}:{RAISING.co_firstlineno + 1}\)$"),
         ("four parts", "step: returned tuple, not a tuple of 5 dictionaries"),
         ("nan", "step: the observation of agent 'runner_1' is not finite"),
         ("too large", "step: the observation of agent 'runner_1' is not finite"),
@@ -195,33 +197,16 @@ def test_closing_twice_closes_every_environment_once():
         ("no reward", "step: returned no reward for agent 'runner_1'"),
         ("no termination", "step: returned no termination for agent 'runner_1'"),
         ("drops", r"step: agents \['runner_2'\] are gone, but neither terminated nor truncated"),
+        ("no mask", "step: .*'runner_1' is not a dictionary with its action_mask"),
+        ("all masked", "step: .*'runner_1' allows no action"),
     ],
 )
 def test_what_the_environment_does_wrong_is_one_line_with_task_environment_step_and_method(fault, message):
-    environment, _ = opened(relay(fault=fault))
+    environment, _ = opened(relay(masked="mask" in fault, fault=fault))
     environment.step(act(environment))
     with pytest.raises(EnvironmentFault, match=f"relays:Relay, copy 0, step 2, {message}") as fell:
         environment.step(act(environment))
     assert "\n" not in str(fell.value)
-
-
-@pytest.mark.parametrize(
-    ("fault", "message"), [("no mask", "is not a dictionary with its action_mask"), ("all masked", "allows no action")]
-)
-def test_a_missing_or_empty_mask_is_a_fault(fault, message):
-    environment, _ = opened(relay(masked=True, fault=fault))
-    environment.step(act(environment))
-    with pytest.raises(EnvironmentFault, match=f"step 2, step: .*'runner_1' {message}"):
-        environment.step(act(environment))
-
-
-def test_a_fault_says_in_which_line_the_environment_failed():
-    environment, _ = opened(relay(fault="raises"))
-    environment.step(act(environment))
-    with pytest.raises(EnvironmentFault) as fell:
-        environment.step(act(environment))
-    code = FAULTS["raises"].__code__
-    assert str(fell.value).endswith(f": wheel lost ({code.co_filename}:{code.co_firstlineno + 1})")
 
 
 class Uneven:
@@ -253,21 +238,23 @@ def test_a_long_error_leaves_room_for_its_line():
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "error", "says"),
     [
-        ("\nraise OSError('no licence')", r"import of 'sour_games': OSError: no licence \(.*sour_games\.py:2\)$"),
-        (
-            "def Game() -> 'ParallelEnv':\n\n    raise OSError('no map')",
-            r"factory: OSError: no map \(.*sour_games\.py:3\)$",
-        ),
+        ("\nraise OSError('no licence')", EnvironmentFault, r"import of 'odd_games': OSError: no licence \(.*\.py:2\)"),
+        (f"{TYPED}\n    raise OSError('no map')", EnvironmentFault, r"factory: OSError: no map \(.*odd_games\.py:3\)"),
+        ("import nobody_has_this", MissingExtra, "needs the package 'nobody_has_this', .*pip install nobody_has_this"),
+        ("\nimport numpy.foo", ValueError, r"package 'numpy' has no module 'foo' \(.*odd_games\.py:2\)"),
+        ("import json.scaner", ValueError, r"'json' has no module 'scaner'; nearest: scanner \(.*odd_games\.py:1\)"),
+        ("def Game():\n    import numpy.foo", ValueError, "package 'numpy' has no module 'foo'"),
+        (f"{TYPED}    import numpy.foo", ValueError, r"package 'numpy' has no module 'foo' \(.*odd_games\.py:2\)"),
     ],
 )
-def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, shell, source, says):
-    (tmp_path / "sour_games.py").write_text(source)
+def test_a_module_that_fails_is_named_with_its_line(tmp_path, shell, source, error, says):
+    (tmp_path / "odd_games.py").write_text(source)
     shell.import_from(tmp_path)
-    shell.forget("sour_games")
-    with pytest.raises(EnvironmentFault, match=says):
-        adapter.make(EnvTask(name="pettingzoo:sour_games:Game"), 1)
+    shell.forget("odd_games")
+    with pytest.raises(error, match=f"pettingzoo:odd_games:Game.*{says}$"):
+        adapter.make(EnvTask(name="pettingzoo:odd_games:Game"), 1)
 
 
 def test_a_fault_in_reset_names_its_error():
@@ -311,49 +298,6 @@ def test_an_agent_that_is_gone_and_never_leaves_the_list_stays_gone():
     assert [step.rewards[0, 0] for step in played] == [1, 1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        (relay("Anonymous"), "does not list its possible_agents"),
-        (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
-        (relay("Formless"), "makes a dict, neither a ParallelEnv nor"),
-    ],
-)
-def test_environments_that_are_not_supported_are_refused_by_name(task, message):
-    with pytest.raises(Unsupported, match=message) as refused:
-        adapter.make(task, 1)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_package_that_an_environment_needs_is_named(tmp_path, shell):
-    (tmp_path / "lame_games.py").write_text("import nobody_has_this")
-    shell.import_from(tmp_path)
-    with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
-        adapter.make(EnvTask(name="pettingzoo:lame_games:Game"), 1)
-
-
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        ("\nimport numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
-        ("import json.scaner", r"'json' has no module 'scaner'; nearest: scanner \(.*tame_games\.py:1\)$"),
-        ("def Game():\n    import numpy.foo", r"package 'numpy' has no module 'foo'$"),
-        (
-            "def Game() -> 'ParallelEnv':\n    import numpy.foo",
-            r"package 'numpy' has no module 'foo' \(.*games\.py:2\)$",
-        ),
-    ],
-)
-def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
-    tmp_path, shell, source, says
-):
-    (tmp_path / "tame_games.py").write_text(source)
-    shell.import_from(tmp_path)
-    shell.forget("tame_games")
-    with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
-        adapter.make(EnvTask(name="pettingzoo:tame_games:Game"), 1)
-
-
 def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(shell):
     shell.uninstall("multi_agent_ale_py")
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
@@ -393,6 +337,9 @@ def test_a_package_that_an_environment_looks_for_itself_is_missing(shell):
             ValueError,
             "nearest: pettingzoo:mpe2.simple_spread_v3:parallel_env",
         ),
+        (relay("Anonymous"), Unsupported, "does not list its possible_agents"),
+        (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:env"), Unsupported, "an AECEnv .*; name its parallel_env"),
+        (relay("Formless"), Unsupported, "makes a dict, neither a ParallelEnv nor"),
         (EnvTask(name=f"{TURNS}:parallel_env"), ValueError, "agents take turns; name its 'env' instead"),
         (EnvTask(name="pettingzoo:nobody_has_this.x:y"), MissingExtra, "'nobody_has_this' is neither installed"),
         (EnvTask(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),

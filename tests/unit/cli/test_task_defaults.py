@@ -77,17 +77,22 @@ def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
         assert changed(f"task.name={task}").items() >= STEPPED.items()
 
 
-@pytest.mark.parametrize("task", ["smac/8m", "smacv2/terran_5_vs_5"])
-def test_few_games_of_starcraft_run_at_once(task):
+@pytest.mark.parametrize(
+    ("task", "copies", "timeout_s"),
+    [
+        ("smac/8m", 8, None),
+        ("smacv2/terran_5_vs_5", 8, None),
+        ("pettingzoo:pettingzoo.sisl.pursuit_v5:parallel_env", 8, 300),
+        ("pettingzoo:pettingzoo.butterfly.pistonball_v6:parallel_env", 8, 300),
+        ("vmas/balance", 64, 300),
+        ("meltingpot/coins", 8, 300),
+    ],
+)
+def test_slow_tasks_have_few_environments_and_time(task, copies, timeout_s):
     config = load(None, (f"task.name={task}",))
-    assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (8, 8)
-
-
-@pytest.mark.parametrize("name", ["sisl.pursuit_v5", "butterfly.pistonball_v6"])
-def test_tasks_whose_every_step_is_slow_are_played_in_few_environments_with_time_to_do_it(name):
-    config = load(None, (f"task.name=pettingzoo:pettingzoo.{name}:parallel_env",))
-    assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (8, 8)
-    assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
+    assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (copies, copies)
+    if timeout_s is not None:
+        assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == timeout_s
     assert config.task.options == {}
 
 
@@ -112,13 +117,6 @@ def test_kitchens_are_played_as_many_as_in_published_runs():
 @pytest.mark.parametrize("task", ["vmas/balance", "hanabi/small", "meltingpot/coins"])
 def test_equal_players_share_networks_and_look_far(task):
     assert changed(f"task.name={task}").items() >= {"sharing.rule": "all", "algorithm.gamma": 0.99}.items()
-
-
-def test_robots_are_evaluated_as_many_as_are_simulated_at_once_and_pictures_eight_at_once():
-    for task, episodes in (("vmas/balance", 64), ("meltingpot/coins", 8)):
-        config = load(None, (f"task.name={task}",))
-        assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (episodes, episodes)
-        assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
 
 
 def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
@@ -163,20 +161,19 @@ def test_the_callers_document_is_left_as_it_is():
     assert document == {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
 
 
-def test_options_that_are_no_table_are_refused_as_ever():
-    with pytest.raises(ConfigError, match=r"^the command line: task\.options: 3 is not a table"):
-        load(None, (f"task.name=pettingzoo:{KNIGHTS}_v11:parallel_env", "task.options=3"))
-
-
-@pytest.mark.parametrize("wrong", ["sharing=all", "functions.evaluator=60", "functions=1"])
-def test_what_is_no_table_is_refused_as_ever(wrong):
-    with pytest.raises(ConfigError, match=rf"^the command line: {wrong.partition('=')[0]} is a table, not a value"):
-        load(None, ("task.name=smax/8m", wrong))
-
-
-def test_a_task_whose_name_is_no_text_is_refused_as_ever():
-    with pytest.raises(ConfigError, match=r"task\.name"):
-        load(None, ("task.name=3",))
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ((f"task.name=pettingzoo:{KNIGHTS}_v11:parallel_env", "task.options=3"), r"task\.options: 3 is not a table"),
+        (("task.name=smax/8m", "sharing=all"), "sharing is a table, not a value"),
+        (("task.name=smax/8m", "functions.evaluator=60"), r"functions\.evaluator is a table, not a value"),
+        (("task.name=smax/8m", "functions=1"), "functions is a table, not a value"),
+        (("task.name=3",), r"task\.name"),
+    ],
+)
+def test_what_is_no_table_or_name_is_refused(settings, says):
+    with pytest.raises(ConfigError, match=f"^the command line: {says}"):
+        load(None, settings)
 
 
 OWN = "task.name=pettingzoo:my_game:env"

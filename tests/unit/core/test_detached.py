@@ -207,18 +207,10 @@ STRIDES = pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mar
 
 @STRIDES
 @pytest.mark.parametrize("placement", ["fused", "whole"])
-def test_a_death_after_any_write_or_event_changes_nothing(placement, stride):
+@pytest.mark.parametrize("when", [1, -1], ids=["after", "before"])
+def test_a_death_at_any_write_or_event_changes_nothing(placement, stride, when):
     for number in events(placement, stride):
-        world = World(f"placement.rule={placement}").run(deadly=number)
-        same(world, undisturbed(placement))
-        assert world.deaths == 1
-
-
-@STRIDES
-@pytest.mark.parametrize("placement", ["fused", "whole"])
-def test_a_death_before_any_write_or_event_changes_nothing(placement, stride):
-    for number in events(placement, stride):
-        world = World(f"placement.rule={placement}").run(deadly=-number)
+        world = World(f"placement.rule={placement}").run(deadly=when * number)
         same(world, undisturbed(placement))
         assert world.deaths == 1
 

@@ -206,24 +206,29 @@ def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
     assert [key for key in found[0] if found[0][key].tobytes() != found[1][key].tobytes()] == []
 
 
+def changed_by_the_other_side(name, key, change):
+    """Whether the critic of each side becomes another one where the second side's rows of `key` are changed."""
+    spec = pair(sides=(0, 1))
+    made = rollout(spec, np.random.default_rng(3))
+    other = {**made, key: made[key].copy()}
+    change(other[key][1])
+    one, another = (learned(*scene(name, spec, content)).tensors for content in (made, other))
+    return [(one[f"critic/{group}/w0"] != another[f"critic/{group}/w0"]).any() for group in ("g00", "g01")]
+
+
 @pytest.mark.parametrize(("name", "sees"), [("maddpg", True), ("iddpg", False)])
 def test_a_central_critic_sees_what_the_other_side_does(name, sees):
-    spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
-    made = rollout(spec, rng)
-    other = {**made, "action/0": made["action/0"].copy()}
-    other["action/0"][1] = (other["action/0"][1] + 1) % 3
-    found = [learned(*scene(name, spec, content)).tensors["critic/g00/w0"] for content in (made, other)]
-    assert (found[0] != found[1]).any() == sees
+    def next_action(actions):
+        actions[:] = (actions + 1) % 3
+
+    assert changed_by_the_other_side(name, "action/0", next_action)[0] == sees
 
 
 def test_rewards_are_those_of_ones_own_side():
-    spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
-    made = rollout(spec, rng)
-    other = {**made, "reward": made["reward"].copy()}
-    other["reward"][1, :, ::2] += 1
-    found = [learned(*scene("maddpg", spec, content)).tensors for content in (made, other)]
-    assert found[0]["critic/g00/w0"].tobytes() == found[1]["critic/g00/w0"].tobytes()
-    assert found[0]["critic/g01/w0"].tobytes() != found[1]["critic/g01/w0"].tobytes()
+    def more(rewards):
+        rewards[:, ::2] += 1
+
+    assert changed_by_the_other_side("maddpg", "reward", more) == [False, True]
 
 
 def test_what_is_not_legal_is_done_neither_now_nor_next():
