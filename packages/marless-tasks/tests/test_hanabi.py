@@ -8,7 +8,7 @@ import pytest
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.scene import Box
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless.testing import environments as conformance
 
 
@@ -19,16 +19,6 @@ def needs_open_spiel(test):
 
 def make(variant, num_envs=1, agents=None, **options):
     return registry.make(EnvTask(name=f"hanabi/{variant}", agents=agents, options=options), num_envs)
-
-
-def test_without_open_spiel_one_line_says_how_to_get_it(shell):
-    shell.uninstall("pyspiel")
-    with pytest.raises(MissingExtra) as error:
-        make("small")
-    assert str(error.value) == (
-        "hanabi/small needs OpenSpiel (the package 'pyspiel' is not installed): "
-        "pip install 'pettingzoo>=1.27' 'open_spiel>=1.6.15'"
-    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless.testing.environments import check
 from marless_tasks.magent2 import GAMES, Grid
 from scripts.reference import markdown
@@ -35,12 +35,6 @@ def random_actions(environment, rng):
 def test_an_unknown_game_is_answered_with_those_that_there_are(name, meant):
     with pytest.raises(BadRequest, match=f"magent2 has no game '{name}'; there are {meant}$"):
         grids(name)
-
-
-def test_a_missing_package_is_named_with_what_installs_it(shell):
-    shell.uninstall("magent2")
-    with pytest.raises(MissingExtra, match=r"^magent2/battle needs the package 'magent2', .*: pip install magent2$"):
-        grids("battle")
 
 
 @pytest.mark.packages

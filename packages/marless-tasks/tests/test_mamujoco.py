@@ -8,7 +8,7 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless.testing.environments import check
 from marless_tasks.mamujoco import PARTITIONS
 
@@ -39,12 +39,6 @@ def test_an_unknown_robot_is_answered_with_those_that_there_are(name, message):
     with pytest.raises(BadRequest, match=message) as refused:
         robots(name)
     assert "\n" not in str(refused.value)
-
-
-def test_a_missing_package_is_named_with_what_installs_it(shell):
-    shell.uninstall("gymnasium_robotics")
-    with pytest.raises(MissingExtra, match=r"pip install gymnasium-robotics 'mujoco<3.6'$"):
-        robots()
 
 
 @pytest.mark.packages

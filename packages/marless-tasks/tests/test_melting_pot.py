@@ -11,7 +11,7 @@ import pytest
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless.testing import environments as conformance
 from marless_tasks.meltingpot import average
 
@@ -83,26 +83,6 @@ def stand_in(shell):
 
 def make(substrate="pond", num_envs=1, agents=None, **options):
     return registry.make(EnvTask(name=f"meltingpot/{substrate}", agents=agents, options=options), num_envs)
-
-
-def test_without_melting_pot_one_line_says_how_to_get_it(shell):
-    shell.uninstall("meltingpot")
-    with pytest.raises(MissingExtra) as error:
-        make("coins")
-    assert str(error.value) == (
-        "meltingpot/coins needs Melting Pot (the package 'meltingpot' is not installed): "
-        "pip install 'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"
-    )
-
-
-def test_naming_a_task_loads_nothing_of_it():
-    code = (
-        "import sys; from marless.functions.environments import task_names\n"
-        "from marless_tasks import meltingpot; task_names.is_known('meltingpot/coins')\n"
-        "print([m for m in ('meltingpot', 'tensorflow', 'dmlab2d') if m in sys.modules])"
-    )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert completed.stdout.strip() == "[]"
 
 
 def test_squares_of_pixels_are_averaged_and_rounded():

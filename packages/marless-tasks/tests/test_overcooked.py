@@ -9,7 +9,7 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.games.kitchen_layouts import TILES, layout_of
 from marless.functions.environments.games.kitchen_tables import steps_to_tiles
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless_tasks.overcooked.distances import Distances
 
 STAY, INTERACT, ACTIONS = 4, 5, 6
@@ -114,12 +114,6 @@ def test_turning_moving_and_interacting_are_a_step_each():
     assert distances.min_cost_to_feature(((1, 1), right), [(3, 1)]) == (2, (3, 1))
     assert distances.min_cost_to_feature(((2, 1), right), [(3, 1)]) == (1, (3, 1))
     assert distances.min_cost_to_feature(((1, 1), right), [(2, 0)]) == (3, (2, 0))
-
-
-def test_a_missing_package_is_named_with_its_command(shell):
-    shell.uninstall("overcooked_ai_py")
-    with pytest.raises(MissingExtra, match=r"needs the package .*: pip install --no-deps overcooked-ai gym$"):
-        registry.make(EnvTask(name="package:overcooked/cramped_room"), 1)
 
 
 @pytest.mark.packages

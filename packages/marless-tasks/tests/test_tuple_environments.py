@@ -1,6 +1,9 @@
 """Gymnasium environments of several agents as tasks: one defined here, and level-based foraging and warehouses if their
 packages are installed."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -174,25 +177,44 @@ def test_a_registered_environment_is_found_by_its_label(registered_pot):
     assert registered_environment("pot/small", "pot_package", "Pot-{}-v1", FORM)[1] == {"steps": 5}
 
 
-def test_a_label_that_is_not_registered_is_answered_with_the_nearest(registered_pot):
-    with pytest.raises(
-        ValueError, match=r"pot_package has no environment 'Pot-smal-v1' for pot/smal; nearest: pot/small$"
-    ):
-        registered_environment("pot/smal", "pot_package", "Pot-{}-v1", FORM)
-
-
-def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_pot):
-    with pytest.raises(ValueError, match=r"has no environment 'Pot-xyz-v1' for pot/xyz; write it as pot/<size>$"):
-        registered_environment("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
+@pytest.mark.parametrize(
+    ("label", "answer"), [("smal", "nearest: pot/small"), ("xyz", "write it as pot/<size>")], ids=["nearest", "form"]
+)
+def test_an_unregistered_label_is_answered_in_one_line(registered_pot, label, answer):
+    with pytest.raises(ValueError, match=f"no environment 'Pot-{label}-v1' for pot/{label}; {answer}$"):
+        registered_environment(f"pot/{label}", "pot_package", "Pot-{}-v1", FORM)
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("package:lbf/8x8-2p-3f", "lbforaging"), ("package:rware/tiny-2ag", "rware")]
+    ("name", "module", "install"),
+    [
+        ("package:lbf/8x8-2p-3f", "lbforaging", "lbforaging"),
+        ("package:rware/tiny-2ag", "rware", "rware"),
+        ("magent2/battle", "magent2", "magent2"),
+        ("mamujoco/HalfCheetah-2x3", "gymnasium_robotics", "gymnasium-robotics 'mujoco<3.6'"),
+        ("package:overcooked/cramped_room", "overcooked_ai_py", "--no-deps overcooked-ai gym"),
+        ("vmas/balance", "vmas", "'vmas>=1.5.2,<2'"),
+        ("hanabi/small", "pyspiel", "'pettingzoo>=1.27' 'open_spiel>=1.6.15'"),
+        ("meltingpot/coins", "meltingpot", "'dm-meltingpot>=2.4,<3', see docs/reference/environments.md"),
+    ],
 )
-def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, package):
-    shell.uninstall(package)
-    with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
+def test_a_family_whose_package_is_missing_says_so_in_one_line(shell, name, module, install):
+    shell.uninstall(module)
+    with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name=name), 1)
+    said = str(error.value)
+    assert said.startswith(f"{name} needs ") and f"'{module}'" in said and said.endswith(f": pip install {install}")
+    assert "\n" not in said
+
+
+def test_naming_a_task_loads_no_package_of_it():
+    code = (
+        "import sys; from marless.functions.environments.task_names import is_known\n"
+        "from marless_tasks import meltingpot; from marless_tasks.vmas import adapter\n"
+        "assert is_known('meltingpot/coins') and is_known('vmas/balance')\n"
+        "print({'meltingpot', 'tensorflow', 'dmlab2d', 'vmas', 'torch', 'gym'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize(

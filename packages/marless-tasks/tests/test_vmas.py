@@ -10,7 +10,7 @@ import pytest
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvironmentFault, EnvTask
 from marless.functions.environments.scene import Disc, Line
-from marless.functions.errors import BadRequest, MissingExtra
+from marless.functions.errors import BadRequest
 from marless.testing import environments as conformance
 
 
@@ -31,15 +31,6 @@ def random_actions(environment, rng):
     return (rng.integers(kind.actions, size=shape),)
 
 
-def test_without_vmas_one_line_says_how_to_get_it(shell):
-    shell.uninstall("vmas")
-    with pytest.raises(MissingExtra) as error:
-        make("balance")
-    assert str(error.value) == (
-        "vmas/balance needs VMAS (the package 'vmas' is not installed): pip install 'vmas>=1.5.2,<2'"
-    )
-
-
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
@@ -56,16 +47,6 @@ def test_options_of_ours_are_checked(option, value, says):
 def test_a_team_of_nobody_is_refused():
     with pytest.raises(BadRequest, match=r"vmas/balance: task\.agents is 0; at least 1 is needed"):
         make("balance", agents=0)
-
-
-def test_naming_a_task_loads_neither_vmas_nor_torch():
-    code = (
-        "import sys; from marless.functions.environments import task_names\n"
-        "from marless_tasks.vmas import adapter; task_names.is_known('vmas/balance')\n"
-        "print([m for m in ('vmas', 'torch', 'gym') if m in sys.modules])"
-    )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert completed.stdout.strip() == "[]"
 
 
 @needs_vmas
