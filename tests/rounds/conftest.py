@@ -1,6 +1,13 @@
 """Whole runs on the local back-end, small enough that one takes a fraction of a second."""
 
 import pytest
+from commands import train_in
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder of runs with one finished run, `first`."""
+    return train_in(tmp_path_factory.mktemp("trained"), "first")
 
 
 @pytest.fixture(scope="session")

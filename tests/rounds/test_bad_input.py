@@ -4,14 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import chdir, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from commands import SMALL, Commands
 from msgspec.structs import replace
 
-from marless.cli.app import main
 from marless.coordinator.drive.ledger_items import StateEncoder, decode_state
 from marless.infra.local.sqlite_ledger import SqliteLedger
 from marless.reports import provenance
@@ -64,7 +63,7 @@ REFUSED = {
     "an unknown task option": (["task.options.colour=1"], "colour"),
     "a module that is not there": (["task.name=pettingzoo:no_such_module:env"], "no_such_module"),
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
-    "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous", "algorithm.name=iql"], "acts in numbers"),
+    "spaces that do not fit": ([f"task.name={PETTINGZOO}Continuous", "algorithm.name=iql"], "acts in numbers"),
     "less than an episode": (
         ["actors.rollout_length=3", "algorithm.recurrent=true"],
         "3 steps are less than an episode",
@@ -116,26 +115,26 @@ def test_a_missing_package_is_named_with_what_to_install(marless, processes, tmp
 
 
 FAULTS = {
-    "raises": "the simulator lost its map",
-    "hangs": "ran longer than its time-out of 4 s",
-    "exits": "exit status 3",
-    "not_a_number": "the reward of agent 'a' is not finite",
-    "forges": "was written by task somebody/000000/else",
+    "Raises": "the simulator lost its map",
+    "Hangs": "ran longer than its time-out of 4 s",
+    "Exits": "exit status 3",
+    "NotANumber": "the reward of agent 'a' is not finite",
+    "Forges": "was written by task somebody/000000/else",
 }
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, fault):
-    name = "forged" if fault == "forges" else fault
+    name = "forged" if fault == "Forges" else fault
     # Only hanging environments need the time-out.
-    limit = f"functions.actor.timeout_s={4 if fault == 'hangs' else 60}"
+    limit = f"functions.actor.timeout_s={4 if fault == 'Hangs' else 60}"
     said = marless.train(name, f"task.name={PETTINGZOO}{fault}", "attempts=1", limit)
     assert said.code == 1
     assert FAULTS[fault] in the_line(said)
-    change = "" if fault in ("hangs", "exits", "forges") else " --changed-code"
+    change = "" if fault in ("Hangs", "Exits", "Forges") else " --changed-code"
     assert said.err[0].endswith(f"; go on with: marless resume {name}{change}")
-    if fault == "raises":
+    if fault == "Raises":
         assert f"(fix the environment; its traceback: runs/{name}/workers); " in said.err[0]
         tracebacks = [path.read_text() for path in Path("runs", name, "workers").glob("*.log")]
         assert any("bad_environments.py" in text and FAULTS[fault] in text for text in tracebacks)
@@ -241,15 +240,6 @@ DAMAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder of runs with one finished run, `first`."""
-    folder = tmp_path_factory.mktemp("trained")
-    with chdir(folder):
-        assert main(["train", *SMALL, "--run", "first", "--workers", "1"]) == 0
-    return folder / "runs"
-
-
 @pytest.mark.parametrize("wrong", DAMAGES)
 def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, trained, monkeypatch, wrong):
     damage, command, expected = DAMAGES[wrong]
@@ -269,18 +259,18 @@ def test_a_key_outside_of_the_run_is_one_line_of_verify(marless, trained, monkey
 
 def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless, processes, tmp_path):
     module = tmp_path / "my_environments.py"
-    module.write_text("from bad_environments import sound\n")
-    settings = ("task.name=pettingzoo:my_environments:sound", "--run", "first", "--workers", "1")
+    module.write_text("from bad_environments import Sound\n")
+    settings = ("task.name=pettingzoo:my_environments:Sound", "--run", "first", "--workers", "1")
     assert marless("train", *SMALL, *settings).code == 0
     assert marless(*MORE).code == 0
-    module.write_text("from bad_environments import sound  # better\n")
+    module.write_text("from bad_environments import Sound  # better\n")
     said = marless("resume", "first", "stop.rounds=8")
     assert said.code == 2
     assert "environment was my_environments " in the_line(said)
 
 
 def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(marless):
-    said = marless.train("blocked", f"task.name={PETTINGZOO}blocks")
+    said = marless.train("blocked", f"task.name={PETTINGZOO}Blocks")
     assert said.code == 2
     assert "a file stands where a folder is needed" in the_line(said)
     assert Path("runs/latest").resolve() == Path("runs/blocked").resolve()
@@ -290,7 +280,7 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
 
 
 def test_a_run_whose_objects_are_removed_ends_with_a_line_that_says_what_to_do(marless):
-    said = marless.train("lost", f"task.name={PETTINGZOO}loses")
+    said = marless.train("lost", f"task.name={PETTINGZOO}Loses")
     assert said.code == 2
     line = the_line(said)
     assert "is missing; it was deleted or lost; restore it from a copy" in line

@@ -1,6 +1,8 @@
 """No bill exceeds the budget cap, with and without failures."""
 
+import math
 import os
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -37,33 +39,31 @@ def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     # The task's own passes, which runs of tests otherwise have fewer of.
     passes = [f"algorithm.{key}={getattr(load(None, []).algorithm, key)}" for key in ("epochs", "num_minibatches")]
     trained = drive(tmp_path, [f"stop.dollars={CAP}", *passes])
-    assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
     # The reserve for failures depends on the slowest attempt: five rounds fit with room if none took longer than
     # this (in milliseconds, per episode for evaluations), which a busy machine exceeds.
-    slowest = trained.state.slowest
-    undisturbed = slowest["learn"] <= 45 and slowest["sample"] <= 24 and slowest["evaluate"] <= 0.1
-    assert trained.state.round >= (5 if undisturbed else 1)
-    assert len(trained.state.final) == 3200
+    slowest, most = trained.state.slowest, {"learn": 45, "sample": 24, "evaluate": 0.1}
+    if all(slowest.get(kind, math.inf) <= limit for kind, limit in most.items()):
+        assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
+        assert trained.state.round >= 5 and len(trained.state.final) == 3200
     assert trained.dollars <= CAP
 
 
-def test_an_environment_that_never_answers_fails_the_run_within_the_cap(tmp_path):
-    trained = drive(tmp_path, faulty("hangs"))
+@pytest.mark.parametrize(
+    ("name", "limit", "reason"),
+    [
+        ("Hangs", 2, "sample/00000-00000 of round 1 failed after 3 attempts.*longer than its time-out of 2 s"),
+        ("Raises", 10, "the simulator lost its map"),
+    ],
+)
+def test_a_faulty_environment_fails_within_the_cap(tmp_path, name, limit, reason):
+    trained = drive(tmp_path, faulty(name, f"functions.actor.timeout_s={limit}"))
     assert trained.state.status == "failed"
-    assert "sample/00000-00000 of round 1 failed after 3 attempts" in trained.state.reason
-    assert "longer than its time-out of 2 s" in trained.state.reason
-    assert trained.dollars <= CAP
-
-
-def test_an_environment_that_raises_fails_the_run_by_name_within_the_cap(tmp_path):
-    trained = drive(tmp_path, faulty("raises"))
-    assert trained.state.status == "failed"
-    assert "the simulator lost its map" in trained.state.reason and "\n" not in trained.state.reason
+    assert re.search(reason, trained.state.reason) and "\n" not in trained.state.reason
     assert trained.dollars <= CAP
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("name", ["dies", "stalls"])
+@pytest.mark.parametrize("name", ["Dies", "Stalls"])
 def test_faults_now_and_then_stay_within_the_cap(tmp_path, name):
     trained = drive(tmp_path, faulty(name, "attempts=10", "stop.rounds=4"))
     assert trained.state.status in ("finished", "stopped", "failed") and "\n" not in trained.state.reason

@@ -215,7 +215,7 @@ def test_nothing_is_removed_without_a_word_of_the_user(there):
 @pytest.mark.slow
 def test_logs_show_what_functions_wrote_and_of_which_run(there):
     assert small(there, "well", "stop.rounds=1").code == 0
-    broken = small(there, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
+    broken = small(there, "ill", "task.name=pettingzoo:bad_environments:Raises", "attempts=1")
     assert broken.code != 0
     calls = there("cloud", "logs", "--function", "actor")
     pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+[0-9a-f]{8}\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"

@@ -8,15 +8,12 @@ import shutil
 import signal
 import tomllib
 from collections import Counter
-from contextlib import chdir
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
-from commands import SMALL
 
-from marless.cli.app import main
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import Pipeline, Stop
 from marless.reports import load_policy
@@ -72,15 +69,6 @@ FILES = {
     "ledger.sqlite",
     "workers",
 }
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder of runs with one finished run, `first`."""
-    folder = tmp_path_factory.mktemp("trained")
-    with chdir(folder):
-        assert main(["train", *SMALL, "--run", "first", "--workers", "1"]) == 0
-    return folder / "runs"
 
 
 @pytest.fixture

@@ -44,7 +44,8 @@ class Commands:
 
 
 def train_in(folder, name, *settings):
-    """Trains a small run for the tests of a file, which copy the folder's `runs`."""
+    """Trains a small run for the tests of a file, which copy the folder's `runs`, and returns those."""
     with Shell() as shell:
         shell.cd(folder)
         assert main(["train", *SMALL, *settings, "--run", name, "--workers", "1"]) == 0
+    return folder / "runs"

@@ -5,13 +5,11 @@
 
 import random
 import shutil
-from contextlib import chdir
 
 import pytest
-from commands import SMALL, Commands
+from commands import Commands, train_in
 
 from benchmarks.damage.damages import damage, kinds_of_files
-from marless.cli.app import main
 
 COMMANDS = {
     "verify": ("runs", "verify", "r"),
@@ -36,8 +34,7 @@ KINDS = (
 def finished(tmp_path_factory):
     """A folder with a finished run."""
     folder = tmp_path_factory.mktemp("finished")
-    with chdir(folder):
-        assert main(["train", *SMALL, "stop.rounds=2", 'log.to=["csv"]', "--run", "r", "--workers", "1"]) == 0
+    train_in(folder, "r", "stop.rounds=2", 'log.to=["csv"]')
     return folder
 
 

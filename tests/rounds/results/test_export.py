@@ -3,14 +3,12 @@
 import itertools
 import json
 import shutil
-from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SMALL, Commands
+from commands import Commands, train_in
 
-from marless.cli.app import main
 from marless.functions import codec
 from marless.reports import load_policy
 from marless.runs.run_store import RUNS
@@ -207,8 +205,7 @@ WRONG = {
 def trained(tmp_path_factory):
     """A folder with a run, and a file that nothing may touch."""
     folder = tmp_path_factory.mktemp("trained")
-    with chdir(folder):
-        assert main(["train", *SMALL, "--run", "a", "--workers", "1"]) == 0
+    train_in(folder, "a")
     (folder / "file").write_text("kept")
     return folder
 

@@ -7,13 +7,11 @@ import os
 import random
 import shutil
 import tarfile
-from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from commands import SMALL
+from commands import train_in
 
-from marless.cli.app import main
 from marless.coordinator.errors import UserError
 from marless.reports.text import size
 from marless.runs.folder import RunFolder
@@ -27,10 +25,8 @@ pytestmark = pytest.mark.usefixtures("copies")
 def trained(tmp_path_factory):
     """A folder with the finished runs `first` and `second`."""
     folder = tmp_path_factory.mktemp("trained")
-    with chdir(folder):
-        for name, task in (("first", "toy/signal"), ("second", "mpe/simple")):
-            assert main(["train", *SMALL, "stop.rounds=1", f"task.name={task}", "--run", name, "--workers", "1"]) == 0
-    return folder / "runs"
+    train_in(folder, "first", "stop.rounds=1")
+    return train_in(folder, "second", "stop.rounds=1", "task.name=mpe/simple")
 
 
 @pytest.fixture

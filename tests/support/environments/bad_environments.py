@@ -1,4 +1,4 @@
-"""Environments whose fault a run must survive: `pettingzoo:bad_environments:<name>`; two agents, five steps."""
+"""Environments whose fault a run must survive: `pettingzoo:bad_environments:<class>`; two agents, five steps."""
 
 import os
 import shutil
@@ -64,39 +64,3 @@ class Loses(Sound):
     def reward(self, action):
         shutil.rmtree("runs/lost/objects", ignore_errors=True)
         return 0.0
-
-
-def sound():
-    return Sound()
-
-
-def continuous():
-    return Continuous()
-
-
-def raises():
-    return Raises()
-
-
-def hangs():
-    return Hangs()
-
-
-def exits():
-    return Exits()
-
-
-def not_a_number():
-    return NotANumber()
-
-
-def forges():
-    return Forges()
-
-
-def blocks():
-    return Blocks()
-
-
-def loses():
-    return Loses()

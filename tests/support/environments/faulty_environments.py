@@ -1,4 +1,4 @@
-"""Environments that fail: `pettingzoo:faulty_environments:<name>`; two agents, episodes of five steps."""
+"""Environments that fail: `pettingzoo:faulty_environments:<class>`; two agents, episodes of five steps."""
 
 import os
 import random
@@ -81,23 +81,3 @@ class Stalls(Sound):
     def fault(self):
         if random.SystemRandom().random() < _RARELY:
             time.sleep(3600)
-
-
-def sound():
-    return Sound()
-
-
-def hangs():
-    return Hangs()
-
-
-def raises():
-    return Raises()
-
-
-def dies():
-    return Dies()
-
-
-def stalls():
-    return Stalls()
