@@ -102,10 +102,13 @@ def test_listing_and_deleting_know_more_than_one_page(service, storage, prefix):
     assert storage.list("") == []
 
 
-def test_slow_down_twice_is_waited_out(service, storage):
-    service.do("PUT", *[s3_error("503 Slow Down", "SlowDown")] * 2)
+@pytest.mark.parametrize(
+    ("status", "code"), [("503 Slow Down", "SlowDown"), ("409 Conflict", "ConditionalRequestConflict")]
+)
+def test_slow_downs_and_conflicts_are_waited_out(service, storage, status, code):
+    service.do("PUT", *[s3_error(status, code)] * 3)
     storage.put("a", b"body")
-    assert service.seen == ["PUT"] * 3
+    assert service.seen == ["PUT"] * 4
     assert storage.get("a") == b"body"
 
 
@@ -115,13 +118,6 @@ def test_slow_down_without_end_says_to_wait(service, storage, prefix, give_up_af
     service.do("PUT", *[s3_error("503 Slow Down", "SlowDown")] * 2)
     assert "wait a minute" in fault(lambda: impatient.put("a", b"body"))
     assert service.seen == ["PUT"] * 2
-
-
-def test_a_conflict_with_another_request_is_repeated(service, storage):
-    service.do("PUT", *[s3_error("409 Conflict", "ConditionalRequestConflict")] * 3)
-    storage.put("a", b"body")
-    assert service.seen == ["PUT"] * 4
-    assert storage.get("a") == b"body"
 
 
 def test_conflicts_do_not_hide_that_the_key_was_taken(service, storage):
