@@ -90,6 +90,15 @@ def _sleep(argument, blobs):
     return "slept"
 
 
+def _meet(argument, blobs):
+    """Waits in a folder for as many others as the argument says."""
+    folder, others = argument
+    (Path(folder) / f"{os.getpid()}").touch()
+    while len(list(Path(folder).iterdir())) < others:
+        time.sleep(0.01)
+    return "met"
+
+
 def _compute(argument, blobs):
     blobs.put(f"pids/{os.getpid()}", b"")
     while True:
@@ -300,6 +309,7 @@ _DEEDS = {
     "pid": _pid,
     "freeze": _freeze,
     "sleep": _sleep,
+    "meet": _meet,
     "compute": _compute,
     "hold": _hold_the_interpreter,
     "start": _start_a_program,

@@ -26,21 +26,13 @@ print(*won)
 """
 
 
-def test_what_was_put_is_what_is_got(blobs):
-    blobs.put("rounds/000001/sample.safetensors", b"\0body\xff")
-    assert blobs.get("rounds/000001/sample.safetensors") == b"\0body\xff"
-
-
-def test_an_empty_object_is_an_object(blobs):
-    blobs.put("empty", b"")
-    assert blobs.get("empty") == b""
-    assert blobs.list("") == ["empty"]
-
-
-def test_an_object_larger_than_any_buffer_comes_back_whole(blobs):
-    body = bytes(range(256)) * 40_000
-    blobs.put("large", body)
-    assert blobs.get("large") == body
+@pytest.mark.parametrize(
+    "body", [b"\0body\xff", b"", bytes(range(256)) * 40_000], ids=["some", "empty", "larger than any buffer"]
+)
+def test_what_was_put_is_what_is_got(blobs, body):
+    blobs.put("rounds/000001/sample.safetensors", body)
+    assert blobs.get("rounds/000001/sample.safetensors") == body
+    assert blobs.list("") == ["rounds/000001/sample.safetensors"]
 
 
 def test_an_object_of_another_size_is_not_read(blobs, monkeypatch):

@@ -191,21 +191,10 @@ def test_a_worker_without_its_zygote_that_dies_is_a_crash(pool, tmp_path):
 
 
 @on_linux
-def test_a_zygote_ends_with_its_pool_and_with_a_killed_coordinator(pool, local_invokers, python):
+def test_a_zygote_ends_with_its_pool(pool):
     zygote = said(ask(pool, "parent"))
     pool.close()
     assert vanish([zygote])
-    source = f"""
-client.invoke(attempt_of("actor", "a", 0, {task("parent")!r}, 60.0))
-print(client.wait(60.0)[0].body.decode(), flush=True)
-client.wait(600.0)
-"""
-    driver = python(local_invokers.source + source)
-    number = int(driver.stdout.readline())
-    assert runs(number) and number != driver.pid
-    driver.kill()
-    driver.wait()
-    assert vanish([number])
 
 
 def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_invokers):
@@ -340,15 +329,16 @@ client.wait(600.0)
     assert vanish(numbers)
 
 
-def test_idle_workers_end_when_their_coordinator_is_killed(local_invokers, python):
+@pytest.mark.parametrize("deed", ["pid", pytest.param("parent", marks=on_linux)], ids=["worker", "zygote"])
+def test_idle_processes_end_with_a_killed_coordinator(local_invokers, python, deed):
     source = f"""
-client.invoke(attempt_of("actor", "a", 0, {task("pid")!r}, 60.0))
+client.invoke(attempt_of("actor", "a", 0, {task(deed)!r}, 60.0))
 print(client.wait(60.0)[0].body.decode(), flush=True)
 client.wait(600.0)
 """
     driver = python(local_invokers.source + source)
     number = int(driver.stdout.readline())
-    assert runs(number)
+    assert runs(number) and number != driver.pid
     driver.kill()
     driver.wait()
     assert vanish([number])
