@@ -34,7 +34,6 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "environments.md": environments.page,
     REFERENCE / "prices.md": prices.page,
     REFERENCE / "rules.md": rules.page,
-    entities.PAGE: entities.page,
     settings_stub.PAGE: settings_stub.page,
     gpu.PAGE: gpu.page,
     installing.PAGE: installing.page,
@@ -45,6 +44,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     speaking_agents.PAGE: speaking_agents.page,
     resources.PAGE: resources.page,
     tenants.PAGE: tenants.page,
+    **entities.PAGES,
     **peers.PAGES,
 }
 

@@ -9,6 +9,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from marless import settings
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "api.md"
 EXAMPLES = ROOT / "docs" / "data" / "api"
@@ -47,10 +49,12 @@ def _section(module: str) -> str:
 
 
 def _entry(name: str) -> str:
-    if not name.startswith("marless.language."):
-        return f"::: {name}"
-    last = name.rpartition(".")[2]
-    return f"::: marless_language.public.{last}\n    options:\n      heading: {last}"
+    module, _, last = name.rpartition(".")
+    if module == "marless.language":
+        return f"::: marless_language.public.{last}\n    options:\n      heading: {last}"
+    # The page's generator reads these classes in the stub of their module.
+    is_setting = module == "marless" and last in settings.__all__
+    return f"::: marless.settings.{last}" if is_setting else f"::: {name}"
 
 
 def _code(text: str) -> str:

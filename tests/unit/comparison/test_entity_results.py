@@ -41,9 +41,9 @@ def run(arm, seed, steps, seconds, **others):
     return Run(study="targets", arm=arm, seed=seed, env_steps=1600, **values, **reached, **where)
 
 
-def rows(runs):
+def rows(runs, file=FILE):
     """Return the cells of all rows by the number of the table, and the text."""
-    shown = text(FILE, runs)
+    shown = text(file, runs)
     tables = [part.splitlines() for part in shown.split("\n\n") if part.startswith("|")]
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]] for table in tables], shown
 
@@ -63,8 +63,8 @@ def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
     assert steps == [["loop", "1,000 (5 of 5)"], ["sorted", "300 (4 of 5)"]]
     assert seconds == [["loop", "10.0 (5 of 5)"], ["sorted", "4.0 (4 of 5)"]]
     assert ends == [
-        ["loop", "5", "", "", "", "1,000", "0.0"],
-        ["sorted", "5", "-3.00", "-5.00 … -1.00 (5)", "", "2,500", "1.0"],
+        ["loop", "5", "", "", "1,000", "0.0"],
+        ["sorted", "5", "-3.00", "-5.00 … -1.00 (5)", "2,500", "1.0"],
     ]
     guard, mean, each, _, rate = bars
     assert guard[-1] == "≥ 0.25: met"
@@ -77,9 +77,21 @@ def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
 def test_seconds_on_a_busy_machine_are_left_out_and_steps_stay():
     quiet, busy = run("sorted", 1, 100, 1.0), run("sorted", 2, 300, 9.0, load=(4.5, 1.0))
     (steps, seconds, ends, _), _ = rows([quiet, busy])
-    assert (steps[1][1], seconds[1][1], ends[1][5]) == ("200 (2 of 2)", "1.0 (1 of 1)", "1,000")
+    assert (steps[1][1], seconds[1][1], ends[1][2]) == ("200 (2 of 2)", "1.0 (1 of 1)", "1,000")
     (steps, seconds, ends, _), _ = rows([busy])
-    assert (steps[1][1], seconds[1][1], ends[1][5]) == ("300 (1 of 1)", "machine was busy", "")
+    assert (steps[1][1], seconds[1][1], ends[1][2:]) == ("300 (1 of 1)", "machine was busy", [])
+
+
+def test_battles_won_and_dollars_have_columns_and_bars():
+    study = msgspec.structs.replace(PLAIN, targets=[], baselines={}, bars=[Bar(arm="sorted", of="win", least=0.95)])
+    file = msgspec.structs.replace(FILE, lists=[study])
+    (registration,) = (arm.registration for arm in file.arms(study) if arm.name == "sorted")
+    values = {"registration": registration, "dollars": 0.01, "first_round": 2.0, "learning": 0.75}
+    wins = enumerate((0.94, 0.96, 0.98), start=1)
+    (ends, (bar,)), shown = rows([run("sorted", seed, None, None, win=win, **values) for seed, win in wins], file)
+    assert "won, % | lowest … highest | steps/s | launch, s | first round, s | learners | dollars |" in shown
+    assert ends == [["sorted", "3", "96.0", "94.0 … 98.0 (3)", "1,000", "0.0", "2.0", "0.75", "0.0100"]]
+    assert bar[-1] == "≥ 0.95: MISSED: kept in 2 of 3"
 
 
 def test_a_mean_is_judged_only_if_every_seed_reached_the_target():
@@ -119,8 +131,9 @@ def test_a_registration_depends_on_the_arm_and_its_list_but_on_no_other_arm():
     assert {name for name in before if registrations(other_set)[name] != before[name]} == {"loop", "sorted"}
 
 
-def test_every_arm_of_the_file_has_settings_that_a_run_takes():
-    file = registered.load()
+@pytest.mark.parametrize("name", ["entities", "games"])
+def test_every_arm_of_a_file_has_settings_that_a_run_takes(name):
+    file = registered.load(name)
     for study in file.lists:
         arms = file.arms(study)
         assert {*study.off, *(bar.arm for bar in study.bars)} <= {arm.name for arm in arms}

@@ -1,8 +1,9 @@
-"""Train the arms of `arms.toml`, one after another, and print their tables.
+"""Train the arms of a registered file, one after another, and print their tables.
 
     python -m benchmarks.entities docs/results/entities.jsonl
 
-The record has one line per run. Only missing runs are trained. A changed registration or
+The record `games.jsonl` has the arms of `games.toml` in this folder.
+A record has one line per run. Only missing runs are trained. A changed registration or
 program makes another run.
 """
 
@@ -23,13 +24,13 @@ def main() -> None:
     """Run the command line."""
     parser = ArgumentParser(prog="python -m benchmarks.entities", description=__doc__)
     parser.add_argument("record", type=Path)
-    parser.add_argument("--lists", nargs="+", metavar="LIST", help="lists of arms.toml. Default: all")
+    parser.add_argument("--lists", nargs="+", metavar="LIST", help="lists of the file. Default: all")
     parser.add_argument("--only", nargs="+", default=[], metavar="ARM", help="arms to train, also such that are off")
     parser.add_argument("--seeds", help="other seeds than registered, to try the command, such as 100,101")
     parser.add_argument("--steps", type=int, help="another length of runs than registered, to try the command")
     parser.add_argument("--table", action="store_true", help="print the tables of the record, and train nothing")
     options = parser.parse_args()
-    file, faults = load(), 0
+    file, faults = load(options.record.stem), 0
     runs = json_lines.read(options.record, Run)
     for study in file.lists:
         if options.table or (options.lists and study.name not in options.lists):

@@ -1,6 +1,9 @@
-"""docs/results/entities.md, with the tables of the stored record between two markers."""
+"""docs/results/entities.md and games.md, with the tables of their stored records between two markers."""
 
 import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 from benchmarks.entities.registered import load
@@ -9,17 +12,21 @@ from benchmarks.entities.table import text
 from benchmarks.launch import ROOT
 from benchmarks.records import json_lines
 
-PAGE = ROOT / "docs" / "results" / "entities.md"
-RECORD = PAGE.with_suffix(".jsonl")
+RESULTS = ROOT / "docs" / "results"
+RECORD = RESULTS / "entities.jsonl"
 _BEGIN, _END = "<!-- tables: written by `make docs` -->", "<!-- end of tables -->"
 
 
-def page() -> str:
-    """Return the page with the tables of the record."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(_BEGIN)
-    runs = json_lines.read(RECORD, Run)
-    tables = text(load(), runs) if runs else "The arms are registered and have not run yet."
+def page(name: str) -> str:
+    """Return the page of that name with the tables of its record."""
+    path = RESULTS / f"{name}.md"
+    before, rest = path.read_text(encoding="utf-8").split(_BEGIN)
+    runs = json_lines.read(path.with_suffix(".jsonl"), Run)
+    tables = text(load(name), runs) if runs else "The arms are registered and have not run yet."
     return f"{before}{_BEGIN}\n\n{tables}\n\n{_END}{rest.split(_END)[1]}"
+
+
+PAGES: dict[Path, Callable[[], str]] = {RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games")}
 
 
 def lines() -> list[str]:

@@ -1,4 +1,4 @@
-"""The registered file of lists of arms. Each arm has one hash of all that its runs depend on."""
+"""Registered files of lists of arms. Each arm has one hash of all that its runs depend on."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,14 +9,14 @@ from marless.coordinator.file_reading import read_text
 from marless.studies.registration import registration_of
 from marless.studies.seeds import seeds_of
 
-FILE = Path(__file__).with_name("arms.toml")
+FOLDER = Path(__file__).parent
 
 
 class Bar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A bound of an arm's values, or of their quotients by the values of the arm `against` in the same seed."""
 
     arm: str
-    of: Literal["seconds", "rate", "best"] = "seconds"
+    of: Literal["seconds", "rate", "best", "win"] = "seconds"
     # Seconds count until this return is reached.
     target: float | None = None
     against: str = ""
@@ -91,6 +91,6 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [text for name in names for text in ([name] if "=" in name else self.sets[name])]
 
 
-def load(path: Path = FILE) -> File:
-    """Return the file. Raise `UnreadableFile`, `msgspec.ValidationError`, and `KeyError` for an unknown set."""
-    return msgspec.toml.decode(read_text(path), type=File)
+def load(name: str = "entities") -> File:
+    """Return a file by its name. Raise `UnreadableFile`, `msgspec.ValidationError`, and `KeyError` for unknown sets."""
+    return msgspec.toml.decode(read_text(FOLDER / f"{name}.toml"), type=File)

@@ -30,8 +30,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run. Keys of `steps_to` and `seconds_to` are targets. Missed targets are null.
 
     `seconds_to` are training seconds. `launch` are the seconds from the command to its first task, 0 for a baseline.
-    `best` and `mpe2` are mean returns of the policies of the best evaluation, over fresh episodes here and in mpe2's
-    own environment. `share` is the share of the passes in the time of the torch learner, the baseline's guard.
+    `first_round` are the seconds of the first round, and `dollars` the price of the training on functions.
+    In the share `learning` of the time, learners worked. `win` is the share of battles that the best policies
+    won. `best` and `mpe2` are their mean returns, over fresh episodes here and in mpe2's own environment. `share` is
+    the share of the passes in the time of the torch learner, the baseline's guard.
     """
 
     study: str
@@ -44,7 +46,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     launch: float = 0.0
     steps_to: dict[str, int | None]
     seconds_to: dict[str, float | None]
+    first_round: float | None = None
+    learning: float | None = None
+    dollars: float | None = None
     best: float | None = None
+    win: float | None = None
     mpe2: float | None = None
     share: float | None = None
     weights_sha256: str = ""
@@ -106,17 +112,33 @@ def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
         subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.DEVNULL)
         run = folder / "runs" / NAME
         lines, summary = read(run / "metrics.jsonl"), json.loads((run / "summary.json").read_text(encoding="utf-8"))
-        first, *_ = (run / "attempts.jsonl").read_text(encoding="utf-8").splitlines()
+        attempts = [json.loads(line) for line in (run / "attempts.jsonl").read_bytes().splitlines()]
         mpe2 = _return_in_mpe2(run / "best_policies.safetensors", seed, arm.mpe2_episodes)
     return {
         "env_steps": summary["env_steps"],
         "rate": (lines[-1].env_steps - lines[0].env_steps) / (lines[-1].seconds - lines[0].seconds),
-        "launch": round(json.loads(first)["asked"] - began, 3),
+        "launch": round(attempts[0]["asked"] - began, 3),
+        "first_round": lines[0].seconds,
+        "learning": _share_of_learners(attempts),
+        "dollars": lines[-1].dollars,
         "best": summary["absolute_return"]["mean"],
+        "win": summary["absolute_env_metrics"].get("win"),
         "mpe2": mpe2,
         "weights_sha256": summary["weights_sha256"],
         **_reached(arm, [_point(line) for line in lines if line.evaluation]),
     }
+
+
+def _share_of_learners(attempts: list[dict[str, Any]]) -> float:
+    """Return how much of the time learners worked, as a share, without the first round."""
+    rounds = [one for one in attempts if one["round"] > 0 and one["kind"] != "evaluate"]
+    spans = sorted((one["ended"] - one["duration_ms"] / 1000, one["ended"]) for one in rounds if one["kind"] == "learn")
+    start, worked = float(rounds[0]["asked"]), 0.0
+    latest = start
+    for begin, end in spans:
+        worked += max(0.0, end - max(begin, latest))
+        latest = max(latest, end)
+    return worked / (latest - start)
 
 
 def _point(line: RoundLine) -> tuple[float, int, float]:

@@ -10,6 +10,11 @@ from benchmarks.entities.runs import Run
 from benchmarks.table import Row, markdown, share, spread, typical
 from marless.reports.text import markdown_table
 
+_ENDS = (
+    *("arm", "seeds", "best return", "lowest … highest", "won, %", "lowest … highest"),
+    *("in mpe2", "steps/s", "launch, s", "first round, s", "learners", "dollars"),
+)
+
 
 def text(file: File, runs: Sequence[Run], steps: int | None = None) -> str:
     """Return all tables in markdown. `steps` is another length of runs than registered."""
@@ -42,8 +47,10 @@ def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, 
             header = ("arm", *(f"{what} to {target:g}" for target in study.targets))
             cells = ([_cell(shown[name], what, target, fmt) for target in study.targets] for name in names)
             yield markdown_table(header, [(name, *row) for name, row in zip(names, cells, strict=True)])
-    header = ("arm", "seeds", "best return", "lowest … highest", "in mpe2", "steps/s", "launch, s")
-    yield markdown_table(header, [_ends(name, shown[name]) for name in names])
+    columns = zip(_ENDS, *(_ends(name, shown[name]) for name in names), strict=True)
+    # A column that no run of the list fills is left out.
+    ends, *lines = zip(*(column for column in columns if any(column[1:])), strict=True)
+    yield markdown_table(ends, lines)
     if bars := [row for bar in study.bars for row in _rows(bar, shown)]:
         yield markdown(bars)
 
@@ -69,15 +76,26 @@ def _value(run: Run, what: str, target: float | None) -> float:
 def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
     best = [run.best for run in runs.values() if run.best is not None]
     mpe2 = [run.mpe2 for run in runs.values() if run.mpe2 is not None]
+    wins = [100 * run.win for run in runs.values() if run.win is not None]
     quiet = _quiet(runs).values()
-    rates, launches = [run.rate for run in quiet], [run.launch for run in quiet]
-    cells = (typical(best, ".2f"), spread(best, ".2f"), typical(mpe2, ".2f"))
-    return name, str(len(runs)), *cells, typical(rates, ",.0f"), typical(launches, ".1f")
+    firsts = [run.first_round for run in quiet if run.first_round is not None]
+    learning = [run.learning for run in quiet if run.learning is not None]
+    dollars = [run.dollars for run in runs.values() if run.dollars is not None]
+    return (
+        *(name, str(len(runs)), typical(best, ".2f"), spread(best, ".2f"), typical(wins, ".1f"), spread(wins, ".1f")),
+        *(typical(mpe2, ".2f"), typical([run.rate for run in quiet], ",.0f")),
+        *(
+            typical([run.launch for run in quiet], ".1f"),
+            typical(firsts, ".1f"),
+            typical(learning, ".2f"),
+            typical(dollars, ".4f"),
+        ),
+    )
 
 
 def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
     """Return the row of a bar, after the row of its guard: the share of the passes in the baseline's time."""
-    runs = shown[bar.arm] if bar.of == "best" else _quiet(shown[bar.arm])
+    runs = shown[bar.arm] if bar.of in ("best", "win") else _quiet(shown[bar.arm])
     base = _quiet(shown[bar.against]) if bar.against else {}
     runs = {seed: run for seed, run in runs.items() if not bar.against or seed in base}
     name = f"{bar.arm}: {bar.of}" + (f" to {bar.target:g}" if bar.target is not None else "")
@@ -100,8 +118,9 @@ def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
 def _measure(run: Run, bar: Bar) -> float:
     if bar.of == "rate":
         return run.rate
-    if bar.of == "best":
-        return -math.inf if run.best is None else run.best
+    if bar.of in ("best", "win"):
+        value = run.best if bar.of == "best" else run.win
+        return -math.inf if value is None else value
     return _value(run, "seconds", bar.target)
 
 
