@@ -577,6 +577,39 @@ class Opponents(Settings):
 
     def __init__(self, *, side: int | None = ..., policies: str = ...) -> None: ...
 
+class PQN(Settings):
+    """Parallel Q-learning.
+
+    Args:
+        engine: software that computes networks: numpy, C (native), torch, or the fastest on this machine (auto)
+        device: device on which torch trains. Actors use the CPU
+        network: mlp, gru, cnn (for images), attention (for entities), or a torch module's package.module:factory
+        lr_schedule: how lr falls to 0 over stop.env_steps or stop.rounds, whichever is nearer. A falling lr is
+            more stable at the end
+        lr: Adam's step size. Higher learns faster, but is less stable
+        gamma: discount per environment step. Higher looks further ahead, but returns are noisier
+        td_lambda: weight of longer returns in a target (λ of Peng's Q(λ)). Higher passes late rewards back
+            faster, but is noisier
+        decomposition: the value of a side is the sum of its agents' values (sum), or each agent learns alone
+            (none)
+        reward: the agent's reward (own), or the sum over its side (team). With decomposition=sum it is always the
+            sum
+        epochs: passes over the round's data. Higher learns more from the same data, but is less stable and takes
+            longer
+        num_minibatches: optimiser steps per pass. Higher learns faster, but each step sees less data
+        epsilon_start: chance of a random action at the beginning. Higher explores more
+        epsilon_end: chance of a random action at the end. Higher explores more
+        epsilon_steps: environment steps from epsilon_start to epsilon_end. Higher explores for longer
+        max_grad_norm: cap on each network's gradient norm. Lower is more stable, but can be slower
+        adam_eps: small number in Adam's denominator. Higher makes steps smaller if gradients are small
+        hidden: widths of the hidden layers. Wider layers can learn more, but take longer
+        layer_norm: normalise the hidden layers (LayerNorm). Values are then stable without target networks
+        time_limit: at a time limit, estimate the value of later steps (bootstrap), or treat the limit as the end
+            (terminal)
+    """
+
+    def __init__(self, *, engine: Literal['auto', 'numpy', 'native', 'torch'] = ..., device: Literal['cpu', 'cuda'] = ..., network: Callable[..., Any] | str = ..., lr_schedule: Literal['constant', 'linear', 'cosine'] = ..., lr: float = ..., gamma: float = ..., td_lambda: float = ..., decomposition: Literal['sum', 'none'] = ..., reward: Literal['own', 'team'] = ..., epochs: int = ..., num_minibatches: int = ..., epsilon_start: float = ..., epsilon_end: float = ..., epsilon_steps: int = ..., max_grad_norm: float = ..., adam_eps: float = ..., hidden: Sequence[int] = ..., layer_norm: bool = ..., time_limit: Literal['bootstrap', 'terminal'] = ...) -> None: ...
+
 class Pipeline(Settings):
     """Overlap of sampling and learning in a round.
 
@@ -956,6 +989,7 @@ __all__ = [
     "MASAC",
     "Offline",
     "Opponents",
+    "PQN",
     "Pipeline",
     "Placement",
     "Pricing",

@@ -105,22 +105,31 @@ def _with(section: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """The groups by hand, if there are any; else shared networks for algorithms with a replay buffer: all published
-    settings share, and with separate networks agents learned more slowly here, see docs/data/algorithms.toml."""
+    """Return the groups by hand, if there are any. Otherwise algorithms with a replay buffer and PQN share networks.
+
+    All published settings share. Separate networks learned more slowly here (docs/data/algorithms.toml).
+    """
     if "sharing.rule" in fixed_keys:
         return None
     if config.sharing.groups is not None:
         return Layer("sharing.groups", {"sharing.rule": "groups"})
-    if config.algorithm.replayed_steps:
+    if config.algorithm.shares_networks:
         return Layer(f"algorithm {config.algorithm.name}", {"sharing.rule": "all"})
     return None
 
 
-def _recurrent(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
-    """The network `gru` is a perceptron whose last hidden layer is a GRU."""
-    if config.algorithm.network != "gru" or not hasattr(config.algorithm, "recurrent"):
-        return None
-    return Layer("algorithm.network=gru", {"algorithm.network": "mlp", "algorithm.recurrent": True})
+def _of_network(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
+    """Return the settings that a network's name implies.
+
+    `gru` is a perceptron with a GRU as its last hidden layer. Layer norm is off by default with `attention`.
+    """
+    algorithm = config.algorithm
+    if algorithm.network == "gru" and "recurrent" in algorithm.__struct_fields__:
+        return Layer("algorithm.network=gru", {"algorithm.network": "mlp", "algorithm.recurrent": True})
+    has_norm = getattr(algorithm, "layer_norm", False) and "algorithm.layer_norm" not in fixed_keys
+    if algorithm.network == "attention" and has_norm:
+        return Layer("algorithm.network=attention", {"algorithm.layer_norm": False})
+    return None
 
 
 _OF_THIS_MACHINE, _OF_NATIVE = "algorithm.engine=auto", "algorithm.engine=native"
@@ -293,7 +302,7 @@ def _sampled_episodes(config: RunConfig) -> int | None:
 # In this order: a later one sees the values of those before it.
 DERIVED: tuple[Callable[[RunConfig, Collection[str]], Layer | None], ...] = (
     _shared_networks,
-    _recurrent,
+    _of_network,
     _engine,
     _exact_physics,
     _packed_learners,

@@ -7,7 +7,7 @@ from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.task_names import BUILT_IN, EXACT_PHYSICS, is_compiled
 
-_ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex")
+_ALGORITHMS = ("ippo", "mappo", "happo", "iql", "vdn", "qmix", "qplex", "pqn")
 # Rules that choose by summaries of policies and distil them are not among them.
 _SHARING = ("none", "all", "groups")
 # Settings of algorithms at which something is computed that differs between processors: the power of a priority, and a

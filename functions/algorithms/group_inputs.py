@@ -36,6 +36,12 @@ def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     return with_identity(context, agent, normalise(context, "policy", agent, observation))
 
 
+def observations_after_cuts(context: Context[AlgorithmConfig], agent: int) -> Array:
+    """Return the agent's observations after each cut ``[K, F]``, in the form that its policy takes, with identity."""
+    observation = context.batch.of(context.batch.cut_observations, agent)
+    return with_identity(context, agent, normalise(context, "policy", agent, observation))
+
+
 def normalise(context: Context[AlgorithmConfig], part: str, agent: int, inputs: Array) -> Array:
     """Inputs ``[..., F]`` as the network `part` of the agent's group takes them, without identity; the same inputs if
     the network has no statistics (`input_statistics`)."""

@@ -99,25 +99,30 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Independent(Samples):
-    """Rows `inputs` ``[B, F]`` for a feed-forward network."""
+    """Rows `inputs` ``[agents * B, F]`` for a feed-forward network, agent after agent.
+
+    A piece is a step b with the rows i * B + b of all agents i.
+    """
 
     inputs: Array
+    agents: int = 1
 
     def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.inputs)
+        """The number of pieces."""
+        return len(self.inputs) // self.agents
 
     def network_inputs(self) -> PieceInputs:
         return PieceInputs(self.inputs)
 
     def places(self, pieces: RowIndices) -> Places:
-        return Places(pieces)
+        return Places((pieces + len(self) * np.arange(self.agents)[:, np.newaxis]).ravel())
 
     def part(self, pieces: RowIndices) -> Minibatch:
-        return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
+        rows = self.places(pieces).rows
+        return Minibatch(rows, np.take(self.inputs, rows, axis=0))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:
-        return np.flatnonzero(rows)
+        return np.flatnonzero(rows.reshape(self.agents, -1).any(axis=0))
 
 
 @dataclass(frozen=True)

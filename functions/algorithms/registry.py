@@ -78,6 +78,7 @@ ALGORITHMS = _Algorithms(
         "vdn": "marless.functions.algorithms.value.specs:VDN",
         "qmix": "marless.functions.algorithms.value.specs:QMIX",
         "qplex": "marless.functions.algorithms.value.specs:QPLEX",
+        "pqn": "marless.functions.algorithms.value.pqn_specs:PQN",
         "iddpg": "marless.functions.algorithms.ddpg.specs:IDDPG",
         "maddpg": "marless.functions.algorithms.ddpg.specs:MADDPG",
         "isac": "marless.functions.algorithms.sac.specs:ISAC",

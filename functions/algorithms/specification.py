@@ -93,6 +93,11 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """The size of the replay buffer in environment steps; 0 for learning from the round's data alone."""
         return 0
 
+    @property
+    def shares_networks(self) -> bool:
+        """Return whether agents with equal spaces share a network by default."""
+        return self.replayed_steps > 0
+
     def behaviour(self, env_steps: int) -> Behaviour:
         """How actors act in a round that begins after `env_steps` environment steps."""
         return Behaviour()

@@ -121,7 +121,7 @@ def _members(family: str) -> list[AlgorithmSpec]:
 def _cell(name: str, family: str) -> str:
     """The family's default first, then those of single algorithms and of other environments."""
     own = {spec.name: settings_of(spec)[name] for spec in _members(family) if name in settings_of(spec)}
-    parts = _shared(own, whole=len(own) == len(_members(family)))
+    parts = _shared(own, [spec.name for spec in _members(family) if spec.name not in own])
     for variant, task in VARIANTS.items():
         changed = {settings_of(spec, task)[name] for spec in _members(family) if spec.name in own} - {*own.values()}
         parts += [f"{variant} {_default_text(value)}" for value in sorted(changed)]
@@ -134,19 +134,19 @@ def _run_cell(key: str, family: str) -> str:
     for spec in _members(family):
         needed = [NEEDED[spec.name]] if spec.name in NEEDED else []
         own[spec.name] = getattr(getattr(load(None, [f"algorithm.name={spec.name}", *needed]), table), name)
-    return ", ".join(_shared(own, whole=True))
+    return ", ".join(_shared(own, []))
 
 
-def _shared(own: Mapping[str, Any], whole: bool) -> list[str]:
-    """The most frequent value, and the values of the others."""
+def _shared(own: Mapping[str, Any], without: Sequence[str]) -> list[str]:
+    """Return the most frequent value, the values of the others, and the algorithms `without` a value."""
     if not own:
         return []
     values = list(own.values())
     usual = max(values, key=values.count)
     others = [f"{name} {_default_text(value)}" for name, value in own.items() if value != usual]
-    if not whole:
-        return [*(f"{name} {_default_text(value)}" for name, value in own.items())]
-    return [_default_text(usual), *others]
+    if len(own) <= 2 * len(without):
+        return [f"{name} {_default_text(value)}" for name, value in own.items()]
+    return [_default_text(usual), *others, *(f"except {name}" for name in without)]
 
 
 def _default_text(value: Any) -> str:

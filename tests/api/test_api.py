@@ -40,7 +40,7 @@ PUBLIC = {
     "marless.rules": "BaseRule Bounds DistanceRule GroupingRule LeagueRule PlacementRule Rule ScalingRule SharingMode"
     " TrendRule Work slope",
     "marless.settings": "Actors BC Base Config Evaluation Function Functions HAPPO IDDPG IPPO IQL ISAC League Log"
-    " MADDPG MAPPO MASAC Offline Opponents Pipeline Placement Pricing QMIX QPLEX Resource Scaling Sharing Stop Task"
+    " MADDPG MAPPO MASAC Offline Opponents PQN Pipeline Placement Pricing QMIX QPLEX Resource Scaling Sharing Stop Task"
     " Trend VDN",
     "marless.loggers": "LoggedRun Logger Point Writer logger names",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"

@@ -13,6 +13,7 @@ from marless.functions.algorithms.agent_inputs import members, own_observation
 from marless.functions.algorithms.engine import weights_of
 from marless.functions.algorithms.group_inputs import starts, with_identity
 from marless.functions.algorithms.off_policy.specs import ReplayConfig
+from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context, within
 from marless.functions.keys import group_name
 from marless.functions.nn.layers import Array
@@ -97,7 +98,7 @@ def group_outputs_after(context: Context[ReplayConfig], part: str, group: int) -
     return next_outputs(context, weights, inputs, len(agents), *steps)
 
 
-def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | None:
+def legal_next(context: Context[AlgorithmConfig], agents: list[int]) -> Flags | None:
     """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None if all are legal.
 
     A dead agent's recorded action is action 0, so only action 0 is legal for it.
@@ -126,7 +127,7 @@ def legal_rows(context: Context[ReplayConfig], group: int) -> Flags | None:
     return rows_of(by_column(np.stack([batch.of(batch.masks, agent) for agent in members(context.team, group)])))
 
 
-def alive_next(context: Context[ReplayConfig], agents: list[int]) -> Flags:
+def alive_next(context: Context[AlgorithmConfig], agents: list[int]) -> Flags:
     """Which agents are alive after each step ``[n, T, E]``."""
     return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
 

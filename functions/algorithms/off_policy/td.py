@@ -165,6 +165,7 @@ class TdLoss:
     grad_output: Array
     difference: Array
     rows: Array
+    grad_log_std: None = None
 
 
 def td_loss(

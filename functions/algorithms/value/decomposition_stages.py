@@ -17,6 +17,7 @@ from marless.functions.algorithms.metrics import OWN, ByAgent, due
 from marless.functions.algorithms.off_policy.replay_minibatch import joint_signal, with_minibatch
 from marless.functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from marless.functions.algorithms.off_policy.td import TdLoss, td_loss
+from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context, StageResult
 from marless.functions.algorithms.value import utilities as utility_networks
 from marless.functions.algorithms.value.priorities import Draw, PriorityUpdate
@@ -139,7 +140,7 @@ def mixed_agents(context: Context[UtilityConfig], group: int) -> list[int]:
     return side_of(context.spec, context.team, group) if leads_side(context.spec, context.team, group) else []
 
 
-def sent_by(context: Context[UtilityConfig], side: list[int], name: str) -> Array:
+def sent_by(context: Context[AlgorithmConfig], side: list[int], name: str) -> Array:
     """A tensor that the stage `utility` sent, of the side's agents ``[n, T, E]``."""
     rows = []
     for agent in side:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 from msgspec import Meta
 
@@ -40,6 +40,12 @@ _UTILITY = StageSpec("utility", (), "group", _WITHOUT_NORMALISER, ())
 _POLICY = StageSpec("policy", ("mix",), "group", _WITHOUT_NORMALISER, _WITHOUT_NORMALISER)
 _MIXED_STAGES = (_UTILITY, StageSpec("mix", ("utility",), "team", _MIXING, _MIXING, couples=True), _POLICY)
 _MIXED_PARTS = (*PARTS, "mixer", "mixer_optimiser", "mixer_target")
+
+
+def epsilon_greedy(config: Any, env_steps: int) -> Behaviour:
+    """Return ε-greedy behaviour for a configuration with `epsilon_start`, `epsilon_end` and `epsilon_steps`."""
+    share = min(1.0, env_steps / config.epsilon_steps)
+    return Behaviour(kind="epsilon", amount=config.epsilon_start + share * (config.epsilon_end - config.epsilon_start))
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
@@ -103,9 +109,8 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """ε-greedy with linearly decreasing ε."""
-        share = min(1.0, env_steps / self.epsilon_steps)
-        return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
+        """See `AlgorithmConfig`."""
+        return epsilon_greedy(self, env_steps)
 
 
 class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="iql"):
@@ -169,8 +174,8 @@ class QplexConfig(MixedConfig, frozen=True, kw_only=True, tag_field="name", tag=
     mixing_heads: Annotated[int, Meta(ge=1, le=MOST_LAYERS)] = 4
 
 
-def utility_network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
-    """The group's utility network. Raises `BadRequest` for unsupported actions."""
+def utility_network(spec: EnvSpec, team: Team, config: Any, group: int) -> Network:
+    """Return the group's utility network, for a `UtilityConfig` or `PqnConfig`. Raise `BadRequest` for other spaces."""
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:

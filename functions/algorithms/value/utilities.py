@@ -24,6 +24,7 @@ from marless.functions.algorithms.off_policy.target_networks import (
     update_target,
 )
 from marless.functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
+from marless.functions.algorithms.specification import AlgorithmConfig
 from marless.functions.algorithms.stage import Context
 from marless.functions.algorithms.trainable import Trainable
 from marless.functions.algorithms.value import priorities
@@ -88,7 +89,7 @@ def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bo
     agents = members(context.team, group)
     network, inputs = Trainable.load(context, "policy", group_name(group)), observation_inputs(context, group)
     values, trace = inputs.unroll(network.weights)
-    q_taken = gather_actions(by_agent(values, len(agents)), _actions(context, agents))
+    q_taken = gather_actions(by_agent(values, len(agents)), recorded_actions(context, agents))
     if not with_future:
         return Utilities(q_taken, q_taken, values, trace, network, None)
     after = _next_values(context, group, inputs, network, values, trace)
@@ -104,7 +105,7 @@ def train_step(
     """
     name, network, values, config = group_name(group), utilities.network, utilities.values, context.config
     agents, metrics = members(context.team, group), dict[str, float]()
-    actions = by_column(_actions(context, agents))
+    actions = by_column(recorded_actions(context, agents))
     grad_output = scatter_actions(by_column(gradient).astype(values.dtype), actions, values.shape[-1])
     if config.cql_alpha:
         gap = _conservative_gap(context, agents, utilities)
@@ -123,11 +124,11 @@ def _conservative_gap(context: Context[UtilityConfig], agents: list[int], utilit
     loss_mask = batch.alive[agents].copy()
     loss_mask[:, : context.config.burn_in] = False
     values, arithmetic = by_agent(utilities.values, len(agents)), engine_of(context.config).arithmetic
-    return ConservativeGap.of(values, _actions(context, agents), legal, loss_mask, arithmetic)
+    return ConservativeGap.of(values, recorded_actions(context, agents), legal, loss_mask, arithmetic)
 
 
-def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:
-    """The actions ``[n, T, E]``; a dead agent's recorded action is action 0, its only legal one."""
+def recorded_actions(context: Context[AlgorithmConfig], agents: list[int]) -> Array:
+    """Return the actions ``[n, T, E]``. A dead agent's recorded action is action 0, its only legal action."""
     batch = context.batch
     return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
 

@@ -28,6 +28,7 @@ SETTINGS = {
     "vdn": CHOICES,
     "qmix": CHOICES,
     "qplex": CHOICES,
+    "pqn": CHOICES,
     "iddpg": NUMBERS,
     "maddpg": NUMBERS,
     "isac": NUMBERS,

@@ -42,6 +42,7 @@ SETTINGS = {
     "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "qmix": [REPLAYED, CONSERVATIVE, PRIORITISED, PRIORITISED | NORMED | {"recurrent": True}],
     "qplex": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "pqn": [PPO, PPO | {"decomposition": "none", "reward": "own"}, PPO | {"layer_norm": False}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
     "maddpg": [REPLAYED, NOISY, NOISY | NORMED | {"recurrent": True}, NOISY | TD3],
     "isac": [REPLAYED, REPLAYED | {"recurrent": True}, SOFT],

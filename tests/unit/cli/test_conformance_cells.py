@@ -310,7 +310,7 @@ def test_cases_without_a_record_stand_in_one_line_below_the_table():
     ended, waiting = an_outcome(a_case(bar=-45.0), -30.0), an_outcome(a_case("qmix", bar=-33.0))
     table, line = tables.section([ended, waiting])
     assert len(table.splitlines()) == 3
-    assert line == "Not run yet: qmix (quick)."
+    assert line == "Not run yet (quick): qmix."
     assert tables.section([waiting]) == [line]
 
 

@@ -66,7 +66,7 @@ def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
 
 def test_a_setting_is_listed_with_the_family_s_default_and_those_that_differ():
     rows = [line for line in algorithms.page().splitlines() if line.startswith("| `huber_delta` |")]
-    assert rows[0].split(" | ")[2:] == ["`10`", "none, qmix `1`, qplex `1`", "none", "none", "", " |"]
+    assert rows[0].split(" | ")[2:] == ["`10`", "none, qmix `1`, qplex `1`, except pqn", "none", "none", "", " |"]
 
 
 def test_a_setting_that_only_some_environments_change_says_so():

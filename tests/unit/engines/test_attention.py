@@ -90,7 +90,15 @@ def test_tokens_have_whole_vectors_for_each_head(hidden, width):
 @pytest.mark.parametrize("engine", ["numpy", "torch", "native"])
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("ippo", PPO), ("mappo", PPO), ("vdn", REPLAYED), ("qmix", REPLAYED), ("isac", REPLAYED), ("bc", PPO)],
+    [
+        ("ippo", PPO),
+        ("mappo", PPO),
+        ("vdn", REPLAYED),
+        ("qmix", REPLAYED),
+        ("isac", REPLAYED),
+        ("bc", PPO),
+        ("pqn", PPO | {"layer_norm": False}),
+    ],
 )
 def test_algorithms_keep_their_rules(name, settings, engine):
     assert check(algorithms.algorithm(name), settings | {"network": "attention", "engine": engine}, [TEAM]) == ()

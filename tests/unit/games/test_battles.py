@@ -7,7 +7,6 @@ from built_kernels import needs_kernels
 
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
-from marless.functions.errors import BadRequest
 
 pytestmark = needs_kernels
 
@@ -115,19 +114,3 @@ def test_ranges_end_where_rounded_distances_do():
     for squares, radii in ((traits[2], (5, 6, 6, 2, 2, 5)), (traits[3], (9, 10, 10, 9, 8, 9))):
         assert (np.sqrt(squares) >= radii).all()
         assert (np.sqrt(np.nextafter(squares, np.float32(0))) < radii).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "agents", "options", "says"),
-    [
-        ("3n", None, {}, "smax/3n: SMAX has no map '3n'. Choose one of 3m"),
-        ("3m", 4, {}, "smax/3m: task.agents is 4, but the map has 3 agents"),
-        ("3m", None, {"scenario": "x"}, "smax/3m: task.options: there is no scenario here"),
-        ("3m", None, {"attack_mode": "farthest"}, "smax/3m: task.options.attack_mode"),
-        ("3m", None, {"max_steps": 0}, "smax/3m: task.options.max_steps"),
-    ],
-)
-def test_wrong_settings_are_refused_in_one_line(name, agents, options, says):
-    with pytest.raises(BadRequest, match=says) as error:
-        registry.make(EnvTask(name=f"smax/{name}", agents=agents, options=options), 1)
-    assert "\n" not in str(error.value)

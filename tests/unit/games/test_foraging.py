@@ -7,7 +7,6 @@ from built_kernels import needs_kernels
 from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.scene import Box, Disc
-from marless.functions.errors import BadRequest
 from marless.testing.environments import check
 
 pytestmark = needs_kernels
@@ -157,31 +156,6 @@ def test_food_without_a_place_is_left_out():
 )
 def test_foraging_keeps_every_promise(name, options):
     check(lambda num_envs: registry.make(EnvTask(name=name, options=options), num_envs), episodes=5)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("lbf/xyz", {}, "lbf/xyz is no task of level-based foraging. Write it as .*, such as lbf/8x8-2p-3f$"),
-        ("lbf/2x8-2p-1f", {}, "the field is 2x8; write at least 3x3"),
-        ("lbf/3x3-10p-1f", {}, "10 players do not fit into a field of 9 squares"),
-        ("lbf/8x8-2p-3f", {"players": "x"}, "task.options.players"),
-        ("lbf/8x8-2p-3f", {"horizon": 0}, "task.options.horizon"),
-        ("lbf/8x8-2p-3f", {"field": 3}, "field"),
-        ("lbf/8x8-2p-3f", {"min_player_level": 3}, "min_player_level is 3; it must be at most max_player_level, 2"),
-        ("lbf/8x8-2p-3f", {"min_food_level": 3}, "at most the least sum of the three lowest levels of players, 2"),
-        ("lbf/8x8-2p-3f", {"min_food_level": 3, "max_food_level": 2}, "it must be at most max_food_level, 2"),
-    ],
-)
-def test_wrong_names_and_options_are_refused(name, options, message):
-    with pytest.raises(BadRequest, match=message) as refused:
-        registry.make(EnvTask(name=name, options=options), 1)
-    assert "\n" not in str(refused.value) and name in str(refused.value)
-
-
-def test_another_number_of_agents_is_refused():
-    with pytest.raises(BadRequest, match=r"task\.agents is 3, but the environment has 2 agents"):
-        registry.make(EnvTask(name="lbf/8x8-2p-3f", agents=3), 1)
 
 
 def test_pictures_show_food_and_players_with_levels():

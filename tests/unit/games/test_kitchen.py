@@ -8,7 +8,6 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.games.kitchen_layouts import Menu
 from marless.functions.environments.games.kitchen_tables import steps_to_tiles
-from marless.functions.errors import BadRequest
 
 pytestmark = needs_kernels
 
@@ -302,29 +301,6 @@ def test_a_grid_of_the_user_is_a_kitchen():
     environment = begun(grid="XPSX|O12D|XXXX")
     assert [act(environment, *pair).rewards[0].sum() for pair in ((WEST, EAST), (INTERACT, INTERACT))] == [0, 0]
     assert environment.arrays["hands"][0].tolist() == [ONION, DISH]
-
-
-@pytest.mark.parametrize(
-    ("layout", "options", "message"),
-    [
-        ("cramped_rom", {}, "there is no layout 'cramped_rom' .*; nearest: overcooked/cramped_room"),
-        ("xyz", {}, "write it as overcooked/<layout>, such as overcooked/cramped_room$"),
-        ("cramped_room_single", {}, "there is no layout 'cramped_room_single'"),
-        ("cramped_room", {"observation": "picture"}, "task.options.observation"),
-        ("cramped_room", {"shaping": -1}, "task.options.shaping"),
-        ("cramped_room", {"shapping": 1}, "task.options.*shapping"),
-        ("cramped_room", {"horizon": 0}, "task.options.horizon"),
-        ("cramped_room", {"grid": "XPX|XSXX"}, "grid has empty rows, rows of different lengths"),
-        ("cramped_room", {"grid": "XPSX|O12D|XX?X"}, r"grid has '\?'; tiles are"),
-        ("cramped_room", {"grid": "XPSX|O12D|XX X"}, "grid has a free cell at its border"),
-        ("cramped_room", {"grid": "XPSX|O11D|XXXX"}, "grid needs cook 1 and cook 2"),
-        ("cramped_room", {"grid": "XPSX|X12D|XXXX"}, "grid needs a tile O or T"),
-    ],
-)
-def test_a_mistake_is_answered_in_one_line(layout, options, message):
-    with pytest.raises(BadRequest, match=message) as refused:
-        kitchen(layout, **options)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_picture_shows_tiles_things_and_cooks():

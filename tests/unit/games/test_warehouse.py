@@ -8,7 +8,6 @@ from marless.functions.environments import registry
 from marless.functions.environments.base import EnvTask
 from marless.functions.environments.games.halls import hall_of_blocks
 from marless.functions.environments.scene import Box, Disc
-from marless.functions.errors import BadRequest
 from marless.testing.environments import check
 
 pytestmark = needs_kernels
@@ -264,33 +263,6 @@ def test_the_tiny_hall_is_drawn_as_published():
 def test_a_warehouse_keeps_every_promise(options):
     task = EnvTask(name="rware/tiny-2ag", options=options | {"horizon": 8})
     check(lambda num_envs: registry.make(task, num_envs))
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("rware/xyz", {}, "is no task of the warehouse. Write it as rware/.*, such as rware/tiny-2ag$"),
-        ("rware/tiny-2agg", {}, "Write it as rware/"),
-        ("rware/tiny-2ag", {"reward_type": "all"}, "task.options.reward_type"),
-        ("rware/tiny-2ag", {"shelves": 3}, "shelves"),
-        ("rware/tiny-2ag", {"shelf_columns": 2}, "task.options.shelf_columns is 2. It must be odd"),
-        ("rware/tiny-2ag", {"request_queue_size": 32}, "it must be less than the number of shelves, 32"),
-        ("rware/tiny-2ag", {"layout": "x.\nx"}, "task.options.layout has lines of several lengths"),
-        ("rware/tiny-2ag", {"layout": "x.\nxy"}, "task.options.layout has 'y'"),
-        ("rware/tiny-2ag", {"layout": "x.\nx."}, "task.options.layout has no goal"),
-        ("rware/tiny-5ag", {"layout": "xx\ngg"}, "5 robots do not fit into a hall of 4 cells"),
-        ("rware/tiny-2ag", {"msg_bits": 8, "joint_actions": True}, "there are 1,280 joint actions"),
-    ],
-)
-def test_wrong_names_and_options_are_refused(name, options, message):
-    with pytest.raises(BadRequest, match=message) as refused:
-        registry.make(EnvTask(name=name, options=options), 1)
-    assert "\n" not in str(refused.value) and name in str(refused.value)
-
-
-def test_another_number_of_agents_is_refused():
-    with pytest.raises(BadRequest, match=r"task\.agents is 3, but the environment has 2 agents"):
-        registry.make(EnvTask(name="rware/tiny-2ag", agents=3), 1)
 
 
 def test_pictures_show_requested_shelves_and_loaded_robots():

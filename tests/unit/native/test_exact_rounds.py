@@ -21,6 +21,7 @@ HASHES = {
     "vdn": ("84fb6438b7dc05b8", "37baff0b9216971d"),
     "qmix": ("720f2bbb747fa993", "0314c8878e714082"),
     "qplex": ("4c9f30f32f2b9d20", "39f24776db0a45f5"),
+    "pqn": ("2b0a6e5ecea286bd", "cda5ebdeb1564ba3"),
 }
 # What numpy leaves to kernels and libraries that differ between processors.
 INEXACT = (

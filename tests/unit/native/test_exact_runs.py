@@ -117,7 +117,7 @@ def is_refused(*settings):
 
 
 @pytest.mark.parametrize(
-    "algorithms", [("ippo", "mappo", "happo"), ("iql", "vdn", "qmix", "qplex")], ids=lambda names: names[-1]
+    "algorithms", [("ippo", "mappo", "happo"), ("iql", "vdn", "qmix", "qplex", "pqn")], ids=lambda names: names[-1]
 )
 def test_every_setting_of_exact_runs_has_another_value_in_a_run_with_a_published_hash(algorithms):
     runs = [load(None, [*PUBLISHED["settings"], *run["settings"]]) for run in PUBLISHED["runs"]]

@@ -68,12 +68,16 @@ def section(found: Sequence[Outcome]) -> list[str]:
     """The tables of one task."""
     cases = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
     rows = [row(outcome, [other for other in cases if _alike(other, outcome)]) for outcome in cases if outcome.records]
-    waiting = [f"{outcome.case.algorithm} ({outcome.case.treatment})" for outcome in cases if not outcome.records]
+    waiting: dict[str, list[str]] = {}
+    for outcome in cases:
+        if not outcome.records:
+            waiting.setdefault(outcome.case.treatment, []).append(outcome.case.algorithm)
+    missing = [f"Not run yet ({treatment}): {', '.join(names)}." for treatment, names in waiting.items()]
     names = {evaluated_side(outcome.case) for outcome in cases if outcome.case.measure == "sides"}
     return [
         *(_SIDES.format(side=name) for name in names),
         *([_without_empty_columns(rows)] if rows else []),
-        *([f"Not run yet: {', '.join(waiting)}."] if waiting else []),
+        *([" ".join(missing)] if missing else []),
         *measured(cases),
     ]
 
