@@ -5,6 +5,8 @@ from pathlib import Path
 import msgspec
 from ablated_runs import empty_line
 
+from marless.comparison.arms_of_runs import arms_of
+from marless.comparison.run_selection import collect
 from marless.coordinator.config import toml_dump
 from marless.coordinator.config.loading import load
 from marless.functions.encoding import to_json
@@ -62,3 +64,15 @@ def a_study(path, settings, seeds=(1, 2), **how):
     file = StudyFile(setting=[Setting(name=name) for name in settings])
     (path / "study.json").write_bytes(to_json(file))
     decisions.write(path, [decisions.Asked(name=name, values={}) for name in settings])
+
+
+def made(name, *settings, seed=1, **how):
+    """A run of this name in the folder of runs."""
+    a_run(Path("runs") / name, seed=seed, settings=settings, **how)
+    return name
+
+
+def arms(*names, by=()):
+    """The seeds of each task of each arm of these runs, and what is left out."""
+    found, left_out = arms_of(collect(names).runs, by)
+    return {arm.name: {task: list(runs) for task, runs in arm.runs.items()} for arm in found}, left_out

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from made_runs import a_run
+from made_runs import a_run, arms, made
 
-from marless.comparison.arms_of_runs import arms_of
 from marless.comparison.run_selection import collect
 from marless.coordinator.errors import UserError
 
@@ -13,16 +12,6 @@ from marless.coordinator.errors import UserError
 @pytest.fixture(autouse=True)
 def here(tmp_path, shell):
     shell.cd(tmp_path)
-
-
-def made(name, *settings, seed=1, **how):
-    a_run(Path("runs") / name, seed=seed, settings=settings, **how)
-    return name
-
-
-def arms(*names, by=()):
-    found, left_out = arms_of(collect(names).runs, by)
-    return {arm.name: {task: list(runs) for task, runs in arm.runs.items()} for arm in found}, left_out
 
 
 def test_runs_that_differ_in_seed_alone_are_one_arm():

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+import made_runs
 import pytest
-from made_runs import a_run, a_study
+from made_runs import a_run, a_study, made
 
 from marless.comparison import score_tables as table
 from marless.comparison.arms_of_runs import arms_of
@@ -21,15 +22,10 @@ def here(tmp_path, shell):
     shell.cd(tmp_path)
 
 
-def made(name, *settings, seed=1, **how):
-    a_run(Path("runs") / name, seed=seed, settings=settings, **how)
-    return name
-
-
 def arms(*names, by=()):
-    found, left_out = arms_of(collect(names).runs, by)
+    found, left_out = made_runs.arms(*names, by=by)
     assert not left_out
-    return {arm.name: {task: list(runs) for task, runs in arm.runs.items()} for arm in found}
+    return found
 
 
 def test_runs_that_were_evaluated_otherwise_are_of_other_tasks_and_the_name_says_how():

@@ -74,12 +74,19 @@ def events(world):
     return [(line.round, line.event) for line in world.journal if line.event]
 
 
-def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
-    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
+@pytest.mark.parametrize(
+    ("rule", "switched", "groups"),
+    [
+        ("dynamic", [(3, "shared"), (6, "split")], [2, 2, 2, 1, 1, 1, 2, 2]),
+        ("lasting", [(3, "shared")], [2, 2, 2, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_a_full_window_switches_sharing_on_or_off(rule, switched, groups):
+    world = World(make_plan(*DYNAMIC, f"sharing.rule={rule}", "sharing.trial=false"), alike_replies())
     world.finish()
-    assert events(world) == [(3, "shared"), (6, "split")]
-    assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
-    assert [line.groups for line in world.journal] == [2, 2, 2, 1, 1, 1, 2, 2]
+    assert events(world) == switched
+    assert [line.team for line in world.journal] == [(0, number - 1) for number in groups]
+    assert [line.groups for line in world.journal] == groups
 
 
 def test_a_trial_plays_the_task_that_is_learned_and_evaluations_that_of_their_own_options():
@@ -94,13 +101,6 @@ def test_a_trial_plays_the_task_that_is_learned_and_evaluations_that_of_their_ow
             case SampleTask():
                 assert request.sampling.environment.options["horizon"] == 5
     assert horizons == {"evaluate": {9}, "trial": {5}, "final": {9}, "absolute": {9}}
-
-
-def test_sharing_that_lasts_is_switched_on_once_and_never_off():
-    world = World(make_plan(*DYNAMIC, "sharing.rule=lasting", "sharing.trial=false"), alike_replies())
-    world.finish()
-    assert events(world) == [(3, "shared")]
-    assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 5
 
 
 ROLES = ("sharing.rule=roles", "stop.rounds=8", "evaluation.every=1000", "actors.rollouts=2")

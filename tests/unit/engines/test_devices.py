@@ -1,7 +1,5 @@
 """Rows go to the device of torch once, and what a GPU learns is what the processor does."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 import synthetic
 from engine_rounds import COMPARABLE, SETTINGS, trained
 
-from marless.backends.base import FUNCTION_MODULES
 from marless.functions.algorithms.engine import OptimiserSettings, engine_of
 from marless.functions.algorithms.engines.torch_engine import ResidentSamples
 from marless.functions.algorithms.group_inputs import observations
@@ -82,16 +79,6 @@ def test_a_minibatch_on_the_device_is_the_one_in_the_processors_memory(remembers
             assert (one is None) == (array is None)
             if array is not None:
                 assert array_of(one).dtype == array.dtype and array_of(one).tobytes() == array.tobytes()
-
-
-def test_what_workers_are_forked_from_has_imported_no_torch():
-    """A process that has initialised CUDA can fork none that uses it; and torch alone can initialise it."""
-    program = (
-        "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]];print('torch' in sys.modules)"
-    )
-    modules = {*FUNCTION_MODULES.values(), "marless.infra.local.processes.zygote"}
-    done = subprocess.run([sys.executable, "-c", program, *modules], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.usefixtures("gpu")

@@ -1,7 +1,5 @@
 """Names of environments: built-in, plug-ins, and messages for unknown ones."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -165,12 +163,3 @@ def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
 def test_environments_are_at_least_one():
     with pytest.raises(ValueError, match="toy/signal: num_envs is 0; at least 1 is needed"):
         registry.make(EnvTask(name="toy/signal"), 0)
-
-
-def test_importing_the_registry_loads_numpy_and_nothing_heavy():
-    code = (
-        "import sys, marless.functions.environments.registry, marless.testing.environments\n"
-        "print([m for m in ('torch', 'pydantic', 'pettingzoo', 'gymnasium', 'boto3') if m in sys.modules])"
-    )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert completed.stdout.strip() == "[]"

@@ -568,33 +568,25 @@ def test_groups_are_balanced_where_there_are_more_of_them_than_slots():
         assert "balanced" not in {item.rule for item in options(replace(three, packs=packs_), TERMS)}
 
 
-def test_the_fastest_has_as_many_learners_as_slots_where_groups_are_unlike():
-    # Seven agents in four groups on two slots. Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows:
-    # one per group, in order, ends at max(10 + 12, (10 + 3) + (10 + 3) + (10 + 3)) = 39; in packs of 4 and of 3
-    # at 10 + 12 = 22; in one at 10 + 21 = 31.
-    unlike = replace(TWO, agents=7, members={0: 1, 1: 1, 2: 1, 3: 4}, packs=((0, 1, 2), (3,)))
+@pytest.mark.parametrize(
+    ("members", "packs_", "expected", "limits"),
+    [
+        # Seven agents in four groups on two slots. Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows:
+        # one per group, in order, ends at max(10 + 12, (10 + 3) + (10 + 3) + (10 + 3)) = 39; in packs of 4 and of 3
+        # at 10 + 12 = 22; in one at 10 + 21 = 31.
+        ((1, 1, 1, 4), ((0, 1, 2), (3,)), {"fused": 13 + 22, "balanced": 22, "packed": 31}, {"deadline_s": 1e-9}),
+        # One per group: two after each other on one of the slots, 13 + 13. In one: 10 + 9. Packs of a group and two
+        # stages of three of another: 10 + 3 + 2.
+        ((1, 1, 1), ((0, 2), (1, 2)), {"fused": 26, "balanced": 15, "packed": 19}, {"dollars_per_hour": 1e9}),
+    ],
+)
+def test_balanced_packs_fill_the_slots_where_seconds_count(members, packs_, expected, limits):
+    groups = replace(TWO, agents=sum(members), members=dict(enumerate(members)), packs=packs_)
     timings = seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
-    ms = {
-        rule: 1000 * forecast(round_placement(rule, 3), unlike, timings, PRICES).seconds - 11.3
-        for rule in ("fused", "balanced", "packed")
-    }
-    assert ms == pytest.approx({"fused": 13 + 22, "balanced": 22, "packed": 31})
-    fastest = plan(5, unlike, timings, replace(TERMS, deadline_s=1e-9))
-    assert (fastest.rule, fastest.packs) == ("balanced", unlike.packs)
-
-
-def test_three_equal_groups_fill_two_slots_where_seconds_count():
-    # Learning takes 10 ms and 0.1 ms for each of an agent's 30 rows. One per group: two after each other on one of the
-    # slots, 13 + 13. In one: 10 + 9. Packs of a group and two stages of three of another: 10 + 3 + 2.
-    three = replace(TWO, agents=3, members={0: 1, 1: 1, 2: 1}, packs=((0, 2), (1, 2)))
-    timings = seen(sample=(2.3, 3.0), learn=(10.0, 0.1))
-    ms = {
-        rule: 1000 * forecast(round_placement(rule, 3), three, timings, PRICES).seconds - 11.3
-        for rule in ("fused", "balanced", "packed")
-    }
-    assert ms == pytest.approx({"fused": 26, "balanced": 15, "packed": 19})
-    terms = replace(TERMS, dollars_per_hour=1e9)
-    assert (plan(5, three, timings, terms).rule, plan(5, three, timings, terms).packs) == ("balanced", three.packs)
+    ms = {rule: 1000 * forecast(round_placement(rule, 3), groups, timings, PRICES).seconds - 11.3 for rule in expected}
+    assert ms == pytest.approx(expected)
+    fastest = plan(5, groups, timings, replace(TERMS, **limits))
+    assert (fastest.rule, fastest.packs) == ("balanced", packs_)
 
 
 def test_a_current_placement_has_the_packs_of_the_coming_round():

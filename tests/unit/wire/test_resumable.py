@@ -176,16 +176,13 @@ def test_a_process_with_little_memory_keeps_those_of_one_rollout_and_has_no_othe
     assert first.closed
 
 
-@pytest.mark.parametrize("other", [{"num_envs": 3}, {"environment": EnvTask(name="toy/signal")}])
-def test_environments_of_another_task_or_number_are_closed(other):
+@pytest.mark.parametrize(
+    ("other", "closed"),
+    [({"num_envs": 3}, True), ({"environment": EnvTask(name="toy/signal")}, True), ({"run": "other"}, False)],
+)
+def test_only_environments_of_another_run_are_kept(other, closed):
     kept, environment = KeptEnvironments(9), Copies(2)
     kept.keep(task_of((0,)), 0, 1, environment)
     assert kept.take(task_of((0,), **other), 0) is None
-    assert environment.closed
-
-
-def test_environments_of_another_run_are_kept_beside_them():
-    kept, environment = KeptEnvironments(9), Copies(2)
-    kept.keep(task_of((0,)), 0, 1, environment)
-    assert kept.take(task_of((0,), run="other"), 0) is None
-    assert kept.take(task_of((0,)), 0) is environment
+    assert environment.closed == closed
+    assert (kept.take(task_of((0,)), 0) is environment) != closed
