@@ -44,7 +44,7 @@ def trained(command):
 def test_a_service_that_is_asked_again_teaches_what_the_judge_in_the_sandbox_does(trained):
     with serving(Service(per_s=10**6, hang_s=5, every=1)) as service:
         address = f"http://127.0.0.1:{service.server_address[1]}"
-        served = trained("service", f"resources.judge.http={address}", "resources.judge.timeout_s=0.5")
+        served = trained("service", f"resources.judge.http={address}", "resources.judge.timeout_s=2")
     assert served == trained("judge")
     assert service.troubles.total() >= 4
 
