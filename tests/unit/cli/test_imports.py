@@ -6,8 +6,7 @@ import sys
 from marless.backends.base import FUNCTION_MODULES
 
 HEAVY = ("torch", "pydantic", "boto3", "matplotlib", "pettingzoo", "gymnasium")
-# What workers are forked from is among them: a process that has initialised CUDA, as torch may, can fork none that
-# uses it.
+# Workers are forked from some of them. After torch has initialised CUDA, no fork can use CUDA.
 MODULES = (
     *FUNCTION_MODULES.values(),
     "marless.infra.local.processes.zygote",
@@ -22,7 +21,7 @@ MODULES = (
 
 
 def test_a_start_loads_nothing_heavy():
-    """One process imports them in turn, and says after each what it has loaded."""
+    """One process imports them in turn, and prints the heavy modules that it has loaded."""
     source = (
         "import importlib, sys\n"
         f"for name in {MODULES!r}:\n"

@@ -73,6 +73,6 @@ def made(name, *settings, seed=1, **how):
 
 
 def arms(*names, by=()):
-    """The seeds of each task of each arm of these runs, and what is left out."""
+    """Return the seeds of these runs by arm and task, and the runs that are left out."""
     found, left_out = arms_of(collect(names).runs, by)
     return {arm.name: {task: list(runs) for task, runs in arm.runs.items()} for arm in found}, left_out
