@@ -26,6 +26,7 @@ from marless.functions.environments.entities.description import Entities, Entity
 from marless.functions.environments.games.compiled import CompiledEnvironment
 from marless.functions.environments.scene import Box, Colour, Disc, Scene, Shape, fade
 from marless.functions.native.interface import BLOCK
+from marless.functions.setting_limits import LARGEST, MOST_STEPS
 
 PREFIX = "smax/"
 # A name says how many units of which kinds fight, or the number of units on each side with drawn kinds.
@@ -48,7 +49,7 @@ _SHOWN, _OWN, _IN_SECTIONS, _MOVES = 13, 10, 64, 5
 
 _ALLY, _ENEMY, _HEALTH, _LOST = (0.3, 0.4, 0.9), (0.9, 0.35, 0.35), (0.2, 0.7, 0.2), (0.85, 0.85, 0.85)
 
-_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
 
 
 class BattleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,13 +60,13 @@ class BattleOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enemy_shoots: bool = True
     see_enemy_actions: bool = True
     observation_type: Literal["unit_list", "conic"] = "unit_list"
-    won_battle_bonus: float = 1.0
+    won_battle_bonus: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] = 1.0
     use_self_play_reward: bool = False
     walls_cause_death: bool = True
     map_width: _Count = 32
     map_height: _Count = 32
     world_steps_per_env_step: _Count = 8
-    time_per_step: Annotated[float, msgspec.Meta(gt=0)] = 0.0625
+    time_per_step: Annotated[float, msgspec.Meta(gt=0, le=LARGEST)] = 0.0625
     earlier_rules: bool = False
 
 

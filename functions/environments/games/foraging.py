@@ -20,7 +20,7 @@ from marless.functions.environments.entities.description import Entities, Entity
 from marless.functions.environments.games.compiled import CompiledEnvironment
 from marless.functions.environments.pettingzoo.agents import sides_of
 from marless.functions.environments.scene import Box, Disc, Scene, grid
-from marless.functions.setting_limits import MOST_STEPS
+from marless.functions.setting_limits import LARGEST, MOST_STEPS
 
 PREFIX = "lbf/"
 _NAME = re.compile(r"(grid-)?(?:(\d{1,3})s-)?(\d{1,3})x(\d{1,3})-(\d{1,2})p-(\d{1,3})f(-coop)?")
@@ -48,7 +48,7 @@ class ForagingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     max_food_level: Level | None = None
     normalize_reward: bool = True
     observe_agent_levels: bool = True
-    penalty: float = 0.0
+    penalty: Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] = 0.0
     sides: str = ""
 
 

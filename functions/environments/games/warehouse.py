@@ -50,7 +50,7 @@ class WarehouseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     shelf_rows: Count
     shelf_columns: Count
     n_agents: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    request_queue_size: Annotated[int, msgspec.Meta(ge=0)]
+    request_queue_size: Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
     column_height: Count = 8
     layout: str = ""
     horizon: Steps | None = None

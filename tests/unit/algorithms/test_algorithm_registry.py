@@ -224,7 +224,7 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
         ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
         (
             "algorithm.gamma=1",
-            "gamma is a key of ippo, mappo, happo, iql, vdn, qmix, qplex, iddpg, maddpg, isac and masac, not of house",
+            "qmix, qplex, pqn, iddpg, maddpg, isac and masac, not of house",
         ),
         ("algorithm.rate=0", "algorithm.rate: 0 is not a number above 0, such as algorithm.rate="),
         ("algorithm.widths=a,2", "algorithm.widths: 'a' is not a whole number, such as algorithm.widths="),

@@ -11,10 +11,11 @@ CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) 
 
 
 VARIANTS = [
-    (spec.name, {"recurrent": recurrent, "layer_norm": normed})
+    (spec.name, {**memory, "layer_norm": normed})
     for spec in registry.ALGORITHMS.ours()
     if spec.part_bytes
-    for recurrent in (False, True)
+    for memory in ({}, {"recurrent": True})
+    if not memory or "recurrent" in spec.config.__struct_fields__
     for normed in (False, True)
 ]
 

@@ -13,6 +13,7 @@ from marless.coordinator.config.toml_parsing import MOST_PARTS, parse_toml
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.encoding import Undecodable
 from marless.functions.environments.base import EnvTask
+from marless.functions.environments.games import battles, foraging, kitchen, warehouse
 from marless.studies.study_file import StudyFile
 
 # What names a thing or counts from it: no work grows with it.
@@ -42,7 +43,10 @@ def test_every_number_of_a_configuration_has_an_upper_bound(struct):
     assert {*unbounded(inspect.type_info(struct), "")} - FREE == set()
 
 
-@pytest.mark.parametrize("options", msgspec.Struct.__subclasses__())
+GAMES = (battles.BattleOptions, foraging.ForagingOptions, kitchen.KitchenOptions, warehouse.WarehouseOptions)
+
+
+@pytest.mark.parametrize("options", [*GAMES, *msgspec.Struct.__subclasses__()])
 def test_every_number_of_an_environment_s_options_has_an_upper_bound(options):
     if options.__name__.endswith("Options") and options.__module__.startswith("marless.functions.environments"):
         assert {*unbounded(inspect.type_info(options), "")} == set()

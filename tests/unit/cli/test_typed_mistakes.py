@@ -33,7 +33,7 @@ SETTINGS = {
     "train q_nstep=5": "did you mean algorithm.gae_lambda?",
     "train algorithm.name=qmix q_nstep=5": "did you mean algorithm.n_step?",
     "train algorithm.name=qmix epsilon_anneal_time=50000": "did you mean algorithm.epsilon_steps?",
-    "train epsilon_finish=0.05": "algorithm.epsilon_end is a key of iql, vdn, qmix and qplex, not of ippo",
+    "train epsilon_finish=0.05": "algorithm.epsilon_end is a key of iql, vdn, qmix, qplex and pqn, not of ippo",
     "train obs_agent_id=True": "did you mean sharing.identity?",
     "train obs_last_action=True": "did you mean task.last_action?",
     "train common_reward=True": "did you mean algorithm.reward=team?",

@@ -320,7 +320,7 @@ REFUSED = {
     ),
     "a setting of another algorithm": (
         ["algorithm.epochs=3"],
-        "epochs is a key of ippo, mappo, happo and bc, not of vdn",
+        "epochs is a key of ippo, mappo, happo, pqn and bc, not of vdn",
     ),
     "gradient noise": (
         ["scaling.rule=gns"],
