@@ -90,6 +90,10 @@ class Samples(Protocol):
     def places(self, pieces: RowIndices) -> Places:
         """The rows of these pieces."""
 
+    def columns(self, pieces: RowIndices) -> RowIndices:
+        """Return the columns of `network_inputs` that these pieces have."""
+        return pieces
+
     def part(self, pieces: RowIndices) -> Minibatch:
         """The minibatch of these pieces."""
 
@@ -117,8 +121,11 @@ class Independent(Samples):
     def places(self, pieces: RowIndices) -> Places:
         return Places((pieces + len(self) * np.arange(self.agents)[:, np.newaxis]).ravel())
 
+    def columns(self, pieces: RowIndices) -> RowIndices:
+        return self.places(pieces).rows
+
     def part(self, pieces: RowIndices) -> Minibatch:
-        rows = self.places(pieces).rows
+        rows = self.columns(pieces)
         return Minibatch(rows, np.take(self.inputs, rows, axis=0))
 
     def containing(self, rows: NDArray[np.bool_]) -> RowIndices:

@@ -61,10 +61,11 @@ class ResidentSamples:
 
     def parts(self, order: PassOrder) -> Iterator[TorchMinibatch]:
         """The minibatches of a pass, each picked when it is asked for."""
-        indices = torch.tensor(order.pieces, device=self._device)
-        for start, end in itertools.pairwise(order.bounds):
-            inputs = self._inputs.of(indices[start:end])
-            yield TorchMinibatch(self._samples.places(order.pieces[start:end]), inputs)
+        parts = [order.pieces[start:end] for start, end in itertools.pairwise(order.bounds)]
+        columns = list(map(self._samples.columns, parts))
+        indices = torch.tensor(np.concatenate(columns), device=self._device)
+        for pieces, part in zip(parts, torch.split(indices, list(map(len, columns))), strict=True):
+            yield TorchMinibatch(self._samples.places(pieces), self._inputs.of(part))
 
 
 class TorchLossGradient:

@@ -45,6 +45,12 @@ def as_precise(tensors, precision):
     return {name: array.astype(precision) if array.dtype.kind == "f" else array for name, array in tensors.items()}
 
 
+def with_memory(name, settings):
+    """The settings, without `recurrent` for an algorithm whose networks have no memory."""
+    fields = algorithms.algorithm(name).config.__struct_fields__
+    return {key: value for key, value in settings.items() if key != "recurrent" or key in fields}
+
+
 def trained(name, precision, task=None, **settings):
     """The tensors after a round of small networks that begins after some rounds, and its metrics."""
     return prepared(name, precision, task, **settings)()
@@ -56,7 +62,8 @@ def prepared(name, precision, task=None, own_start=False, **settings):
     spec = TASKS[SETTINGS[name]] if task is None else task
     team, algorithm = teams(spec)[1], algorithms.algorithm(name)
     few = {"updates_per_round": 12} if algorithm.config().replayed_steps else {}
-    config = algorithms.configuration(algorithm, {"hidden": [16, 16], **few, **settings}).resolved(spec)
+    settings = with_memory(name, {"hidden": [16, 16], **few, **settings})
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
     algorithm, code = algorithm.without(config.idle_parts), algorithms.implementation(algorithm)
     groups = sorted(set(team.groups))
     is_own = own_start or config.network != "mlp"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import synthetic
 from built_kernels import needs_kernels
-from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained
+from engine_rounds import CHOICES, COMPARABLE, NUMBERS, SETTINGS, trained, with_memory
 
 from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import ConfigError
@@ -58,7 +58,7 @@ def test_a_round_of_other_actions_or_critics_is_the_same_with_either_engine(name
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_algorithms_keep_their_rules_with_torch(name):
-    settings = {"hidden": [8, 8], "engine": "torch", "recurrent": True}
+    settings = with_memory(name, {"hidden": [8, 8], "engine": "torch", "recurrent": True})
     replayed = {"updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
     more = replayed if algorithms.algorithm(name).config().replayed_steps else {"epochs": 1, "num_minibatches": 2}
     assert check(algorithms.algorithm(name), settings | more, [TASKS[SETTINGS[name]]]) == ()
