@@ -46,7 +46,7 @@ def as_precise(tensors, precision):
 
 
 def with_memory(name, settings):
-    """The settings, without `recurrent` for an algorithm whose networks have no memory."""
+    """Return the settings. Leave `recurrent` out if the algorithm has no such setting."""
     fields = algorithms.algorithm(name).config.__struct_fields__
     return {key: value for key, value in settings.items() if key != "recurrent" or key in fields}
 
