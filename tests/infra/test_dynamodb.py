@@ -116,7 +116,7 @@ def test_a_reply_that_is_lost_does_not_make_a_commit_stale(service, ledger):
     assert ledger.commit("state", b"c", 2) == 3
 
 
-# The same body as the winner's, of which a large one is an object that must stay.
+# The winner wrote the same body. A large body is an object that must stay.
 @pytest.mark.parametrize("body", [b"same", LARGE], ids=["small", "large"])
 def test_an_overtaken_commit_is_stale(service, opened, body):
     mine, theirs = opened(), opened()

@@ -1,4 +1,4 @@
-"""Environments whose fault a run must survive: `pettingzoo:bad_environments:<class>`; two agents, five steps."""
+"""Environments with faults that a run must survive: `pettingzoo:bad_environments:<class>`. Two agents, five steps."""
 
 import os
 import shutil

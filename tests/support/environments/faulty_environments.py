@@ -1,4 +1,4 @@
-"""Environments that fail: `pettingzoo:faulty_environments:<class>`; two agents, episodes of five steps."""
+"""Environments that fail: `pettingzoo:faulty_environments:<class>`. Two agents, episodes of five steps."""
 
 import os
 import random

@@ -15,7 +15,7 @@ from marless.functions.learner import stages
 from marless.functions.messages.team import Team
 
 SIZE = 4  # of an observation
-# Settings of PPO so tight that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
+# Settings of PPO so tight that every clip and cap binds somewhere. 14 steps are no multiple of the chunk.
 TIGHT = {
     "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
     "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,

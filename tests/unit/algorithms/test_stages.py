@@ -1,5 +1,5 @@
-"""The stages, run one by one, against one plain computation by automatic differentiation; and that the placement of
-stages changes no byte."""
+"""The stages, run one by one, equal one plain computation by automatic differentiation. Their placement changes no
+byte."""
 
 import dataclasses
 import types

@@ -207,7 +207,7 @@ def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
 
 
 def changed_by_the_other_side(name, key, change):
-    """Whether the critic of each side becomes another one where the second side's rows of `key` are changed."""
+    """Return for each side whether its critic changes with the second side's rows of `key`."""
     spec = pair(sides=(0, 1))
     made = rollout(spec, np.random.default_rng(3))
     other = {**made, key: made[key].copy()}
