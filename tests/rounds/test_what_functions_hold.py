@@ -69,7 +69,7 @@ def counted(settings):
 
 
 def settings_of(name, rule, *more):
-    own = ON_POLICY if name in ("ippo", "mappo", "happo") else REPLAYED
+    own = ON_POLICY if "epochs" in ALGORITHMS.lookup(name).config.__struct_fields__ else REPLAYED
     return [*SHORT, *more, *own, f"algorithm.name={name}", f"placement.rule={rule}"]
 
 

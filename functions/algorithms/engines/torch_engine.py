@@ -63,7 +63,7 @@ class ResidentSamples:
         """The minibatches of a pass, each picked when it is asked for."""
         parts = [order.pieces[start:end] for start, end in itertools.pairwise(order.bounds)]
         columns = list(map(self._samples.columns, parts))
-        indices = torch.tensor(np.concatenate(columns), device=self._device)
+        indices = torch.tensor(np.concatenate([order.pieces[:0], *columns]), device=self._device)
         for pieces, part in zip(parts, torch.split(indices, list(map(len, columns))), strict=True):
             yield TorchMinibatch(self._samples.places(pieces), self._inputs.of(part))
 
