@@ -35,6 +35,7 @@ EXTRAS = {
     "lbf": ("lbforaging, to compare with lbf/", ("marless_tasks", "lbforaging")),
     "rware": ("rware, to compare with rware/", ("marless_tasks", "rware")),
     "overcooked": ("overcooked-ai, to compare with overcooked/", ("marless_tasks", "overcooked_ai_py", "gym")),
+    "channel": ("a turbulent channel flow", ("marless_tasks",)),
     "mamujoco": ("Multi-Agent MuJoCo", ("marless_tasks", "gymnasium_robotics", "mujoco")),
     "magent2": ("many agents on a grid", ("marless_tasks", "magent2")),
     "vmas": ("VMAS's robots", ("marless_tasks", "vmas")),

@@ -101,7 +101,7 @@ FAMILIES = Registry(
 
 # Families of other packages, by prefix, and the extra that installs each.
 GUESTS: Mapping[str, str] = {
-    **{f"{extra}/": extra for extra in ("hanabi", "magent2", "mamujoco", "meltingpot", "vmas")},
+    **{f"{extra}/": extra for extra in ("channel", "hanabi", "magent2", "mamujoco", "meltingpot", "vmas")},
     # Packages whose games we also play in C.
     "package:lbf/": "lbf",
     "package:rware/": "rware",

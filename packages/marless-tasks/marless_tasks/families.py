@@ -20,6 +20,14 @@ _SLOW: Settings = {
 
 # All players are paid the same, and have the same moves.
 HANABI = TaskFamily("marless_tasks.hanabi", "hanabi/small", "the card game Hanabi", defaults={**_STEPPED, **_SHARED})
+# Equal patches share a network, as published. A step takes 5 to 15 ms, so 8 episodes of 400 steps take half a minute.
+CHANNELS = TaskFamily(
+    "marless_tasks.channel.environment",
+    "channel/wall",
+    "patches of the walls of a turbulent channel flow",
+    vectors=True,
+    defaults={**_SLOW, **_SHARED, "actors.num_envs": 1, "evaluation.episodes": 8, "evaluation.final_episodes": 8},
+)
 # To compare with `lbf/`, which plays the same game in C.
 FORAGING = TaskFamily(
     "marless_tasks.lbf",

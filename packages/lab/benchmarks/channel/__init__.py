@@ -1,0 +1,1 @@
+"""Errors of wall models in the task `channel/wall`."""
