@@ -30,7 +30,7 @@ def estimate(
     concurrency: int = 1000,
     **settings: Any,
 ) -> Estimate:
-    """What a run would cost on AWS Lambda and how long it would take, after playing a few of its rounds here.
+    """Estimate the cost of a run on AWS Lambda and its duration. A few of its rounds are played here first.
 
     Raises `ConfigError` and `UserError`.
     """
@@ -54,17 +54,17 @@ def simulate(
     workers: int | None = None,
     **settings: Any,
 ) -> Simulations:
-    """How long rounds of a recorded run would take, and what they would cost, for each number of `rollouts` in a round.
+    """Simulate rounds of a recorded run for each number of `rollouts` in a round: their duration and cost.
 
     Args:
-        run: a run, or the path of a TOML file, of which a few rounds are played here first.
-        rollouts: as recorded without it.
-        concurrency: functions that run at once; as recorded without it.
-        rounds: how many to simulate, 3 at least.
-        deployed: requests and storage take as long as on AWS.
+        run: a run, or the path of a TOML file. A few rounds of a file are played here first.
+        rollouts: numbers of rollouts. The default is the recorded number.
+        concurrency: functions that run at once. The default is the recorded number.
+        rounds: the number of rounds to simulate, 3 or more.
+        deployed: give requests and storage their durations on AWS.
         faults: shares of attempts that are ``slow``, ``cold``, ``throttled`` or ``lost``.
-        seed: of the drawn durations.
-        workers: worker processes for a file's rounds; one per core without it.
+        seed: the seed of the durations.
+        workers: worker processes for a file's rounds. The default is one per core.
         **settings: keys over those of the run or the file; tables as mappings.
 
     Raises `ConfigError`, and `UserError` for a run that has no record.

@@ -30,7 +30,7 @@ from marless.runs.integrity.trusted_origin import playable
 from marless.runs.summary import has_finished
 from marless.runs.view import View
 from marless.signals import Interrupted, Signals, ended_by_signal
-from marless.user_errors import short_errors
+from marless.user_errors import require_list, short_errors
 from marless.views.callbacks import Callback, with_callbacks
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ AlgorithmLike = str | Mapping[str, Any] | AlgorithmSpec | Callable[[], Algorithm
 
 
 class RunFailed(Exception):
-    """A run began and failed. `run` has its results so far."""
+    """A run failed after it began. `run` holds its results so far."""
 
     def __init__(self, message: str, run: Run) -> None:
         super().__init__(message)
@@ -51,11 +51,11 @@ class RunFailed(Exception):
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C, the interrupt of a notebook's kernel or a signal that ends the program stopped training after the tasks
-    in flight; a second one ends it at once.
+    """Ctrl-C, the interrupt of a notebook's kernel or a signal stopped training after the tasks in flight. A second one
+    ends it at once.
 
-    The message says how to go on. `result` is what there is: a `Run`, or what `study` or `ablate` return; None where
-    nothing was begun, or training ended at once. As a `KeyboardInterrupt` it stops scripts and the cells that follow.
+    The message says how to continue. `result` is a `Run`, or the result of `study` or `ablate`. It is None if nothing
+    began, or if training ended at once. As a `KeyboardInterrupt` it stops scripts and the cells that follow.
     """
 
     def __init__(self, message: str, result: Any = None) -> None:
@@ -74,12 +74,13 @@ def configuration(config: ConfigLike, settings: Mapping[str, Any], is_run: bool 
 
 def _document(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The tables of a file or a mapping with `settings` over them, and where they are from."""
-    if callable(config) or (isinstance(config, str) and not (config.endswith(".toml") or Path(config).is_file())):
-        config = {"task": config}
-    if config is None or isinstance(config, Mapping):
-        document, where = with_names(config or {}), "the configuration"
-    else:
+    if isinstance(config, os.PathLike) or (
+        isinstance(config, str) and (config.endswith(".toml") or Path(config).is_file())
+    ):
         document, where = read_toml(Path(config)), os.fspath(config)
+    else:
+        tables = config if config is None or isinstance(config, Mapping) else {"task": config}
+        document, where = with_names(tables or {}), "the configuration"
     layers = (with_new_names(spelled_out(layer)) for layer in (document, with_names(settings)))
     return merge(*layers), where
 
@@ -97,34 +98,35 @@ def train(
     callbacks: Sequence[Callback] = (),
     **settings: Unpack["RunKeys"],
 ) -> Run:
-    """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
+    """Train a new run under ``runs/`` of the current folder, and return it when it ends.
 
     Args:
         config: a task by its name, the class of a PettingZoo `ParallelEnv`, a function that makes one, or a function of
-            `tokenizer` that makes a language task; the path of a TOML file or a mapping of its tables. The defaults
-            without one.
+            `tokenizer` that makes a language task; the path of a TOML file, or a mapping of its tables. By default, a
+            run has the default settings.
         algorithm: its name, its settings, an `AlgorithmSpec`, or a function that makes one.
         backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
-        workers: worker processes; one per core without it.
-        run: the run's name; made of task, algorithm, seed and time without it.
-        exist: what to do where there is a run of that name: ``error``; ``resume``, which returns a finished run as it
-            is, goes on with another one, and raises where it was trained with other settings than higher limits; or
-            ``replace``, which deletes its folder once the new run has begun.
-        quiet: prints nothing.
+        workers: worker processes. The default is one per core.
+        run: the run's name. By default it has the task, the algorithm, the seed and the time.
+        exist: if there is a run of that name, raise an error (``error``), continue it (``resume``), or train a new run
+            and then delete the old folder (``replace``). ``resume`` returns a finished run unchanged. It raises an
+            error if settings other than higher limits differ.
+        quiet: print no progress.
         callbacks: functions of the row of each round, as in `Run.metrics`. If one returns True, the run stops after
             that round, and you can resume it.
         **settings: keys over those of `config`; tables as mappings. `task`, `network` and `rounds` are short for
-            ``task.name``, ``algorithm.network`` and ``stop.rounds``.
+            ``task.name``, ``algorithm.network`` and ``stop.rounds``. ``task={"options": {"size": 4}}`` passes an option
+            to the environment, and `horizon` there is the length of its episodes.
             `network` may be a class or function of a torch module. ``Net(shape).forward(observation, rest)`` takes
             ``[B, *shape.observation]`` and ``[B, shape.rest]``, and returns ``[B, shape.outputs]``.
 
     Raises:
-        ConfigError: the configuration cannot be used; the message is one line.
-        UserError: nothing could be trained; the message is one line that says what to do.
-        RunFailed: the run began and failed; `resume` goes on where it stopped.
-        TrainingInterrupted: Ctrl-C, or the interrupt of a notebook's kernel, stopped the run; `resume` goes on.
+        ConfigError: the configuration has a mistake. The message is one line.
+        UserError: nothing could be trained. The message is one line that says what to do.
+        RunFailed: the run began and failed. `resume` continues it.
+        TrainingInterrupted: Ctrl-C, or the interrupt of a notebook's kernel, stopped the run. `resume` continues it.
 
-    A run that reached a cap is returned; see `Run.summary` for its status.
+    A run that reached a cap raises no error: see `Run.summary` for its status.
 
     Examples:
         >>> marless.train("mpe/simple_spread", "qmix", rounds=50, seed=1)
@@ -162,11 +164,11 @@ def resume(
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
-    """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
+    """Continue a run that was stopped, was killed or failed, or train it further under higher limits.
 
     `settings` may hold `stop` and the functions' ``timeout_s``. `trust` is as in `evaluate`, `callbacks` as in `train`:
     a run keeps the names of its callbacks, and a resumed run needs them again. With `changed_code` the
-    run continues although its code changed since it began; it records what changed. Raises as `train`.
+    run continues although its code changed since it began, and it records the changes. Raises as `train`.
     """
     folder, folders = playable(run, trust), list[RunFolder]()
     drive = _drive(workers, quiet, folders.append, callbacks)
@@ -195,6 +197,8 @@ def _how_to_go_on(folders: list[RunFolder]) -> str:
 def _drive(
     workers: int | None, quiet: bool, on_folder: Callable[[RunFolder], None], callbacks: Sequence[Callback] = ()
 ) -> DriveSettings:
+    require_list("callbacks", callbacks)
+
     def make_view() -> View:
         """Return the view of the run."""
         from marless.views import choose_view

@@ -38,8 +38,8 @@ def find(name: str | None, exist: Exist) -> RunFolder | None:
         return None
     if exist == "error":
         raise UserError(
-            f"there is a run {name} already; go on with it by exist='resume', train it anew in its place by"
-            " exist='replace', or pick another name"
+            f"there is a run {name} already: pass exist='resume' to continue it, exist='replace' to train a new run in"
+            " its place, or another name"
         )
     return folder
 

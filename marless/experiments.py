@@ -28,7 +28,7 @@ from marless.studies.campaign import CampaignView
 from marless.studies.seeds import seeds_of
 from marless.studies.study_file import parse
 from marless.studies.train_study import StudyResult, named_study, train_study, with_pool
-from marless.user_errors import short_errors
+from marless.user_errors import require_list, short_errors
 
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
@@ -48,17 +48,17 @@ def study(
     address: str | None = None,
     quiet: bool = False,
 ) -> StudyResult:
-    """Trains many runs over settings and seeds at once on one pool of workers of this machine, or of a cluster.
+    """Train many runs over settings and seeds at once, on one pool of workers of this machine or of a cluster.
 
     Args:
-        file: the path of a study's TOML file, a mapping of its tables, or the name of a study that was begun.
-        out: the study's folder; ``studies/NAME`` after the file without it. A mapping needs one.
-        workers: worker processes; those of the file's pool without it.
-        backend: ``ray``, or ``local`` for processes of this machine; that of the file's pool without it.
-        address: where the cluster is; without it as Ray's own programs find it.
-        quiet: prints nothing.
+        file: the path of a study's TOML file, a mapping of its tables, or the name of a study that began.
+        out: the study's folder. By default it is ``studies/NAME``, after the file. A mapping needs it.
+        workers: worker processes. The default is in the file's pool.
+        backend: ``ray``, or ``local`` for processes of this machine. The default is in the file's pool.
+        address: the address of the cluster. By default, Ray finds it.
+        quiet: print no progress.
 
-    The same call goes on with a study that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
+    The same call continues a study that was stopped. Ctrl-C raises `TrainingInterrupted`.
     Raises `ConfigError` for settings that no run can have, and `UserError` for a folder that holds another study.
     """
     if isinstance(file, Mapping):
@@ -90,7 +90,7 @@ def benchmark(
     quiet: bool = False,
     **settings: Any,
 ) -> RunComparison:
-    """Trains each algorithm on each task with each seed, as one study, and compares the algorithms.
+    """Train each algorithm on each task with each seed, as one study, and compare the algorithms.
 
     Args:
         tasks: names, classes, or functions that make environments.
@@ -98,11 +98,13 @@ def benchmark(
         seeds: how many, or which ones.
         out: the study's folder. By default it is ``studies/benchmark-HASH``, with a hash of all arguments.
         workers: worker processes. The default is one per core.
-        quiet: prints nothing.
+        quiet: print no progress.
         **settings: keys of all runs, as in `train`.
 
     The same call continues a benchmark that was stopped. Raises as `study` and `compare`.
     """
+    require_list("tasks", tasks)
+    require_list("algorithms", algorithms)
     file = {
         "base": with_names(settings),
         "setting": _pairs(tasks, algorithms),
@@ -111,7 +113,10 @@ def benchmark(
     if len(tasks) > 1:
         _require_common_steps(file)
     place = out or f"studies/benchmark-{hashlib.sha256(to_json(file)).hexdigest()[:8]}"
-    return compare(study(file, out=place, workers=workers, quiet=quiet).folder)
+    result = study(file, out=place, workers=workers, quiet=quiet)
+    if all(run.status == "failed" for run in result.runs):
+        raise UserError(f"all runs failed. {result.runs[0].name}: {result.runs[0].reason}")
+    return compare(result.folder)
 
 
 @short_errors(TrainingInterrupted, jobs="workers")
@@ -130,23 +135,23 @@ def ablate(
     quiet: bool = False,
     **settings: Any,
 ) -> AblationResult:
-    """Compares sharing, scaling and placement rules over seeds: return, dollars and time against the first arm.
+    """Compare sharing, scaling and placement rules over seeds: return, dollars and time against the first arm.
 
     Args:
-        config: what all runs have in common, as in `train`.
-        arms: names such as ``ours`` or ``none+gns@split``, the baseline first; all without it.
-        seeds: of every arm, as a list or as ``1-10``.
-        workers: parallel runs, each with a worker process; one per core without it.
-        out: the ablation's folder; ``ablations/TASK-ALGORITHM`` without it.
+        config: settings of all runs, as in `train`.
+        arms: names such as ``ours`` or ``none+gns@split``, the baseline first. The default is all arms.
+        seeds: the seeds of every arm, as a list or as ``1-10``.
+        workers: parallel runs, each with a worker process. The default is one per core.
+        out: the ablation's folder. By default it is ``ablations/TASK-ALGORITHM``.
         random: the return of random play, to report differences in per cent of the gain.
         headlines: contrasts declared before the runs, such as ``ours/packed:dollars``.
         reference: a run or policy file whose policies are the opponents of each side of competing agents.
-        backend: ``ray`` for workers on the nodes of a cluster; processes of this machine without it.
-        address: where the cluster is; without it as Ray's own programs find it.
-        quiet: prints nothing.
+        backend: ``ray`` for workers on the nodes of a cluster. The default is processes of this machine.
+        address: the address of the cluster. By default, Ray finds it.
+        quiet: print no progress.
         **settings: keys over those of `config`; tables as mappings.
 
-    The same call goes on with an ablation that was stopped, for which Ctrl-C raises `TrainingInterrupted`.
+    The same call continues an ablation that was stopped. Ctrl-C raises `TrainingInterrupted`.
     Raises `ConfigError` and `UserError`.
     """
     base = with_absolute_policies(configuration(config, settings, is_run=False))
@@ -171,14 +176,14 @@ def compare(
     metric: str = "return",
     out: str | os.PathLike[str] | None = None,
 ) -> RunComparison:
-    """Compares trained runs over seeds, with intervals, and says where they cannot be told apart.
+    """Compare trained runs over seeds, with intervals. The result says which arms cannot be told apart.
 
     Args:
-        runs: runs, or folders that hold runs, as a study's; the arm of the first one is what others are compared with.
+        runs: runs, or folders of runs, such as a study's. Other arms are compared with the arm of the first run.
         by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
-        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        at: compare runs at equal ``steps``, ``seconds`` or ``dollars``.
         metric: a metric of the environment to compare in place of the return.
-        out: the folder for the tables and pictures; nothing is written without it.
+        out: the folder for tables and pictures. By default, nothing is written.
 
     Raises `UserError` for runs that cannot be compared.
     """

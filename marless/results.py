@@ -74,11 +74,11 @@ def evaluate(
     against: str | Sequence[str] = (),
     trust: bool = False,
 ) -> EvaluationResult | CrossEvaluation:
-    """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
+    """Play a run's newest policies greedily on fresh start states. Returns are undiscounted.
 
     Args:
         run: the run, its name or its folder.
-        episodes: how many to play.
+        episodes: the number of episodes. The default is that of the run's final evaluation.
         workers: worker processes. The default is one per core.
         task: keys of the task that differ from training.
         against: opponents of each side if agents compete: ``random``, ``scripted``, or the policies of a run or a file.
@@ -107,13 +107,12 @@ def replay(
     beside: str | None = None,
     trust: bool = False,
 ) -> Path:
-    """Draws greedy episodes of a run's newest policies as an animation and returns its path, for which a notebook shows
-    a GIF.
+    """Draw greedy episodes of a run's newest policies as an animation, and return its path. A notebook shows a GIF.
 
     Args:
         run: the run, its name or its folder.
-        out: a ``.gif``, or an ``.mp4`` by the program ffmpeg; the run's ``replay.gif`` without it.
-        episodes: how many, from 1.
+        out: a ``.gif``, or an ``.mp4`` by the program ffmpeg. The default is the run's ``replay.gif``.
+        episodes: the number of episodes, 1 or more.
         beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
         trust: as in `evaluate`.
 
@@ -135,17 +134,17 @@ def export(
     workers: int | None = None,
     trust: bool = False,
 ) -> Exported:
-    """Writes a run's policies, or episodes, in a new folder for programs that do not know MARLess.
+    """Write a run's policies, or episodes, in a new folder for other programs.
 
     Args:
         run: the run, its name or its folder.
-        to: of policies ``onnx``, ``torch`` or ``safetensors``; of episodes ``npz`` or ``parquet``.
-        out: the folder; ``exports/RUN-FORMAT`` without it.
-        best: the policies of the best evaluation in place of the newest.
-        episodes: how many to play.
-        greedy: episodes of the most probable actions.
-        rounds: the first and the last round whose rollouts of training are written. Where the run does not store them
-            it is played again from its first round, and compared with what it recorded.
+        to: the format: ``onnx``, ``torch`` or ``safetensors`` for policies, ``npz`` or ``parquet`` for episodes.
+        out: the folder. By default it is ``exports/RUN-FORMAT``.
+        best: write the policies of the best evaluation in place of the newest.
+        episodes: the number of episodes to play.
+        greedy: play the most probable actions.
+        rounds: write the rollouts of training from the first to the last of these rounds. If the run does not store
+            them, it is played again from its first round and compared with its record.
         workers: worker processes that play it again; one per core without it.
         trust: as in `evaluate`, where episodes are played.
 
@@ -169,13 +168,13 @@ def report(
     at: Axis = "steps",
     metric: str = "return",
 ) -> Path:
-    """Writes one page in HTML about a run, or about several that are compared, and returns its path.
+    """Write one page in HTML about a run, or a comparison of several runs, and return its path.
 
     Args:
-        runs: a run, or several; a folder that holds runs, as a study's, stands for all of them.
+        runs: a run, or several. The folder of a study stands for all its runs.
         out: the page.
         by: keys of the configuration that tell arms apart, such as ``algorithm.name``.
-        at: what is equal where runs are compared: ``steps``, ``seconds`` or ``dollars``.
+        at: compare runs at equal ``steps``, ``seconds`` or ``dollars``.
         metric: a metric of the environment to compare in place of the return.
 
     Raises `UserError` for runs that cannot be compared, and for a page that cannot be written.
@@ -195,15 +194,14 @@ def crossplay(
     out: str | os.PathLike[str] | None = None,
     trust: bool = False,
 ) -> Tournament:
-    """Plays every team against every other with either side of the task; says who wins how much, and rates them. A
-    notebook shows which pair is at play.
+    """Play every team against every other team, on either side of the task, and rate the teams by their wins.
 
     Args:
-        runs: the first is a run; the others are runs, policy files, ``random`` or ``scripted``. A run alone is played
-            by the checkpoints of its league and its newest policies.
-        episodes: of each pair and side, 2 at least.
-        sampled: policies draw their actions; greedy games without chance are all alike.
-        out: the folder for crossplay.json and crossplay.png; nothing is written without it.
+        runs: the first is a run. The others are runs, policy files, ``random`` or ``scripted``. A single run plays
+            its newest policies against the checkpoints of its league.
+        episodes: the episodes of each pair and side, 2 or more.
+        sampled: draw actions at random. Greedy games without chance are all equal.
+        out: the folder for crossplay.json and crossplay.png. By default, nothing is written.
         trust: as in `evaluate`.
 
     Raises `UserError` for teams that cannot play each other.

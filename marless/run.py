@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run's folder; every call reads the files as they are at that moment. A run is also the path of its folder.
+    """A run's folder. Every call reads the files of that moment. A run is also the path of its folder.
 
     A notebook shows it with its status, returns, bill and learning curve.
 
@@ -56,7 +56,7 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """The run's folder, as studies and exports name theirs; the same as `path`."""
+        """The run's folder, the same as `path`. Studies and exports have this name too."""
         return self.path
 
     @property
@@ -175,7 +175,7 @@ class Run:
 
 @short_errors()
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none."""
+    """Open a run by its folder, its name under ``runs/``, or ``latest``. Raises `UserError` if there is none."""
     from marless.runs.run_store import RUNS
 
     return Run(RUNS.find(os.fspath(path)).path)
@@ -183,12 +183,13 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 @short_errors()
 def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
-    """The policies of a run, by its folder, its name or ``latest``, or of a policy file, ready to act; raises
-    `UserError`, `FileNotFoundError` or `CorruptObject`.
+    """Load the policies of a run, by its folder, its name or ``latest``, or of a policy file. Raises `UserError`,
+    `FileNotFoundError` or `CorruptObject`.
     """
     from marless.reports import policy
 
-    is_file = Path(path).suffix in (".safetensors", ".zip") or (Path(path) / policy.FILE).is_file()
+    is_file = Path(path).is_file() or Path(path).suffix in (".safetensors", ".zip")
+    is_file = is_file or (Path(path) / policy.FILE).is_file()
     return policy.load_policy(path if is_file else open_run(path).path)
 
 

@@ -25,6 +25,14 @@ def is_user_error(error: BaseException) -> bool:
     return isinstance(error, (UserError, *ours))
 
 
+def require_list(name: str, value: object) -> None:
+    """Raise `UserError` unless the value is a list or a tuple."""
+    from marless.coordinator.errors import UserError
+
+    if not isinstance(value, list | tuple):
+        raise UserError(f"{name} is a list: write {name}=[...], with one value or more")
+
+
 def short_errors(*others: type[BaseException], **renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Has a public function raise errors for the user, and those of `others`, from here: their tracebacks begin with
     the caller's lines and end with his call. Any other error is a fault of ours or of his code and keeps its frames.

@@ -52,8 +52,9 @@ ROOT = Path("ablations")
 
 @dataclass(frozen=True, repr=False)
 class AblationResult(ShownResult):
-    """What an ablation came to: the `comparison`, None without a run of the baseline; the finished `runs` by arm and
-    seed. `failures` are the reasons of failed runs, by arm and seed. `has_pictures` is False without matplotlib."""
+    """The result of an ablation: its `comparison`, which is None without a run of the baseline, and the finished `runs`
+    by arm and seed. `failures` are the reasons of failed runs, by arm and seed. Without matplotlib, `has_pictures` is
+    False."""
 
     folder: Path
     ending: Ending

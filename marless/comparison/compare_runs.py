@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunComparison(ShownResult):
-    """The `comparison`, the `arms` that it compares, and why runs were left out, by name."""
+    """The `comparison`, its `arms`, and the runs that were left out, with reasons (`left_out`)."""
 
     comparison: Comparison
     arms: Sequence[ComparedArm]

@@ -76,19 +76,18 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Arms compared on `tasks` at `at` steps, seconds or dollars, where the run `ends_first` ends, '' if all end there.
+    """Arms compared on `tasks` after `at` steps, seconds or dollars. There the run `ends_first` ends, or all ('').
 
-    Scores are returns with one task and `normalised` returns with several. `equal` is of the returns at that point,
-    `absolute` of the absolute metrics, None when one of the runs `without_absolute` has none. `costs` are empty for
+    Scores are returns with one task and `normalised` returns with several. `equal` compares the returns at that point.
+    `absolute` compares the absolute metrics. It is None if the runs `without_absolute` have none. `costs` are empty for
     files of marl-eval. `profile` gives the share of runs above each score, `curve` the interquartile mean until `at`.
 
-    `metric` is what stands in the place of returns, and `metrics` are those that all runs have. `settings` are by arm
-    and key, where the arms' names do not give them. `unlike` are the keys of the task in which arms differ, so that
-    their returns may be on different scales. With one arm, `unsplit` are the keys in which its settings differ.
-    `code_changes` are by run the changes of code that it records, `busy_machines` the load
-    of machines that were busy with other programs. `unlike_code`
-    has the runs by name and value of the files of code that are not the same in all. `registrations` count the runs by
-    the hash of their study's file, if that is not the same in all.
+    `metric` replaces returns, and all runs have the `metrics`. `settings` are by arm and key, if the names of arms do
+    not give them. `unlike` are the keys of the task in which arms differ: their returns may have different scales. With
+    one arm, `unsplit` are the keys in which its settings differ. `code_changes` are the recorded changes of code, by
+    run, and `busy_machines` the load of machines that were busy with other programs. `unlike_code` has the runs by name
+    and value of the files of code that differ between runs. `registrations` count the runs by the hash of their study's
+    file, if it differs between runs.
     """
 
     axis: Axis

@@ -32,8 +32,8 @@ _EPISODES = 320
 
 @dataclass(frozen=True, repr=False)
 class Estimate(ShownResult):
-    """A run as it would end: its rounds, its seconds of training, what it used, the bill, line by line, and what of it
-    the evaluations cost that end the run."""
+    """The estimated end of a run: its rounds, its seconds of training, the amounts that it used (`meter`), the lines of
+    its bill, and the dollars of the evaluations that end it (`ending_dollars`)."""
 
     rounds: int
     seconds: float

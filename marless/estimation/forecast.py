@@ -37,9 +37,10 @@ _COORDINATOR = "coordinator"
 
 @dataclass(frozen=True, repr=False)
 class Simulated:
-    """A run as it would go: its lines, records and last state, and by round the means of slot seconds by kind, and of
-    seconds of this machine's processor that the coordinator took. What learners do is told of rounds that learn: with
-    `pipeline.lag` the first rounds only sample."""
+    """A simulated run: its lines, records and last state, and means over rounds.
+
+    `busy_s` are the seconds of slots by kind, and `coordinator_s` are the coordinator's seconds of this machine's
+    processor. With `pipeline.lag` the first rounds only sample, so numbers of learners leave them out."""
 
     lines: Sequence[RoundLine]
     records: Sequence[AttemptRecord]

@@ -86,13 +86,13 @@ class TeamPolicy:
         return f"<TeamPolicy of {agents} on {self.task.name}{', greedy' if self.greedy else ''}>"
 
     def plays(self, agent: int) -> bool:
-        """Whether the agent has a policy; opponents that acted at random or by a script have none."""
+        """Return whether the agent has a policy. Opponents that acted at random or by a script have none."""
         opponents = self._header.team.opponents
         return opponents is None or not opponents.by_chance or agent not in opponents.agents
 
     @property
     def scripted(self) -> bool:
-        """Whether a script acts for all agents, which have no policies."""
+        """True if a script acts for all agents. They have no policies."""
         opponents = self._header.team.opponents
         return opponents is not None and opponents.acting == "scripted" and len(opponents.agents) == len(self.agents)
 
@@ -106,7 +106,7 @@ class TeamPolicy:
 
     @property
     def identity(self) -> bool:
-        """Whether networks take the agent's one-hot."""
+        """True if networks take the agent's one-hot as input."""
         return self._header.team.identity
 
     def networks(self, agent: int) -> ActingNetworks:
@@ -132,7 +132,7 @@ class TeamPolicy:
         return AgentCodec(self.agents[agent], self.spaces(agent).plain())
 
     def start(self) -> None:
-        """Begins new episodes: forgets hidden states and last actions."""
+        """Begin new episodes, without hidden states and last actions of earlier episodes."""
         self._team.start()
         for actor in self._actors.values():
             actor.hidden = actor.last_action = None
@@ -150,15 +150,14 @@ class TeamPolicy:
     ) -> dict[Any, Any]:
         """An action in the environment's own form for every agent in `observations`.
 
-        Each value is one observation as the environment returns it (an array, a number, a dictionary or a tuple), or a
-        batch of them with more axes in front of every array; of tasks that show vectors, any array with so many
-        numbers. Agents are known by the text of their names, and the answer has the names that were given. Actions are
-        greedy, or sampled when `rng` is given: an int for one discrete action, else an array of the space's shape and
-        type. `masks` hold True where an action is legal, choice after choice; PettingZoo's
-        ``{"observation": ..., "action_mask": ...}`` works too. Hidden states and last actions (`task.last_action`) are
-        kept from call to call until `start`. Where policies have these and agents take turns, every call takes the
-        observations of all agents in play, and `turn` says who acts; the others wait, and what they do means nothing.
-        Raises `UserError`, and then no agent has acted.
+        Each value is one observation of the environment (an array, a number, a dictionary or a tuple), or a batch of
+        them with more axes in front of every array. If a task shows vectors, any array with so many numbers works.
+        Agents are known by the text of their names, and the result has the given names. Actions are greedy, or sampled
+        with `rng`: an int for one discrete action, else an array of the space's shape and type. `masks` hold True for
+        legal actions, choice after choice. PettingZoo's ``{"observation": ..., "action_mask": ...}`` works too. Hidden
+        states and last actions (`task.last_action`) are kept from call to call until `start`. If policies have these
+        and agents take turns, every call takes the observations of all agents in play, and `turn` names the agent that
+        acts. Ignore the actions of the others. After a `UserError` no agent has acted.
         """
         self._warn_of_old_file()
         try:
@@ -175,6 +174,8 @@ class TeamPolicy:
             >>> policy.play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=10)[0]
             -31.2
         """
+        if isinstance(environment, type) or not hasattr(environment, "reset"):
+            raise UserError("play an environment, such as marless.environments.as_pettingzoo('mpe/simple_spread')")
         returns = []
         for episode in range(episodes):
             self.start()

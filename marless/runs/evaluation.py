@@ -29,7 +29,7 @@ from marless.runs.run_policies import temporary_download
 
 
 class EvaluationResult(ShownResult, msgspec.Struct, frozen=True, kw_only=True):
-    """What the policies of `run` after `round` rounds got; returns are undiscounted."""
+    """The returns of the policies of `run` after `round` rounds, undiscounted."""
 
     run: str
     round: int

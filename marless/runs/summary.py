@@ -87,16 +87,16 @@ class Measured(_Part, frozen=True, kw_only=True):
 class Summary(ShownResult, _Part, frozen=True, kw_only=True):
     """The file. Returns are undiscounted and summed over agents.
 
-    `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
-    `train_seconds` runs from the first task to the last, interruptions left out; `final_seconds` of it are those of the
-    evaluations that end a run, which `env_steps_per_second` leaves out. `wall_seconds` is what the commands took in
-    all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final policies,
-    greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the function;
-    one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
-    `lost`: attempts without an answer. Where some agents compete, returns are summed over those of `side`,
-    and `final_sides` and `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics`
-    are the means of the environment's metrics over the same episodes. `actions`: what was asked of resources, by name.
-    `registration` is the hash of the file of the run's study. What an unfinished run does not have yet is null.
+    `status`: `finished`, `interrupted`, `running`, or `stopped` and `failed` with a `reason`. `train_seconds` is the
+    time from the first task to the last, without interruptions. The evaluations at the end took `final_seconds` of it,
+    and `env_steps_per_second` leaves them out. `wall_seconds` is the time of all commands, and `start_up_seconds` the
+    time from the first command to its first sampling task. `final_return` is the greedy return of the final policies on
+    fresh start states. `peak_mb` is the largest memory, in MiB, of a process that served the function. A process that
+    serves several functions counts for each. `plateau`: the return of the rounds no longer rises. `lost`: attempts
+    without an answer. If agents compete, returns are sums over the agents of `side`, and `final_sides` and
+    `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the
+    environment's metrics over the same episodes. `actions`: the calls of resources, by name. `registration` is the hash
+    of the file of the run's study. An unfinished run has null for later values.
     """
 
     run: str

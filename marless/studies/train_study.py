@@ -46,8 +46,9 @@ _LEAST_CORES = 1e-4
 
 @dataclass(frozen=True, repr=False)
 class StudyResult(ShownResult):
-    """What a study came to: its `runs` with their status, last return (`score`) and bill; the `dollars` of all; the
-    share of time in which the pool's slots were `busy` in this command; and Jain's index of the `fairness` among
+    """The result of a study: its `runs` with their status, last return (`score`) and bill, and the `dollars` of all.
+
+    `busy` is the share of time in which the pool's slots had work in this command. `fairness` is Jain's index among
     `owners`, by weight. `registration` is the hash of the study's file."""
 
     folder: Path

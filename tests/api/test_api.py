@@ -92,7 +92,10 @@ def test_a_run_is_trained_read_played_and_resumed(small):
     assert whole.returns.episodes == 6 and run.folder == run.path
     saved = marless.load_policy(run.policy().save("team.zip"))
     games = saved.play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=2)
-    assert games == run.policy().play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=2)
+    again = marless.load_policy(run.policy().save("team"))
+    assert games == again.play(marless.environments.as_pettingzoo("mpe/simple_spread"), episodes=2)
+    with pytest.raises(marless.UserError, match="play an environment, such as marless"):
+        again.play("mpe/simple_spread")
     assert len(games) == 2 and max(games) < 0
 
 
@@ -182,7 +185,7 @@ def test_a_frame_needs_pandas_and_says_so(small, shell):
 
 def test_a_cell_that_trains_is_run_again(small):
     first = marless.train(small, run="one", quiet=True)
-    with pytest.raises(marless.UserError, match="there is a run one already; go on with it by exist='resume'"):
+    with pytest.raises(marless.UserError, match="there is a run one already: pass exist='resume' to continue"):
         marless.train(small, run="one", quiet=True)
     again = marless.train(small, run="one", exist="resume", quiet=True)
     assert again.summary == first.summary
@@ -283,6 +286,8 @@ def test_errors_are_one_line(small):
         marless.open_run("nowhere")
     with pytest.raises(marless.UserError, match="detach needs a back-end with deployments: emulated, aws"):
         marless.estimate(small, detach=True)
+    with pytest.raises(marless.UserError, match="callbacks is a list"):
+        marless.train(small, callbacks=print)
 
 
 def test_an_estimate_has_rounds_seconds_and_dollars(small):

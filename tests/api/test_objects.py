@@ -3,6 +3,7 @@
 import linecache
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import named_games
@@ -133,6 +134,14 @@ def test_a_secret_is_not_stored(define):
     names = define("API_TOKEN = 'f3b0-4429'\ndef make():\n    return API_TOKEN\n")
     with pytest.raises(marless.UserError, match="a run would store API_TOKEN, which looks like a secret"):
         captured(names.make)
+
+
+def test_an_object_in_place_of_its_class_is_one_line(cell):
+    for call in (lambda: marless.train(cell.Game()), lambda: marless.train(task=cell.Game())):
+        with pytest.raises(marless.UserError, match="task is an environment: pass Game, or a function that makes one"):
+            call()
+    with pytest.raises(marless.UserError, match="cannot keep an object of partial: pass the class, or a function that"):
+        marless.train(cell.Game, network=partial(cell.Game))
 
 
 def test_a_value_without_source_is_refused_by_name(cell):

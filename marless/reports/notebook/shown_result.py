@@ -84,7 +84,7 @@ def _html(section: Section) -> str:
     lines = (more, *(sentence.replace("**", "") for sentence in section.conclusions), section.footnote)
     notes = "".join(f"<div><small>{_text(line)}</small></div>" for line in lines if line)
     title = f"<p>{_text(section.title)}</p>" if section.title else ""
-    return f'<div style="overflow-x:auto">{title}{table}{notes}</div>'
+    return f'<div style="overflow-x:auto;margin-top:8px">{title}{table}{notes}</div>'
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:

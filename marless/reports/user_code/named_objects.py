@@ -48,6 +48,8 @@ def _name_of(value: Any, key: str) -> Any:
         return with_names(value, f"{key}.")
     if isinstance(value, list | tuple):
         return [_name_of(item, key) for item in value]
+    if kind == "environment" and hasattr(value, "reset") and not isinstance(value, type):
+        raise UserError(f"{key} is an environment: pass {type(value).__name__}, or a function that makes one")
     if not callable(value) and not isinstance(value, AlgorithmSpec | Rule):
         return value
     family = _family(value) if kind == "environment" else ""
