@@ -143,7 +143,6 @@ class _Decoder(Generic[_T]):
 
 
 def _require_known(version: int | msgspec.UnsetType, source: str) -> None:
-    """Raise `WrittenByNewer` for the format of a newer program."""
     if version is not msgspec.UNSET and version > FORMAT_VERSION:
         newer = f"{source or 'it'} was written by a newer MARLess (format {version}; this one reads {FORMAT_VERSION})"
         raise WrittenByNewer(f"{newer}; install the newer one")

@@ -27,7 +27,7 @@ class Episodes:
         self._finished: list[NDArray[np.float64]] = []
         # The environment of every finished episode.
         self._rows: list[NDArray[np.int64]] = []
-        # By metric: its values, and the numbers of the episodes that they are of.
+        # By metric: its values that are numbers, and the numbers of the episodes that they are of.
         self.env_metrics: dict[str, tuple[list[float], list[int]]] = {}
 
     def add(self, step: Step, mask: BoolArray | None = None) -> None:
@@ -42,8 +42,9 @@ class Episodes:
         self._running[step.ended] = 0.0
         for name, values in step.env_metrics.items():
             metric_values, metric_rows = self.env_metrics.setdefault(name, ([], []))
-            metric_values.extend(values[rows].tolist())
-            metric_rows.extend(range(first, first + len(rows)))
+            numbers = np.flatnonzero(~np.isnan(values[rows]))
+            metric_values.extend(values[rows][numbers].tolist())
+            metric_rows.extend((first + numbers).tolist())
 
     def agent_returns(self) -> NDArray[np.float64]:
         """``[episodes, N]`` in the order of their ends; raises `EnvironmentFault` unless all are finite."""

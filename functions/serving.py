@@ -302,7 +302,6 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
 
 
 def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
-    """The answer with inlined objects; nothing is stored."""
     refs: dict[str, Ref] = {}
     bodies: dict[str, bytes] = {}
     for output in objects:
@@ -323,7 +322,6 @@ def _encode(request: Request, output: Output, refs: dict[str, Ref], reply: Reply
 
 
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
-    """The stored answer as this attempt's answer."""
     key = keys.object_key(request.address.output, kind)
     header = _require_own(request, key, body)
     return stored_answer(request, header, codec.reference(key, body), blobs.usage)

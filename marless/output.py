@@ -294,7 +294,6 @@ def _broken(line: str, width: int) -> list[str]:
 
 
 def _plain(value: Any, hide: Callable[[str], str]) -> Any:
-    """The value without secrets."""
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, Mapping):
@@ -303,7 +302,6 @@ def _plain(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _encodable(text: str, encoding: str) -> str:
-    """The text in characters that the encoding has."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:

@@ -865,14 +865,15 @@ class Task(Settings):
 
     Args:
         name: the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory
-        agents: number of agents, adversaries included. Default: the environment's own number
+        agents: number of agents, adversaries included, or a list of team sizes that train one policy. Default:
+            the environment's own number
         options: keyword arguments of the environment
         last_action: observations end with the agent's last action, for recurrent networks
         order: the order of equal entities in observations: index, distance or relation
         judge: the resource that grades finished episodes. Default: none
     """
 
-    def __init__(self, *, name: str = ..., agents: int | None = ..., options: Mapping[str, Any] = ..., last_action: bool = ..., order: Literal['index', 'distance', 'relation'] = ..., judge: str = ...) -> None: ...
+    def __init__(self, *, name: str = ..., agents: int | Sequence[int] | None = ..., options: Mapping[str, Any] = ..., last_action: bool = ..., order: Literal['index', 'distance', 'relation'] = ..., judge: str = ...) -> None: ...
 
 class Trend(Settings):
     """The decline of returns that switches dynamic sharing on or off.

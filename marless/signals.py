@@ -54,7 +54,6 @@ def handle_signals(handler: _Handler) -> Iterator[None]:
 
 
 def _is_free(number: int) -> bool:
-    """Whether the signal may be handled here."""
     handler = signal.getsignal(number)
     if number in _BATCH:
         return handler == signal.SIG_DFL or handler in _handlers

@@ -72,7 +72,6 @@ def _rules_exist(config: RunConfig) -> Iterator[str]:
 
 
 def _is_encodable(config: RunConfig) -> Iterator[str]:
-    """Messages encode the algorithm's settings."""
     try:
         algorithms.hyperparameters(config.algorithm)
     except BadRequest as error:
@@ -80,7 +79,6 @@ def _is_encodable(config: RunConfig) -> Iterator[str]:
 
 
 def _groups(config: RunConfig) -> Iterator[str]:
-    """Groups by hand, whatever the task."""
     if SHARING_MODES[config.sharing.rule].groups_from_config and config.sharing.groups is None:
         yield f'sharing.groups: sharing.rule={config.sharing.rule} needs them, such as [["agent_0", "agent_1"]]'
     members = Counter(agent for group in config.sharing.groups or () for agent in group)
@@ -101,7 +99,6 @@ def _rows(config: RunConfig) -> Iterator[str]:
 
 
 def _engine(config: RunConfig) -> Iterator[str]:
-    """The engine computes the networks."""
     settings = config.algorithm
     closed_forms = settings.engine in CLOSED_FORMS
     if closed_forms and settings.device != "cpu":
@@ -157,7 +154,6 @@ def _sharing(config: RunConfig) -> Iterator[str]:
 
 
 def _scaling(config: RunConfig) -> Iterator[str]:
-    """The rule of scaling has what it needs."""
     settings, stop, rule = config.scaling, config.stop, SCALING_RULES[config.scaling.rule]
     name, needs = config.algorithm.name, scaling.needs(settings.rule)
     if not set(needs) <= set(algorithms.algorithm(name).summaries):
@@ -174,13 +170,11 @@ def _scaling(config: RunConfig) -> Iterator[str]:
 
 
 def _opponents(config: RunConfig) -> Iterator[str]:
-    """Opponents' policies belong to a side."""
     if config.opponents.side is None and config.opponents.policies != RANDOM:
         yield "opponents.policies: name the side that does not learn as opponents.side"
 
 
 def _league(config: RunConfig) -> Iterator[str]:
-    """What a league excludes."""
     rule, placement = config.league.rule, PLACEMENTS[config.placement.rule]
     if LEAGUE_RULES[rule].weights is None:
         if config.league.script is not None:
@@ -286,8 +280,12 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 
 def _task(config: RunConfig) -> Iterator[str]:
     """The task exists, and the algorithm learns tasks of its kind."""
-    name, learner = config.task.name, config.algorithm.name
+    name, learner, teams = config.task.name, config.algorithm.name, len(config.task.teams)
+    if teams > config.actors.num_envs:
+        yield f"actors.num_envs: {config.actors.num_envs} environments cannot play {teams} teams; set at least {teams}"
     if language_task_names.is_language_task(name):
+        if teams > 1:
+            yield f"task.agents: {name} does not take a list of team sizes; set one number"
         if learner != language_task_names.ALGORITHM:
             fit = f"set algorithm.name={language_task_names.ALGORITHM}"
             yield f"algorithm.name: in {name} agents speak, which {learner} does not learn; {fit}"
@@ -313,7 +311,6 @@ def _function(config: RunConfig) -> Iterator[str]:
 
 
 def _model(config: RunConfig) -> Iterator[str]:
-    """Only agents that speak have a language model."""
     if config.base.model is not None and not language_task_names.is_language_task(config.task.name):
         yield f"base.model: {config.algorithm.name} trains no language model; leave it out"
 

@@ -229,13 +229,12 @@ def _measured_schedule(config: RunConfig) -> Mapping[str, Any]:
     """Return the settings of the algorithm that were measured for the task, of perceptrons of few agents."""
     algorithm, task = config.algorithm, config.task
     settings = PPO_TASKS.get(task.name, {})
-    is_measured = algorithm.network == "mlp" and (task.agents or 0) <= FEW
+    is_measured = algorithm.network == "mlp" and max(task.team_sizes, default=0) <= FEW
     is_ours = algorithms.ALGORITHMS.is_ours(algorithm.name)
     return settings if is_measured and is_ours and settings.keys() <= {*algorithm.__struct_fields__} else {}
 
 
 def _has_length(config: RunConfig) -> bool:
-    """Return whether rounds or environment steps limit the run."""
     stop = config.effective().stop
     return stop.rounds is not None or stop.env_steps is not None
 

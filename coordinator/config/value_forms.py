@@ -34,6 +34,8 @@ def _plain(value: Any, members: tuple[Type, ...]) -> Any:
         if isinstance(member, VarTupleType | ListType | TupleType):
             item_type = member.item_types[0] if isinstance(member, TupleType) else member.item_type
             item_type = _without_description(item_type)
+            if value is None or (isinstance(value, int) and any(isinstance(other, IntType) for other in members)):
+                return value
             if isinstance(item_type, IntType | FloatType | StrType):
                 items = value if isinstance(value, list | tuple) else _items(value, item_type)
                 return [_plain(item, (item_type,)) for item in items]

@@ -65,7 +65,6 @@ def decide(plan: Plan, state: State) -> Command:
 
 
 def _ready(gates: list[OpenGate], waiting: Mapping[str, Slot]) -> list[Node]:
-    """The tasks that may begin, or begin again."""
     # A gate may have thousands of tasks: those of gates that only wait are not made.
     works_of = [(gate.nodes, gate.unanswered - waiting.keys()) for gate in gates]
     return [node for nodes, works in works_of if works for node in nodes() if node.name in works]

@@ -205,7 +205,6 @@ def _end_rounds(
 
 
 def _with_ratings(plan: Plan, state: State, rounds: list[round_records.RoundReplies]) -> State:
-    """With the ratings that the round's matches give."""
     if state.league is None:
         return state
     match_of = league_matches.matches(plan.config, state.env_spec, state.league, state.round, state.controller.rollouts)

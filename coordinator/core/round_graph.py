@@ -196,7 +196,6 @@ def round_gates(plan: Plan, state: State) -> tuple[list[Gate], list[Gate]]:
 
 
 def _gate(name: str, nodes: list[Node]) -> Gate:
-    """A gate whose tasks wait for nothing."""
     return Gate(name, [node.name for node in nodes], lambda: nodes)
 
 

@@ -310,7 +310,6 @@ class Driver:
             self._ports.journal.record(line)
 
     def _store_inlined(self) -> None:
-        """Stores the durable objects that no function has stored."""
         for size in self._inlined.store(self.state.durable_refs, self._ports.storage):
             self._bill(Meter().add_stored(Usage(puts=1, bytes_written=size)))
 

@@ -183,7 +183,6 @@ def whole(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
 
 
 def _works(shares: schedule.Schedule, stages: Sequence[StageSpec], updates: int) -> list[list[Work]]:
-    """The shares as works."""
     return [[_work(share, stages, updates) for share in wave] for wave in shares]
 
 

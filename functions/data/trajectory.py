@@ -197,7 +197,6 @@ def _pairs(t: int, rows: Array) -> Array:
 
 
 def _rows(observation: Observation, rows: Array) -> Observation:
-    """A copy of the observations of the environments `rows`."""
     return Observation(
         values=tuple(values[rows] for values in observation.values),
         alive=observation.alive[rows],

@@ -7,7 +7,7 @@ observation is the first of the next episode, and `Step.final` holds the observa
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,6 +24,13 @@ BoolArray = NDArray[np.bool_]
 # int64 for discrete actions, float32 for continuous ones.
 ActionArray = NDArray[Any]
 
+# The factory of an environment gets one number of agents, even if the configuration lists several.
+if TYPE_CHECKING:
+    Agents = Any
+else:
+    _Agents = Annotated[int, msgspec.Meta(le=MOST_AGENTS)]
+    Agents = _Agents | Annotated[tuple[_Agents, ...], msgspec.Meta(min_length=1)]
+
 
 class EnvironmentFault(Exception):
     """The environment broke the protocol (raised, returned NaN, changed a shape); the message names what and where."""
@@ -38,7 +45,8 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     Attributes:
         name: the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory
-        agents: number of agents, adversaries included. Default: the environment's own number
+        agents: number of agents, adversaries included, or a list of team sizes that train one policy. Default: the
+            environment's own number
         options: keyword arguments of the environment
         last_action: observations end with the agent's last action, for recurrent networks
         order: the order of equal entities in observations: index, distance or relation
@@ -46,11 +54,27 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """
 
     name: str
-    agents: Annotated[int, msgspec.Meta(le=MOST_AGENTS)] | None = None
+    agents: Agents | None = None
     options: dict[str, str | int | float | bool] = {}
     last_action: bool = False
     order: Literal["index", "distance", "relation"] = "index"
     judge: str = ""
+
+    @property
+    def team_sizes(self) -> tuple[int, ...]:
+        """The numbers of agents that `agents` lists. Empty for the environment's own number."""
+        sizes: Any = self.agents
+        return tuple(sizes) if isinstance(sizes, tuple | list) else () if sizes is None else (sizes,)
+
+    @property
+    def teams(self) -> "tuple[EnvTask, ...]":
+        """An env task for each team that plays: for each part of a name such as ``smax/3m+8m``, and for each size."""
+        family, slash, names = self.name.rpartition("/")
+        return tuple(
+            msgspec.structs.replace(self, name=family + slash + name, agents=size)
+            for name in names.split("+")
+            for size in self.team_sizes or (None,)
+        )
 
 
 Options = TypeVar("Options", bound=msgspec.Struct)

@@ -99,7 +99,6 @@ class Judged:
         return numbers
 
     def _grade(self, question: bytes, answer: bytes) -> list[float]:
-        """A number for each agent."""
         count = len(self.spec.agents)
         try:
             grade = _GRADES.decode(answer)

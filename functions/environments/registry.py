@@ -12,12 +12,13 @@ from marless.functions.environments.base import EnvSpec, EnvTask, VectorEnvironm
 from marless.functions.environments.entities.ordered import INDEX, Ordered
 from marless.functions.environments.judged import Judged
 from marless.functions.environments.last_action import LastAction
+from marless.functions.environments.several_teams import SeveralTeams
 from marless.functions.environments.task_names import BUILT_IN, ENVIRONMENTS, FAMILIES, Make, is_compiled, prefix_of
 from marless.functions.errors import BadRequest
 from marless.functions.isolation.process_guard import restore_arithmetic_after
 from marless.functions.resources.factories import resources_for
 
-_AROUND = (Judged, Ordered, LastAction)
+_AROUND = (Judged, Ordered, LastAction, SeveralTeams)
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
@@ -31,6 +32,9 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
+        if len(task.teams) > 1:
+            return SeveralTeams(task.teams, num_envs, make)
+        (task,) = task.teams
         factory: Callable[..., VectorEnvironment] = _maker(task.name)
         with restore_arithmetic_after(f"{task.name}, make"):
             environment = factory(task, num_envs, **resources_for(factory))

@@ -167,7 +167,6 @@ class _Single:
 
 
 def _shape(kind: AgentClass) -> tuple[int, ...]:
-    """The shape of an agent's action."""
     return (kind.actions,) if kind.continuous else (len(kind.branches),) if kind.branches else ()
 
 
@@ -176,7 +175,6 @@ def _dtype(kind: AgentClass) -> type[np.float32 | np.int64]:
 
 
 def _concatenate(parts: list[Observation]) -> Observation:
-    """The observations of several environments, one after the other."""
     masks = [part.masks for part in parts if part.masks is not None]
     states = [part.state for part in parts if part.state is not None]
     return Observation(

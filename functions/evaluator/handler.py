@@ -92,5 +92,4 @@ def _returns(spec: EnvSpec, side: int | None, episodes_by_block: list[Episodes])
 
 
 def _at(blocks: tuple[FloatArray, ...] | None, t: int) -> tuple[FloatArray, ...] | None:
-    """The noise of step `t`."""
     return None if blocks is None else tuple(block[t] for block in blocks)

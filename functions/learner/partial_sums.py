@@ -93,7 +93,6 @@ def _require_same_weights(
 
 
 def _digest(context: Context[AlgorithmConfig], part: str, group: int) -> NDArray[np.uint8]:
-    """The SHA-256 of a part of the group's state."""
     name = f"{part}/{group_name(group)}"
     tensors = {key: array for key, array in context.tensors.items() if f"{key}/".startswith(f"{name}/")}
     return np.frombuffer(bytes.fromhex(codec.tensors_sha256(tensors)), np.uint8)

@@ -249,7 +249,6 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> LayeredWeigh
 
 
 def _activation(marks: Sequence[str]) -> Kind:
-    """The activation of a network's hidden layers."""
     return next((kind for kind in ACTIVATIONS if kind.mark in marks), ACTIVATIONS[0])
 
 

@@ -87,7 +87,6 @@ class Refusing:
 
 
 def _require_questions(name: str, questions: Sequence[bytes]) -> None:
-    """Raises `ResourceFault` for what is no list of questions."""
     is_list = isinstance(questions, Sequence) and not isinstance(questions, bytes | str)
     if not is_list or not all(isinstance(each, bytes) for each in questions):
         raise ResourceFault(f"resource {name!r} is asked a list of questions, each of which is bytes")

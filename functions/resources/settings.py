@@ -126,7 +126,6 @@ def _faults(resource: Resource) -> Iterator[str]:
 
 
 def _source_faults(resource: Resource) -> Iterator[str]:
-    """What is wrong with what says who answers."""
     if resource.serve and not _FUNCTION.fullmatch(resource.serve):
         yield f"serve = {resource.serve!r} names no function: write package.module:function"
     if resource.command and not _words(resource.command):
@@ -141,7 +140,6 @@ def _source_faults(resource: Resource) -> Iterator[str]:
 
 
 def _sandbox_faults(resource: Resource) -> Iterator[str]:
-    """Say why the settings of a sandbox are wrong."""
     if resource.http and resource.sandbox != "none":
         yield "sandbox: a service runs elsewhere; leave it out"
     if resource.sandbox_paths and resource.sandbox == "none":

@@ -67,6 +67,5 @@ def _computes_nothing(words: list[str], strings: int) -> bool:
 
 
 def _without_comments(text: str, pattern: re.Pattern[str]) -> str:
-    """Return the lines without comments and blank ones."""
     bare = pattern.sub(lambda match: " " if match[1] else match[0], text)
     return "\n".join(line for raw_line in bare.split("\n") if (line := raw_line.strip()))

@@ -169,14 +169,12 @@ class DynamoLedger:
         return Record(version=int(entry["version"]["N"]), body=bytes(body), at=float(entry["at"]["N"]))
 
     def _store(self, item: str, body: bytes, version: int) -> str:
-        """Stores `body` as an object and returns its key."""
         key = f"{_folder(item)}{version}-{hashlib.sha256(body).hexdigest()}"
         with suppress(KeyTaken):  # the same bytes, as the key holds their hash
             self._spill.put(key, body)
         return key
 
     def _tidy(self, item: str, version: int) -> None:
-        """Deletes the objects of all versions before `version`."""
         folder = _folder(item)
         names = [key.removeprefix(folder) for key in self._spill.list(folder)]
         # Names with a slash belong to other items, whose names begin with this one's.

@@ -142,7 +142,6 @@ def explain(error: Exception) -> str:
 
 
 def _response_text(error: exceptions.ClientError) -> str:
-    """Explains an error response of AWS."""
     name = code(error)
     if name in _FORBIDDEN:
         call = error.operation_name
@@ -161,7 +160,6 @@ def _response_text(error: exceptions.ClientError) -> str:
 
 
 def _client_fault_text(error: Exception) -> str:
-    """Explains an error without a response of AWS."""
     if isinstance(error, Unusable):
         return str(error)
     if isinstance(error, exceptions.NoRegionError):
@@ -179,7 +177,6 @@ def _client_fault_text(error: Exception) -> str:
 
 
 def _connection_text(error: Exception) -> str:
-    """Explains a request that did not get through."""
     arguments = getattr(error, "kwargs", {})
     where, why = arguments.get("endpoint_url", "the endpoint"), str(arguments.get("error", ""))
     bundle = os.environ.get("AWS_CA_BUNDLE", "")

@@ -94,7 +94,6 @@ class LambdaResources:
 
 
 def _of_reply(reply: Mapping[str, Any]) -> CallOutcome:
-    """How an invocation ended, metered as Lambda bills it."""
     log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
     result = lambda_calls.parse_result("FunctionError" in reply, reply["Payload"].read(), log)
     billed_ms = float((lambda_calls.metering(log) or lambda_calls.Metering()).billed_ms)

@@ -104,7 +104,6 @@ def filled_in(
 
 
 def _place(cloud: Cloud) -> tuple[str, str]:
-    """The account and the region."""
     account = cloud.client("sts").get_caller_identity()["Account"]
     return account, cloud.client("cloudformation").meta.region_name
 

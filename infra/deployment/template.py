@@ -101,7 +101,6 @@ def _compact(template: str) -> Iterator[str]:
 
 
 def _with_image(template: str, function: str, address: str) -> str:
-    """The template with one function as a container image."""
 
     def patch(match: re.Match[str]) -> str:
         block = match[0]

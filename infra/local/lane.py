@@ -315,7 +315,6 @@ def _need(cores: float, gpus: float) -> Need:
 
 
 def _work(id: str) -> str:
-    """A task's id without run and round."""
     return id.split("/", 2)[-1]
 
 

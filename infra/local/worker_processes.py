@@ -128,7 +128,6 @@ class WorkerProcesses:
         self._selector.close()
 
     def _flush(self, worker: Worker) -> None:
-        """Writes to the pipe without blocking."""
         is_blocked = worker.flush()
         if is_blocked and not worker.blocked:
             self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)

@@ -51,7 +51,6 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _answers(name: str) -> bool:
-    """Whether the engine's daemon answers in time."""
     try:
         done = subprocess.run(
             [name, "ps", "--quiet"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_S, check=False

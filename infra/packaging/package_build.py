@@ -140,13 +140,11 @@ def torch_users_among(plugins: Sequence[str]) -> TorchUsers:
 
 
 def _platform(machine: Machine, python: str) -> list[str]:
-    """pip's options for wheels that the runtime can load."""
     tags = [f"--platform={tag}" for tag in platforms(machine)]
     return [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", *tags]
 
 
 def _install_others(target: Path, ready: PlugIns, users: TorchUsers, platform: Sequence[str]) -> None:
-    """Installs the third-party packages, the same for all functions."""
     install = ["install", f"--target={target}", "--no-compile", *platform]
     with tempfile.TemporaryDirectory() as pins:
         marless_wheel = [plug_ins.own_metadata(Path(pins))] if users.complete else []

@@ -50,12 +50,12 @@ def _curves(results: Sequence[FinishedRun]) -> str:
 
 
 def _title(base: RunConfig) -> str:
-    agents = f" with {base.task.agents} agents" if base.task.agents else ""
+    sizes = " or ".join(map(str, base.task.team_sizes))
+    agents = f" with {sizes} agents" if sizes else ""
     return f"{base.task.name}{agents}, {base.algorithm.name}"
 
 
 def _remarks(results: Sequence[FinishedRun], failures: Failures, registration: str) -> list[str]:
-    """Remarks on the limits of the comparison."""
     registered = remark(count(result.registration for result in results), registration)
     remarks = [registered] if registered else []
     programs = {result.code for result in results}

@@ -117,7 +117,6 @@ def _scale(axes: "Axes", axis: Axis) -> None:
 
 
 def _band(arms: Arms) -> str:
-    """Describes a line and its band."""
     fewest, most = (limit(map(len, arms.values())) for limit in (min, max))
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
     if fewest < FEWEST_SEEDS:

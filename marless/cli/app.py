@@ -253,7 +253,6 @@ def _say(line: str, code: int) -> int:
 
 
 def _is_user_error(error: Exception) -> bool:
-    """Whether the message is meant for the user."""
     from marless.user_errors import is_user_error
 
     return is_user_error(error) or of_the_system(error)

@@ -10,6 +10,7 @@ from marless.backends import registry
 from marless.backends.base import TENANT, Backend, WorkerListener
 from marless.cli.mistakes import setting_of
 from marless.coordinator.errors import UserError
+from marless.functions.setting_limits import MOST_AGENTS
 from marless.infra.local.available_cores import cores
 from marless.reports.evaluations import METRIC
 from marless.runs.drive_settings import DriveSettings
@@ -44,6 +45,12 @@ def run_and_settings(options: Namespace) -> tuple[str, list[str]]:
     if "=" in options.run and not Path(options.run).is_dir():
         return LATEST, [options.run, *options.settings]
     return options.run, options.settings
+
+
+def team_size(parser: ArgumentParser) -> None:
+    """How many agents play."""
+    agents = within(1, MOST_AGENTS)
+    parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
 
 
 def trust(parser: ArgumentParser) -> None:

@@ -142,13 +142,11 @@ def _line(event: Event, fields: dict[str, Any] | None) -> LogLine | None:
 
 
 def _report(match: re.Match[str]) -> str:
-    """Lambda's report of an invocation, shortened."""
     numbers = f"ran {match['took']} ms, billed {match['billed']} ms, {match['used']} of {match['size']} MB"
     return ", ".join([numbers, *(rest.strip() for rest in match["rest"].split("\t") if rest.strip())])
 
 
 def _figures(match: re.Match[str]) -> dict[str, Any]:
-    """The figures of Lambda's report, milliseconds and MB."""
     return {
         "duration_ms": float(match["took"]),
         "billed_ms": int(match["billed"]),

@@ -80,7 +80,6 @@ def _listed_arms(runs: Sequence[ComparedRun]) -> list[ComparedArm]:
 
 
 def _split(runs: Sequence[ComparedRun], keys: Sequence[str]) -> list[ComparedArm]:
-    """The arms that these keys tell apart."""
     strata = keys_.strata(runs, keys)
     tasks = keys_.task_names(runs, strata)
     members: dict[Values, list[ComparedRun]] = {}

@@ -50,7 +50,6 @@ def _title(comparison: Comparison) -> str:
 
 
 def _over(comparison: Comparison) -> str:
-    """Describes points and bands."""
     fewest, most = (limit(row.seeds for row in comparison.equal) for limit in (min, max))
     seeds = counted(most, "seed") if fewest == most else f"{fewest} to {most} seeds"
     return f"{seeds}, bands: 95 % stratified bootstrap" if most > 1 else seeds
@@ -175,7 +174,6 @@ def _matrix(
     digits: Digits,
     limits: tuple[float, float] | None = None,
 ) -> None:
-    """Draw the numbers on their colours."""
     low, high = limits or (np.min(matrix), np.max(matrix))
     image = axes.imshow(matrix, vmin=low, vmax=high, cmap=colours, aspect="auto")
     for (i, j), value in np.ndenumerate(np.array(matrix)):

@@ -196,7 +196,6 @@ def _logarithms(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def _rescale(estimate_: Estimate, scale: Callable[[float], float]) -> Estimate:
-    """The estimate on another scale."""
     interval = (scale(estimate_.ci95[0]), scale(estimate_.ci95[1])) if estimate_.ci95 else None
     return Estimate(value=scale(estimate_.value), ci95=interval, runs=estimate_.runs)
 

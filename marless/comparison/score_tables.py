@@ -242,7 +242,6 @@ def _footnote(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
-    """The digits of a column."""
     return digits_of((value for estimate in estimates for value in (estimate.value, *(estimate.ci95 or ()))), usual)
 
 

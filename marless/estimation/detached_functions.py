@@ -80,7 +80,6 @@ class DetachedFunctions:
         """Nothing to release."""
 
     def _complete(self, report: Report) -> bool:
-        """Whether the report completes its ask."""
         request = self._requests.pop(report.id)
         _, answer = decode_answer(report)
         if not isinstance(answer, Done):

@@ -171,7 +171,6 @@ def share_with_lag(config: RunConfig, recording: Recording, target: Target) -> f
 
 
 def _seconds(config: RunConfig, recording: Recording, target: Target, rounds: int) -> float:
-    """When the last of so many rounds has ended."""
     plan = target.plan(replace(config, stop=Stop(rounds=rounds)), recording.plan.inputs)
     return target.forecast(plan, recording).lines[-1].seconds
 
@@ -181,7 +180,6 @@ def _steady(config: RunConfig) -> RunConfig:
 
 
 def _limit_rounds(plan: Plan, rounds: int) -> Plan:
-    """The plan with at most `rounds` rounds."""
     stop = plan.config.stop
     shorter = replace(stop, rounds=rounds if stop.rounds is None else min(rounds, stop.rounds))
     return dataclasses.replace(plan, config=replace(plan.config, stop=shorter))
@@ -210,7 +208,6 @@ def _extrapolate(plan: Plan, short: State, long: State) -> Estimate:
 
 
 def _ending_dollars(bill: Bill, state: State) -> float:
-    """What of the bill followed the last round."""
     return float(bill.total) - (state.lines[-1].dollars if state.lines else 0.0)
 
 

@@ -76,7 +76,6 @@ class RecordedReplies:
         return self._lines[min(round_, len(self._lines) - 1)]
 
     def _metrics(self, round_: int) -> dict[str, float]:
-        """The metrics of all learners in a round."""
         metrics = self._line(round_).metrics
         if round_ < len(self._lines):
             return metrics

@@ -217,7 +217,6 @@ def _fit(records: list[AttemptRecord]) -> TaskTimes:
 
 
 def _own_ms(record: AttemptRecord) -> float:
-    """The duration without the waiting for resources."""
     return max(0.0, record.duration_ms - blocked_ms(record.actions))
 
 

@@ -136,7 +136,6 @@ class VirtualFunctions:
         return VirtualInvocation(self.asked, attempt)
 
     def _run(self, invocation: VirtualInvocation) -> None:
-        """Plays an attempt to its end."""
         start = max(self._clock.now, self._free[0])
         service = self._service(invocation.attempt, start)
         if service is None:
@@ -183,7 +182,6 @@ class VirtualFunctions:
     def _push(
         self, invocation: VirtualInvocation, end: float, outcome: str, init_ms: float, duration_ms: float, usage: Usage
     ) -> None:
-        """Have the attempt reported at `end`."""
         attempt, body = invocation.attempt, b""
         if outcome == "answered":
             assert isinstance(attempt.request, Request)

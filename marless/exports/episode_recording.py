@@ -122,7 +122,6 @@ class _Recorder:
         return Episode({name: np.stack([step[name][row] for step in self._steps[:length]]) for name in names}, final)
 
     def _observation_arrays(self, observation: Observation) -> Arrays:
-        """Observations and masks by agent, and the state."""
         arrays: Arrays = {}
         for index, kind in enumerate(self._spec.classes):
             for place, agent in enumerate(kind.agents):

@@ -58,15 +58,17 @@ class Source:
     origin: dict[str, Any]
 
 
-def source(folder: RunFolder, best: bool) -> Source:
+def source(folder: RunFolder, best: bool, agents: int | None = None) -> Source:
     """The newest policies of a run, or those of its best evaluation; raises `UserError` where there are none."""
     if not best:
-        run, team = load_team(folder)
+        run, team = load_team(folder, agents)
         return Source(team, run.plan.config.seed, {"run": run.plan.run, "round": run.saved_state.round})
     identity, path = folder.identity(), folder.path / BEST_POLICIES
     if not path.is_file():
         raise UserError(f"{folder.name} has no {BEST_POLICIES}; it comes when the run ends, after evaluations")
-    return Source(load_policy(path), folder.config().seed, {"run": identity.run, "round": "best"})
+    team = load_policy(path)
+    team = team.of_size(agents) if agents else team
+    return Source(team, folder.config().seed, {"run": identity.run, "round": "best"})
 
 
 def export(
@@ -79,10 +81,12 @@ def export(
     rounds: tuple[int, int] | None = None,
     again: PlayAgain = ALONE,
     role: str | None = None,
+    agents: int | None = None,
 ) -> Exported:
     """Writes the newest policies of a run, or the `best`, in a format of `FORMATS`; in one of episodes `episodes` that
     they play, or those of training in `rounds`, the first and the last, which are played `again` where the run does
-    not store them. `role` is that of agents that speak whose adapter alone is written.
+    not store them. `role` is that of agents that speak whose adapter alone is written, and `agents` the size of the
+    team that plays, if it differs from training.
 
     Raises `UserError` for what does not fit the format, and what the run does not have.
     """
@@ -92,15 +96,15 @@ def export(
     if to not in dataset_files.FORMATS:
         if episodes is not None or greedy or rounds:
             raise UserError(f"--to {to} writes policies; leave --episodes, --greedy and --rounds away")
-        return _export_policies(folder, to, out, best, role)
+        return _export_policies(folder, to, out, best, role, agents)
     _require_networks(folder, to, role)
     if (episodes is None) == (rounds is None):
         raise UserError(f"--to {to} writes episodes; say which: --episodes N to play them, or --rounds A-B")
     if episodes is not None:
-        return _export_episodes(folder, to, out, best, episodes, greedy)
+        return _export_episodes(folder, to, out, best, episodes, greedy, agents)
     assert rounds is not None
-    if best or greedy:
-        raise UserError("--rounds writes what was sampled in training; leave --best and --greedy away")
+    if best or greedy or agents:
+        raise UserError("--rounds writes what was sampled in training; leave --best, --greedy and --agents away")
     return _export_rounds(folder, to, out, rounds, again)
 
 
@@ -113,20 +117,20 @@ def _require_networks(folder: RunFolder, to: str, role: str | None) -> None:
 
 
 def _export_adapters(folder: RunFolder, out: Path, best: bool, role: str | None) -> Exported:
-    """Writes adapters; raises `UserError`."""
     files, roles = KINDS["language"].tool("adapter_files:adapter_files")(folder, best, role)
     write_folder(out, files)
     of = f"adapters of {', '.join(roles)}" if len(roles) > 1 else f"the adapter of {roles[0]}"
     return Exported(out, _sizes(files), f"{of}; load with peft.PeftModel.from_pretrained")
 
 
-def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool, role: str | None) -> Exported:
-    """Writes the policies; raises `UserError`."""
+def _export_policies(
+    folder: RunFolder, format_: str, out: Path, best: bool, role: str | None, agents: int | None
+) -> Exported:
     require_free(out)
     if format_ == PEFT:
         return _export_adapters(folder, out, best, role)
     _require_networks(folder, format_, role)
-    from_run = source(folder, best)
+    from_run = source(folder, best, agents)
     files = policy_files.policy_files(from_run.team, format_, from_run.origin)
     write_folder(out, files)
     of = "the best evaluation" if best else f"round {from_run.origin['round']:,}"
@@ -137,11 +141,12 @@ def _export_policies(folder: RunFolder, format_: str, out: Path, best: bool, rol
     return Exported(out, _sizes(files), line)
 
 
-def _export_episodes(folder: RunFolder, format_: str, out: Path, best: bool, episodes: int, greedy: bool) -> Exported:
-    """Plays episodes and writes them; raises `UserError`."""
+def _export_episodes(
+    folder: RunFolder, format_: str, out: Path, best: bool, episodes: int, greedy: bool, agents: int | None
+) -> Exported:
     require_free(out)
     dataset_files.require_format(format_)
-    from_run = source(folder, best)
+    from_run = source(folder, best, agents)
     team = from_run.team
     greedily = greedy or team.greedy
     try:

@@ -192,7 +192,6 @@ def _numbers(nodes: Nodes, policy: AgentPolicy, value: str) -> None:
 
 
 def _reshape_action(nodes: Nodes, action: str, shape: tuple[int, ...]) -> str:
-    """Actions in rows as the environment takes them."""
     return nodes.add("Reshape", action, nodes.integers(-1, *shape))
 
 

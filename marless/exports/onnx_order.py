@@ -26,7 +26,6 @@ def sorted_entities(nodes: Nodes, order: EntityOrder, size: int) -> str:
 
 
 def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
-    """Return the keys ``[rows, entities]``."""
     position = _of(nodes, one.block.position)
     relative = nodes.add("Sub", position, _of(nodes, origin[None])) if origin.size else position
     keys = _length(nodes, relative, one.block.position.shape[1])

@@ -176,7 +176,6 @@ def _sorted(value: Any) -> Any:
 
 
 def _read_round(storage: Storage, round_: int) -> SampledRound:
-    """A round from what its actors stored."""
     names = [key for key in storage.list(f"{keys.round_prefix(round_)}/sample/") if key.endswith(_TRAJECTORY)]
     return sampled_round(storage, round_, tuple(codec.reference(key, storage.get(key)) for key in names))
 

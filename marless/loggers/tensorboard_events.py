@@ -80,7 +80,6 @@ class _TensorBoard(Logger):
 
 
 def _tag(name: str) -> str:
-    """The tag of a scalar."""
     group, _, rest = name.partition("/")
     return f"Return/{rest}" if group == "return" and rest.partition("/")[0] in _FIRST else name
 

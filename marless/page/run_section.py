@@ -213,7 +213,6 @@ def _settings_table(settings_shown: Sequence[SettingRow]) -> Html:
 
 
 def _value(text: str) -> Html:
-    """Long ones are broken into lines."""
     return element("code", text, class_="long") if len(text) > 24 else element("code", text)
 
 

@@ -114,7 +114,6 @@ def _draw_functions(canvas: _Canvas, laid_out: Sequence[Bar]) -> None:
 
 
 def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[CallBar]]) -> None:
-    """A lane per slot of each resource."""
     left = MOST_LANES
     for name, lanes in lanes_of(actions).items():
         first, room = canvas.lanes, canvas.group(name, lanes, left) if left else 0

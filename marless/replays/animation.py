@@ -157,7 +157,6 @@ def _add_sides(canvas: "ImageDraw", sides: Sequence[SideReturns], top: int, lett
 
 
 def _fitting(canvas: "ImageDraw", text: str, width: int) -> str:
-    """As much of the text as fits."""
     if canvas.textlength(text) <= width:
         return text
     while text and canvas.textlength(f"{text}...") > width:

@@ -30,16 +30,18 @@ class ReplayFile(PosixPath):
         return bundle
 
 
-def record(folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None) -> ReplayFile:
+def record(
+    folder: RunFolder, path: Path | None, episodes: int, beside: str | None = None, agents: int | None = None
+) -> ReplayFile:
     """Draws greedy episodes of the run's newest policies; returns the file's path, `REPLAY` in the run's folder by
     default.
 
-    `beside` is as in `on_stage`. Raises `UserError`.
+    `beside` and `agents` are as in `on_stage`. Raises `UserError`.
     """
     extras.require("report", "marless replay")
     path = path or folder.path / REPLAY
     encode = encoder(path)
-    with on_stage(folder, episodes, beside) as animation:
+    with on_stage(folder, episodes, beside, agents=agents) as animation:
         body = encode(animation)
     write_for_user(path, body)
     return ReplayFile(path)

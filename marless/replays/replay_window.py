@@ -25,12 +25,14 @@ def open_window(folder: RunFolder) -> Window:
         raise UserError(f"--live needs a display: {error}; without one write a file: {without}") from error
 
 
-def show(window: Window, folder: RunFolder, episodes: int, beside: str | None = None) -> None:
+def show(
+    window: Window, folder: RunFolder, episodes: int, beside: str | None = None, agents: int | None = None
+) -> None:
     """Plays greedy episodes of the run's newest policies in the window, again and again, until it is closed.
 
-    `beside` is as in `on_stage`. Raises `UserError`.
+    `beside` and `agents` are as in `on_stage`. Raises `UserError`.
     """
-    with on_stage(folder, episodes, beside) as animation:
+    with on_stage(folder, episodes, beside, agents=agents) as animation:
         play(Playback(animation), window)
 
 

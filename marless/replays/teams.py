@@ -14,15 +14,18 @@ from marless.runs.run_store import RUNS, RunStore
 
 
 @contextmanager
-def on_stage(folder: RunFolder, episodes: int, beside: str | None, store: RunStore = RUNS) -> Iterator[Animation]:
-    """Greedy episodes of the run's newest policies, which can be played while the context is open.
+def on_stage(
+    folder: RunFolder, episodes: int, beside: str | None, store: RunStore = RUNS, agents: int | None = None
+) -> Iterator[Animation]:
+    """Greedy episodes of the run's newest policies, which can be played while the context is open. `agents` is the size
+    of the team if it differs from training.
 
     Beside them, on the same start states, the policies of a file or another run in the `store`, or random agents
     (`RANDOM`). Raises `UserError`.
     """
     if episodes < 1:
         raise UserError(f"episodes is {episodes}; at least 1 is needed")
-    stored_run, team = load_team(folder)
+    stored_run, team = load_team(folder, agents)
     teams = {f"{stored_run.plan.run}, round {stored_run.saved_state.round:,}": team}
     if beside is not None:
         teams[beside] = random_team(team) if beside == RANDOM else find_policies(beside, team.task, "--beside", store)

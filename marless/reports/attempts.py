@@ -57,7 +57,6 @@ class AttemptLog:
 
     @property
     def _shortened(self) -> dict[str, tuple[()]]:
-        """Fields of the next records that are left out."""
         return {"actions": ()} if self._left_bytes <= 0 else {}
 
 

@@ -196,7 +196,6 @@ class _Match:
         return episodes.first_returns()
 
     def _actions(self, observation: Observation) -> tuple[ActionArray, ...]:
-        """Actions by class, as the environment takes them."""
         actions = [
             None if player is None else player.act(observation, self._now(noise), self._now(chance)).env_actions
             for player, noise, chance in zip(self._players, self._noise, self._chance, strict=True)
@@ -205,7 +204,6 @@ class _Match:
         return tuple(self._of_class(observation, index, actions) for index in range(len(self._members)))
 
     def _now(self, noise: Noise | None) -> Noise | None:
-        """The noise of this step."""
         return None if noise is None else tuple(part[self._step] for part in noise)
 
     def _of_class(

@@ -131,8 +131,7 @@ def names(task: EnvTask) -> tuple[str, str]:
     used for both.
     """
     environment, _, scenario = _path(task.name.lower()).partition("/")
-    suffix = "" if task.agents is None else f"-{task.agents}"
-    return environment, (scenario or environment) + suffix
+    return environment, "-".join([scenario or environment, *map(str, task.team_sizes)])
 
 
 def _path(name: str) -> str:

@@ -62,7 +62,6 @@ def _encode(line: RoundLine) -> bytes:
 
 
 def _has_torn_end(path: Path) -> bool:
-    """Whether the file ends in an incomplete line."""
     if not path.exists() or not path.stat().st_size:
         return False
     with path.open("rb") as file:

@@ -28,7 +28,7 @@ from marless.coordinator.file_reading import UnreadableFile, read_file
 from marless.functions import codec
 from marless.functions.encoding import from_json, to_json_text
 from marless.functions.environments import native_spaces, registry
-from marless.functions.environments.base import AgentClass, EnvSpec, EnvTask
+from marless.functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Unsupported
 from marless.functions.environments.entities.ordered import INDEX, order_of
 from marless.functions.environments.language_task_names import is_language_task
 from marless.functions.environments.last_action import numbers_of
@@ -38,7 +38,7 @@ from marless.functions.environments.spaces.orders import EntityOrder
 from marless.functions.environments.spaces.space_types import AgentSpaces
 from marless.functions.environments.spaces.team import TeamCodec
 from marless.functions.environments.task_names import EXACT_PHYSICS, is_adapted
-from marless.functions.errors import CorruptObject
+from marless.functions.errors import BadRequest, CorruptObject
 from marless.functions.keys import group_name
 from marless.functions.messages.team import Team
 from marless.functions.nn.batched_acting import ActingNetworks, batch_networks, single_agent_policy
@@ -46,6 +46,7 @@ from marless.functions.nn.losses import mask_logits
 from marless.functions.policies import Player, Policy
 from marless.functions.text.redaction import redact_settings
 from marless.reports.atomic_files import replace
+from marless.reports.regrouped_team import regrouped
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
@@ -130,6 +131,23 @@ class TeamPolicy:
     def codec(self, agent: int) -> AgentCodec:
         """Encodes observations and decodes actions of an agent."""
         return AgentCodec(self.agents[agent], self.spaces(agent).plain())
+
+    def of_size(self, agents: int) -> "TeamPolicy":
+        """The same policies for a team of another size, in which new agents of a class reuse its networks in turn.
+
+        Raises `UserError` for tasks and policies of a fixed number of agents.
+
+        Examples:
+            >>> policy.of_size(5).play(marless.environments.as_pettingzoo("mpe/simple_spread", agents=5))[0]
+            -62.4
+        """
+        task, team = msgspec.structs.replace(self.task, agents=agents), self._header.team
+        try:
+            spec = registry.spec(task)
+            team = regrouped(team, self.spec, spec, task, "this file")
+            return TeamPolicy(TeamFile(task=task, spec=spec, team=team, greedy=self.greedy), self._tensors)
+        except (BadRequest, EnvironmentFault, Unsupported) as error:
+            raise UserError(str(error)) from error
 
     def start(self) -> None:
         """Begin new episodes, without hidden states and last actions of earlier episodes."""

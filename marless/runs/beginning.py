@@ -165,7 +165,6 @@ def _outstanding(
 
 
 def _reached_limit(plan: Plan, state: State, old: Stop) -> str:
-    """The limit that is reached, '' when none is."""
     target = plan.config.stop.return_
     if state.reason == "return" and target is not None and old.return_ is not None and target <= old.return_:
         return "stop.return"
@@ -175,7 +174,6 @@ def _reached_limit(plan: Plan, state: State, old: Stop) -> str:
 
 
 def _example(key: str, state: State, stop: Stop) -> str:
-    """A setting that lets the run continue."""
     doubled_limits = {
         "stop.rounds": 2 * state.round or 100,
         "stop.env_steps": 2 * state.env_steps,

@@ -13,12 +13,11 @@ from marless.coordinator.core.rounds import serving
 from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive.ports import Invoker
 from marless.coordinator.errors import UserError
-from marless.functions.environments.base import EnvSpec
 from marless.functions.messages.actor import DescribeReply, DescribeTask, SampleTask
 from marless.functions.messages.evaluator import EvaluateReply, EvaluateTask
 from marless.functions.messages.exchange import Done, Failed, Report
 from marless.functions.messages.order import Attempt
-from marless.functions.messages.team import Team
+from marless.reports.regrouped_team import regrouped
 
 # Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160
@@ -43,34 +42,9 @@ def with_task(plan: Plan, state: State, settings: Sequence[str], invoker: Invoke
     ((done, _),) = answers(invoker, function, [request], plan.config.attempts)
     assert isinstance(done.reply, DescribeReply)
     spec = done.reply.spec
-    return plan, msgspec.structs.replace(state, spec=spec, team=_team(plan, state, spec))
-
-
-def _team(plan: Plan, state: State, spec: EnvSpec) -> Team:
-    """Who plays as what in a task of this spec; raises `UserError`."""
     assert state.team is not None
-    old = state.env_spec
-    if _members(spec) == _members(old):
-        return state.team
-    if state.team.identity and len(spec.agents) != len(old.agents):
-        known_by = f"the policies of {plan.run} know their {len(old.agents)} agents by number"
-        raise UserError(f"{known_by}; train with sharing.identity=false")
-    names = {kind.name: kind for kind in old.classes}
-    if spec.sides or old.sides or any(kind.name not in names for kind in spec.classes):
-        agents = f"its agents are {', '.join(spec.agents)}"
-        raise UserError(
-            f"{plan.config.task.name} so has other classes or sides than {plan.run} was trained with: {agents}"
-        )
-    groups = [0] * len(spec.agents)
-    for kind in spec.classes:
-        agents_of_kind = names[kind.name].agents
-        for place, agent in enumerate(kind.agents):
-            groups[agent] = state.team.groups[agents_of_kind[place % len(agents_of_kind)]]
-    return msgspec.structs.replace(state.team, groups=tuple(groups), identity=False, opponents=None)
-
-
-def _members(spec: EnvSpec) -> tuple[object, ...]:
-    return spec.sides, [(kind.name, kind.agents) for kind in spec.classes]
+    team = regrouped(state.team, state.env_spec, spec, plan.config.task, plan.run)
+    return plan, msgspec.structs.replace(state, spec=spec, team=team)
 
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:

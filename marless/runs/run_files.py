@@ -90,7 +90,6 @@ class Documents:
         return summarise(self._plan, self._identity, state, cost, measurements, status, weights, plateau)
 
     def _write(self, state: State, bodies: dict[str, bytes], summary: Summary) -> None:
-        """Writes files, the bill and the summary."""
         bill = bill_of(self._plan, state.meter).to_json()
         bodies = {**bodies, files.BILL: bill, files.SUMMARY: to_json_file(summary)}
         if self._hashes is not None:

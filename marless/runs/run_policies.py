@@ -66,8 +66,9 @@ def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
         yield download(folder, Path(temporary)), Path(temporary)
 
 
-def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
-    """The run's stored state and its newest policies, ready to play; raises `UserError`."""
+def load_team(folder: RunFolder, agents: int | None = None) -> tuple[Stored, TeamPolicy]:
+    """The run's stored state and its newest policies, ready to play with so many agents, by default as many as in
+    training. Raises `UserError`."""
     with temporary_download(folder) as (run, temporary):
         if run.plan.inputs.language_model is not None:
             ways = "marless evaluate, replay, or export --to peft"
@@ -75,7 +76,8 @@ def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
         tensors = codec.fetch_tensors(FileStorage(temporary / "objects"), run.saved_state.policies)
     team = run.saved_state.team
     assert team is not None
-    return run, TeamPolicy(header_of(run.plan, run.saved_state.env_spec, team), tensors)
+    policy = TeamPolicy(header_of(run.plan, run.saved_state.env_spec, team), tensors)
+    return run, policy.of_size(agents) if agents else policy
 
 
 def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:

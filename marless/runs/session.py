@@ -209,7 +209,6 @@ class Session:
         return in_setup or any(kind in _USER_FAULTS for kind in self._not_retryable())
 
     def _never_began(self) -> bool:
-        """Whether the configuration was rejected before anything was sampled."""
         state = self.state
         early = PHASES[state.phase].sets_up or (state.round == 0 and state.phase == "round")
         unpaid = early and not any(slot.done for slot in state.slots.values())
@@ -226,7 +225,6 @@ class Session:
         )
 
     def _not_retryable(self) -> list[FailureKind | None]:
-        """The kinds of the failures that ended the run."""
         state = self.state
         return [
             self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))

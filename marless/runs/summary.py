@@ -243,7 +243,6 @@ def _speed(state: State) -> float:
 
 
 def _trained_s(state: State) -> float:
-    """The seconds until the last round was over."""
     return state.lines[-1].seconds if state.lines else state.seconds
 
 

@@ -72,7 +72,6 @@ class SideBySide:
                 purse.spent[run.name] = run.dollars
 
     def _fill(self) -> None:
-        """Starts runs while there is room."""
         while len(self._at_work) < self._most and self._pool.has_room() and not self._stopping.received:
             startable = [run for run in self._waiting if run.status != "paused"]
             if startable:

@@ -169,7 +169,6 @@ class Study(Campaign):
         decisions.write(self.folder, self.decided)
 
     def _add(self, values: Values) -> list[StudyRun]:
-        """The runs of one more setting."""
         listed_setting = self.file.setting[len(self._asked)] if self.file.setting else None
         name = listed_setting.name if listed_setting else self._name(values)
         owner = (listed_setting.owner if listed_setting else None) or self.file.owner

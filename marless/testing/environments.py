@@ -273,7 +273,6 @@ def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[n
 
 
 def _check_step(step: Step, witness: _Witness) -> None:
-    """Checks a step and updates `witness`."""
     agents, before = (len(witness.spec.agents),), witness.alive
     everywhere = np.ones(len(before), dtype=np.bool_)
     _check_array("rewards", step.rewards, agents, np.float64, everywhere)
@@ -314,7 +313,6 @@ def _arrays(observation: Observation) -> list[Array]:
 
 
 def _step_arrays(step: Step) -> list[tuple[Array, BoolArray]]:
-    """The step's arrays, each with its valid rows."""
     everywhere = np.ones(len(step.ended), dtype=np.bool_)
     whole = [*_arrays(step.observation), step.rewards, step.terminated, step.truncated, step.ended]
     last = [] if step.final is None else _arrays(step.final)

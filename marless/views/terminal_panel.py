@@ -151,7 +151,6 @@ class LiveView(view.View):
         return text.append(sparkline(self._means), "green")
 
     def _beside_return(self) -> list[tuple[str, Text]]:
-        """Other results of the last evaluation."""
         rows: list[tuple[str, Text]] = []
         if self._evaluated is not None and self._evaluated.env_metrics:
             rows.append(("", Text(visible_line(env_metrics(self._evaluated.env_metrics)))))

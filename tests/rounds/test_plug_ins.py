@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = {
     "tutorials/your-environment": 3,
     "tutorials/entities": 2,
+    "tutorials/any-size": 0,
     "how-to/slow-environments": 1,
     "tutorials/your-algorithm": 6,
 }

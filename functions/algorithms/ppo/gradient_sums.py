@@ -213,11 +213,9 @@ def _total(sums: Sequence[Tensors], name: str) -> Wide:
 
 
 def _merged(sums: Sequence[Tensors], name: str) -> Statistics:
-    """The statistics of all parts together."""
     return functools.reduce(merge_statistics, [part[name] for part in sums])
 
 
 def _deviation(statistics: Statistics) -> float:
-    """The standard deviation from statistics ``[3]``."""
     count, _, squares = statistics
     return float(np.sqrt(squares / max(1.0, count)))

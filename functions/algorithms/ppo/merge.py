@@ -184,7 +184,6 @@ def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, A
 
 
 def _target(distillation: Distillation) -> distil.DistilTarget:
-    """The action distributions of every member's own policy."""
     context, apart, group = distillation.context, distillation.apart, distillation.group
     kind, _ = context.batch.place(members(context.team, group)[0])
 

@@ -151,7 +151,6 @@ def _armies(name: str) -> tuple[str, str]:
 
 
 def _sizes(options: BattleOptions) -> dict[str, int]:
-    """Return the fields in C that options say."""
     return {
         "world_steps": options.world_steps_per_env_step,
         "limit": options.max_steps,

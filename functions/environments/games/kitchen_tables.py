@@ -52,7 +52,6 @@ def tables_of(layout: Layout, shaping: float, paints: bool) -> dict[str, Table]:
 
 
 def _blank_image(terrain: Table) -> Table:
-    """The layers of tiles ``[cells, layers]``."""
     image = np.zeros((terrain.size, IMAGE_LAYERS), np.float32)
     for tile, layer in _TILE_LAYERS.items():
         image[terrain == tile, layer] = 1

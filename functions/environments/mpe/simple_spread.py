@@ -70,7 +70,6 @@ class SimpleSpread(Scenario):
 
 
 def _blocks(agents: int) -> tuple[EntityBlock, ...]:
-    """Return the landmarks, and the others with their messages."""
     others = 4 + 2 * agents
     messages = others + 2 * (agents - 1)
     return (

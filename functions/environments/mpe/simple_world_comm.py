@@ -127,7 +127,6 @@ class SimpleWorldComm(Pursuit):
         )
 
     def _seen_by_prey(self, num_good: int, num_forests: int) -> tuple[EntityBlock, ...]:
-        """Return the blocks of agents that prey sees."""
         others, speeds = self._agents_offset, (self._seen + num_forests, 2)
         fellows = (others + 2 * self.chasers, 2)
         return (

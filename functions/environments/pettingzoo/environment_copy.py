@@ -115,7 +115,6 @@ class EnvironmentCopy:
         return transition
 
     def _set_alive(self, alive: BoolArray) -> None:
-        """Sets which agents are alive ``[N]``."""
         self.alive = alive
         self._alive_indices = [i for i, lives in enumerate(alive.tolist()) if lives]
         self._live_agents = [self._all_agents[i] for i in self._alive_indices]
@@ -156,7 +155,6 @@ class EnvironmentCopy:
             return None
 
     def _end_all(self, terminated: bool) -> Transition:
-        """All alive agents terminate, or are truncated."""
         if not terminated:
             return Transition(np.zeros_like(self.alive), truncated=True, episode_over=True)
         before = self.alive
@@ -262,7 +260,6 @@ class EnvironmentCopy:
         live_agent: _AgentPlace,
         into: Observation,
     ) -> None:
-        """Writes the observation of an agent with all checks."""
         key, kind, at, _, agent = live_agent
         observation = self._guard.entry(method, observations, key, "observation")
         mask = self._mask(method, agent, observation, infos.get(key))

@@ -114,7 +114,6 @@ def attribute(holder: Any, name: str) -> Any:
 
 
 def _defaults(maker: Any) -> dict[str, Any]:
-    """The defaults of a callable's arguments."""
     try:
         return {name: argument.default for name, argument in inspect.signature(maker).parameters.items()}
     except (TypeError, ValueError):  # None, or it is not written in Python

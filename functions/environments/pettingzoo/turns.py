@@ -132,7 +132,6 @@ class TurnEnvironment:
         return self._places[agent] is Place.PAIR or not isinstance(self._spaces[agent], spaces.Dict)
 
     def _legal(self, agent: Any, observation: Any) -> Any:
-        """The mask of the agent that has its turn."""
         mask = observation[MASK] if has_mask(observation) else (self._inner.infos.get(agent) or {}).get(MASK)
         if mask is None and self._places[agent] is not Place.NOWHERE:
             raise RuntimeError(f"observe('{agent}') returned no {MASK}, which the agent's observation space has")

@@ -66,7 +66,6 @@ class EntityOrder:
         return result
 
     def _keys(self, rows: Array, block: Block, teammates: Sequence[Block]) -> Array:
-        """Return the keys ``[..., entities]``."""
         position = rows[..., block.position]
         keys = _length(position - rows[..., None, self.origin] if self.origin.size else position)
         if teammates:

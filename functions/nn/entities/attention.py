@@ -84,7 +84,6 @@ class EntityAttention(Layer):
 
     @property
     def _parts(self) -> list[slice]:
-        """The rows of `blocks` of each block."""
         return rows_of([block.features for block in self.entities.blocks])
 
     @property

@@ -166,7 +166,6 @@ def _hidden() -> Iterator[str]:
 
 
 def _visible(paths: Sequence[str]) -> Iterator[str]:
-    """Arguments that show programs and libraries, read-only."""
     yield from ("--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         folder = Path("/", name)

@@ -74,7 +74,6 @@ class WorkerLog:
             return
 
     def _shorten(self) -> None:
-        """Leaves out the middle."""
         with open(self.path, "r+b", opener=at_once) as file:
             file.seek(-_TAIL, os.SEEK_END)
             tail = file.read()

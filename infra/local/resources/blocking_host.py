@@ -55,7 +55,6 @@ class BlockingHost:
         self._pools.close()
 
     def _wait(self) -> None:
-        """Until a process says something, or something is due."""
         due_s = min(self._pools.due_at(), self._cores.dispatch_waiting()) - time.monotonic()
         self._selector.select(max(0.0, due_s) if due_s < inf else None)
         self._pools.listen()

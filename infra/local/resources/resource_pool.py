@@ -178,7 +178,6 @@ class CallSource:
         return to_message_pack(CallAttempt(question.name, self._resource, question.call, cores, failed, failed_ms))
 
     def _open_slots(self) -> int:
-        """How many calls may begin now."""
         if self._rate.wait_s(time.monotonic()) or any(lane.reports for lane in self.pool.lanes):
             return 0  # a question whose attempt has failed comes before the next one
         free = self._resource.slots - sum(worker.task is not None for worker in self.pool.workers)
@@ -186,5 +185,4 @@ class CallSource:
 
 
 def _timeout_s(resource: Resource) -> float:
-    """How long a process may be at an attempt."""
     return resource.timeout_s + (0.0 if resource.serve else _GRACE_S)

@@ -249,7 +249,6 @@ class ResourcePools:
         return lanes[key]
 
     def _take(self) -> list[tuple[Report, CallOutcome]]:
-        """The attempts that have ended since the last call."""
         attempts = list[tuple[Report, CallOutcome]]()
         for lane in (lane for lanes in self._lanes.values() for lane in lanes.values()):
             for report in lane.reports:
@@ -260,7 +259,6 @@ class ResourcePools:
 
 
 def _outcome(report: Report) -> CallOutcome:
-    """How an attempt ended."""
     try:
         return _DECODER.decode(report.body) if report.outcome == "answered" else _failed(report, report.detail)
     except Undecodable as error:

@@ -227,7 +227,6 @@ def _show(options: Namespace, study: Study) -> int:
 
 
 def _report(options: Namespace, result: StudyResult, signals: Signals) -> int:
-    """Says what came out, and the exit code."""
     runs = list(result.runs)
     if options.json:
         totals = {name: getattr(result, name) for name in ("dollars", "fairness", "busy")}

@@ -147,7 +147,6 @@ class _Source:
         return text if name == value.__name__ else f"{text}\n\n{name} = {value.__name__}"
 
     def _expression(self, value: Any, name: str, user: str) -> str:
-        """Return Python's text for a value."""
         if _is_plain(value):
             return repr(value)
         if isinstance(value, type | FunctionType):
@@ -190,7 +189,6 @@ def _is_plain(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[FunctionType]:
-    """The function, or the methods of a class."""
     members = [*vars(value).values()] if isinstance(value, type) else [value]
     inner = [getattr(member, "fget", None) or getattr(member, "__func__", member) for member in members]
     return [function for member in inner if isinstance(function := inspect.unwrap(member), FunctionType)]

@@ -133,7 +133,6 @@ def _masks(
     by_agent: Callable[..., NDArray[Any]],
     after: Callable[[str], NDArray[Any]],
 ) -> codec.Tensors:
-    """The class's masks, all true for continuous actions."""
     if kind.continuous:
         shapes = {"mask": tensors[f"observation/{index}"].shape, "cut_mask": tensors[f"cut_observation/{index}"].shape}
         return {f"{name}/{index}": np.ones((*shape[:-1], kind.actions), np.bool_) for name, shape in shapes.items()}

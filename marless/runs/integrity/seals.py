@@ -43,7 +43,6 @@ def _mac(key: bytes, run: Path) -> str:
 
 
 def _key(create: bool) -> bytes | None:
-    """This user's key; None where there is none."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
     if state.startswith("~"):  # this user has no home folder
         return None

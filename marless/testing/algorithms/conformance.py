@@ -155,7 +155,6 @@ def _check_merges(case: _Case) -> None:
 
 
 def _initial(case: _Case) -> Tensors:
-    """The state of round 0, initialised group by group."""
     state: Tensors = {}
     for group in case.groups:
         where = f"initialise, group {group}"
@@ -202,7 +201,6 @@ def _steps(case: _Case) -> int:
 
 
 def _context(case: _Case, state: Tensors, trajectories: dict[int, Tensors]) -> Context[AlgorithmConfig]:
-    """The learner's context of the newest round."""
     round_ = max(trajectories)
     rollouts = tuple(range(_ROLLOUTS))
     return Context(

@@ -125,7 +125,6 @@ def _text(question: bytes, until: bytes) -> bytes:
 
 
 def _line(program: Program, deadline: float) -> bytes:
-    """Return the next line."""
     if (line := program.line(deadline)) is None:
         raise program.ending()
     return line

@@ -243,7 +243,6 @@ def _why(origin: str) -> str:
 
 
 def _warnings(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[str]:
-    """Yield the faults that would not stop a run."""
     if trial.unseeded:
         yield (
             f"the environment does not follow its seed. With the same seed and actions, {trial.unseeded} was different"
@@ -296,6 +295,5 @@ def _slowness(config: RunConfig, subject: _Subject, trial: Trial) -> Iterator[st
 
 
 def _rollout_seconds(config: RunConfig, subject: _Subject, trial: Trial) -> float:
-    """Return the time of a rollout's environments, without policies."""
     steps = config.actors.rollout_length or subject.spec.horizon
     return trial.seconds / trial.steps * steps * config.actors.num_envs / subject.copies

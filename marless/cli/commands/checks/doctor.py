@@ -95,7 +95,6 @@ def _commands(missing: Sequence[str]) -> Iterator[str]:
 
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
-    """The back-end, and below it what it requires."""
     parts = [("", f"  {part.name}", part.text if part.ready else f"missing: {part.text}") for part in readiness.parts]
     return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
 

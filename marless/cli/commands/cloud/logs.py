@@ -104,7 +104,6 @@ def _source(options: Namespace) -> "tuple[Cloud, str, str | None]":
 
 
 def _print_new_lines(logs: "Logs", reader: "Reader", since: float, as_json: bool) -> bool:
-    """Prints new lines; returns whether there were any."""
     lines = reader.read(logs.since(since))
     for line in lines:
         if as_json:

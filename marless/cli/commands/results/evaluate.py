@@ -7,7 +7,6 @@ import msgspec
 from marless.cli import arguments as common
 from marless.cli.console import playable
 from marless.coordinator.errors import UserError
-from marless.functions.setting_limits import MOST_AGENTS
 from marless.output import say, say_json, say_text
 from marless.reports.notebook.shown_result import ShownResult
 from marless.runs import cross_evaluation
@@ -35,8 +34,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=common.count, metavar="N", help="episodes (default: evaluation.final_episodes)"
     )
-    agents = common.within(1, MOST_AGENTS)
-    parser.add_argument("--agents", type=agents, metavar="N", help="number of agents (default: like in training)")
+    common.team_size(parser)
     parser.add_argument(
         "--against",
         action="append",

@@ -40,6 +40,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="a new folder (default: exports/RUN-FORMAT in this folder)"
     )
     parser.add_argument("--role", metavar="ROLE", help="only this role, for peft (default: all roles, one folder each)")
+    common.team_size(parser)
     parser.add_argument("--best", action="store_true", help="take the policies of the best evaluation, not the newest")
     parser.add_argument("--episodes", type=common.count, metavar="N", help="how many episodes to play (npz, parquet)")
     parser.add_argument(
@@ -62,7 +63,7 @@ def run(options: Namespace) -> int:
     with progress_lines() as progress:
         again = PlayAgain(options.workers, note, progress)
         what = (options.to, options.out, options.best, options.episodes, options.greedy, options.rounds)
-        exported = export(folder, *what, again, options.role)
+        exported = export(folder, *what, again, options.role, options.agents)
     _show(exported, options.json)
     return FINISHED
 

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   marless replay my_run --beside random          and random agents on the same start states
   marless replay my_run --episodes 5 --out team.mp4
   marless replay my_run --live                   in a window
+  marless replay my_run --agents 5               a policy over entities, with a team that it was not trained with
   marless replay relay --episodes 5              what the roles of a language task say to each other"""
 
 
@@ -37,6 +38,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--live", action="store_true", help="play in a window. With --out, a file is written after you close it"
     )
+    common.team_size(parser)
     common.trust(parser)
 
 
@@ -44,8 +46,10 @@ def run(options: Namespace) -> int:
     """Plays in a window, or writes the picture and prints its path."""
     folder = playable(options.run, options.trust)
     if folder.identity().inputs.language_model is not None:
-        if options.beside or options.live or options.out:
-            raise UserError(f"{folder.name}: agents that speak are printed; leave --beside, --live and --out away")
+        if options.beside or options.live or options.out or options.agents:
+            raise UserError(
+                f"{folder.name}: agents that speak are printed; leave --beside, --live, --out and --agents away"
+            )
         for text in KINDS["language"].tool("transcripts:transcripts")(folder, options.episodes):
             say(*text.splitlines(), "")
         return FINISHED
@@ -54,7 +58,7 @@ def run(options: Namespace) -> int:
     if options.live:
         with replay_window.open_window(folder) as window:
             say(replay_window.KEYS)
-            replay_window.show(window, folder, options.episodes, options.beside)
+            replay_window.show(window, folder, options.episodes, options.beside, options.agents)
     if options.out is not None or not options.live:
-        say(str(record(folder, options.out, options.episodes, options.beside)))
+        say(str(record(folder, options.out, options.episodes, options.beside, options.agents)))
     return FINISHED

@@ -1,0 +1,45 @@
+"""One policy for several team sizes: the same weights everywhere, and play with sizes that were never trained."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from marless.reports.policy import load_policy
+
+ANY_SIZE = ("algorithm.network=attention", "sharing.rule=all", "sharing.identity=false")
+SIZES = ("task.agents=2,3", *ANY_SIZE)
+SPLIT = ("placement.rule=split", "actors.rollouts=4")
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_number_of_workers_changes_no_weight_of_a_policy_for_several_sizes(train, workers):
+    assert train(*SIZES, *SPLIT, workers=workers).sha256 == train(*SIZES, *SPLIT).sha256
+
+
+@pytest.mark.parametrize("algorithm", ["ippo", "vdn", "pqn"])
+def test_episodes_of_several_sizes_go_on_in_the_next_round(train, algorithm):
+    parts = (*SIZES, f"algorithm.name={algorithm}", "actors.rollout_length=10", "actors.rollouts=2")
+    assert train(*parts, "placement.rule=split").sha256 == train(*parts, "placement.rule=fused").sha256
+
+
+@pytest.mark.slow
+def test_a_policy_plays_with_sizes_that_were_never_trained(marless):
+    assert marless.train("team", "task.name=mpe/simple_spread", *SIZES, "stop.rounds=1").code == 0
+    trained, larger = (
+        json.loads(marless("evaluate", "team", "--episodes", "4", *more, "--json").out[0])
+        for more in ([], ["--agents", "5"])
+    )
+    assert {"return_2_agents", "return_3_agents"} == {*trained["env_metrics"]} and len(larger["agents"]) == 5
+    assert marless("replay", "team", "--agents", "4", "--episodes", "1", "--out", "four.gif").code == 0
+    assert marless("export", "team", "--agents", "4", "--to", "safetensors", "--out", "four").code == 0
+    assert len(json.loads(Path("four/policies.json").read_text())["agents"]) == 4
+    assert len(load_policy("runs/team").of_size(6).agents) == 6
+
+
+@pytest.mark.slow
+def test_a_policy_plays_tasks_with_other_names(marless):
+    fields = "task.name=lbf/8x8-2p-2f+10x10-3p-3f"
+    assert marless.train("foragers", fields, *ANY_SIZE, "stop.rounds=1").code == 0
+    said = json.loads(marless("evaluate", "foragers", "task.name=lbf/9x9-4p-5f", "--episodes", "4", "--json").out[0])
+    assert len(said["agents"]) == 4
