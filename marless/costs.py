@@ -70,10 +70,7 @@ def simulate(
     Raises `ConfigError`, and `UserError` for a run that has no record.
     """
     faults = faults or {}
-    if rounds < LEAST_ROUNDS:
-        raise UserError(f"at least {LEAST_ROUNDS} rounds are simulated: the first one starts the functions")
-    if any(name not in _FAULTS or not 0 <= share <= 1 for name, share in faults.items()):
-        raise UserError(f"faults: {dict(faults)} are not shares from 0 to 1 of {', '.join(_FAULTS)}")
+    _check(rollouts, rounds, faults)
     recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
     width = concurrency or recording.slots
     runs = (
@@ -81,3 +78,13 @@ def simulate(
         for count in rollouts or (recording.lines[-1].rollouts,)
     )
     return Simulations(runs, width)
+
+
+def _check(rollouts: Sequence[int], rounds: int, faults: Mapping[str, float]) -> None:
+    """Raise `UserError` for numbers that no simulation can have."""
+    if min(rollouts, default=1) < 1:
+        raise UserError(f"rollouts: {min(rollouts)} is not a number from 1")
+    if rounds < LEAST_ROUNDS:
+        raise UserError(f"at least {LEAST_ROUNDS} rounds are simulated: the first one starts the functions")
+    if any(name not in _FAULTS or not 0 <= share <= 1 for name, share in faults.items()):
+        raise UserError(f"faults: {dict(faults)} are not shares from 0 to 1 of {', '.join(_FAULTS)}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from marless.ablation.ablate import AblationResult, AblationView, plan
 from marless.ablation.ablate import ablate as run_ablation
@@ -32,6 +32,7 @@ from marless.user_errors import require_list, short_errors
 
 if TYPE_CHECKING:
     from marless.comparison.run_evaluations import Axis
+    from marless.settings import RunKeys
 
 R = TypeVar("R", StudyResult, AblationResult)
 
@@ -88,7 +89,7 @@ def benchmark(
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     quiet: bool = False,
-    **settings: Any,
+    **settings: Unpack["RunKeys"],
 ) -> RunComparison:
     """Train each algorithm on each task with each seed, as one study, and compare the algorithms.
 

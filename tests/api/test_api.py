@@ -309,6 +309,8 @@ def test_a_recorded_run_is_simulated_with_more_rollouts(small):
     for faults in ({"lost": 2.0}, {"late": 0.1}):
         with pytest.raises(marless.UserError, match="not shares from 0 to 1 of slow, cold, throttled, lost"):
             marless.simulate(run, faults=faults)
+    with pytest.raises(marless.UserError, match="rollouts: 0 is not a number from 1"):
+        marless.simulate(run, [2, 0])
     with pytest.raises(marless.UserError, match="at least 3 rounds"):
         marless.simulate(run, rounds=2)
 

@@ -8,6 +8,8 @@ from drawing_commands import with_pictures
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "your-algorithm.md"
 SMALL = "small = {'actors': {'num_envs': 2}, 'evaluation': {'episodes': 2, 'final_episodes': 2}, 'quiet': True}\n"
+# A busy machine needs long to import torch.
+SMALL += "small['functions'] = {name: {'timeout_s': 300} for name in ('actor', 'learner', 'evaluator')}\n"
 NETWORK = """import torch
 class Wide(torch.nn.Module):
     def __init__(self, shape):

@@ -48,6 +48,7 @@ marless.Stop(round=50)
 marless.MAPPO(lr="fast")
 marless.train("toy/signal", algorithm=3)
 marless.train("toy/signal", round=3)
+marless.benchmark(["toy/signal"], [good], round=3)
 """
 
 
@@ -58,4 +59,4 @@ def test_mypy_finds_wrong_keys_and_types(home):
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "user.py"]
     done = subprocess.run(command, cwd=home, env={**os.environ, "MYPYPATH": root}, capture_output=True, text=True)
     errors = [line.partition(": ")[0] for line in done.stdout.splitlines() if ": error:" in line]
-    assert errors == [f"user.py:{line}" for line in (10, 11, 12, 13)], done.stdout
+    assert errors == [f"user.py:{line}" for line in (10, 11, 12, 13, 14)], done.stdout

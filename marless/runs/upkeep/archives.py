@@ -38,7 +38,7 @@ def pack(folder: RunFolder, path: Path) -> int:
     if not path.parent.is_dir():
         raise UserError(f"--out {path}: there is no folder {path.parent}")
     if path.exists():
-        raise UserError(f"{path} exists; give another file with -o")
+        raise UserError(f"{path} exists; give another file with --out")
     partial = hidden(path, ARCHIVING)
     with folder.driving():
         _finish(path)

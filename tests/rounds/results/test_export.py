@@ -37,7 +37,7 @@ def test_policies_are_written_with_a_player_and_nothing_is_replaced(marless, tmp
     assert (document["run"], document["round"], list(document["agents"])) == ("a", 4, ["agent_0", "agent_1"])
     again = marless("export", "a", "--to", "safetensors")
     assert again.code == 2
-    assert again.err == ["marless: exports/a-safetensors exists already; delete it, or name another folder with -o"]
+    assert again.err == ["marless: exports/a-safetensors exists already; delete it, or name another folder with --out"]
     best = marless("export", "a", "--to", "safetensors", "--best", "--out", "best")
     assert "policies of 2 agents, of the best evaluation; try: python best/play.py" in best.out
     assert (best.code, json.loads((tmp_path / "best/policies.json").read_text())["round"]) == (0, "best")
