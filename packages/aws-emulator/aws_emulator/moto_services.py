@@ -6,8 +6,10 @@ moto can determine a request's service itself, but searches its own folder on th
 import threading
 from collections.abc import Iterable
 
+from moto.dynamodb.models.table import Table
 from moto.moto_server.werkzeug_app import create_backend_app
 
+from aws_emulator.table_queries import query_partition
 from aws_emulator.wsgi import App, Environ, Start, reply, service
 
 # moto's service names by signing name ("Service endpoints", API references). Outer middleware answers the requests to
@@ -25,6 +27,9 @@ _SERVICES = {
     "sns": "sns",
     "sqs": "sqs",
 }
+
+# Before the first table is made.
+Table.query = query_partition  # type: ignore[assignment, method-assign]
 
 
 class MotoServices:

@@ -1,10 +1,9 @@
 """The memory of a process and its descendants. It is known on Linux only."""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-
-_PROCESSES = Path("/proc")
 
 
 def used_mb(pid: int, limit_mb: int) -> int:
@@ -24,15 +23,15 @@ def _tree(pid: int) -> Iterator[int]:
     """The process and its descendants."""
     yield pid
     with suppress(OSError):  # it has ended
-        for thread in (_PROCESSES / str(pid) / "task").iterdir():
-            for child in (thread / "children").read_bytes().split():
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            for child in Path(f"{thread.path}/children").read_bytes().split():
                 yield from _tree(int(child))
 
 
 def _field(pid: int, file: str, name: bytes) -> int:
     """A field in kB of a file about the process; 0 if it has ended or the system has no such file."""
     try:
-        text = (_PROCESSES / str(pid) / file).read_bytes()
+        text = Path(f"/proc/{pid}/{file}").read_bytes()
         start = text.index(name) + len(name)
     except (OSError, ValueError):
         return 0

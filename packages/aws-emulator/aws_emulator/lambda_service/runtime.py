@@ -24,8 +24,8 @@ PREFIX = "/2018-06-01/runtime/"
 # The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
 LONGEST_BODY = 6_291_556
 
-# Poll intervals for the end of a process: with connections open, and without any.
-_POLL_S, _BRIEF_POLL_S = 0.05, 0.005
+# How often to look whether a process has ended or holds too much memory.
+_POLL_S = 0.05
 # awslambdaric repeats an error's description in a header of up to 1 MiB.
 _LONGEST_HEAD = 2 << 20
 _PIECE = 1 << 20
@@ -121,8 +121,7 @@ class RuntimeApi:
         """
         while True:
             remaining_s, running = until - time.monotonic(), alive()
-            pause = _POLL_S if self._connections else _BRIEF_POLL_S
-            has_data = self._read(max(0.0, min(remaining_s, pause)) if running else 0.0)
+            has_data = self._read(max(0.0, min(remaining_s, _POLL_S)) if running else 0.0)
             request = self._take()
             if request is not None:
                 return request
