@@ -57,13 +57,13 @@ def _file(root: Path, module: str) -> Path | None:
 @cache  # entries share most of their modules
 def _names(file: Path) -> tuple[set[str], set[str]]:
     """The modules that a file imports, and its strings that could be modules."""
-    tree = ast.parse(file.read_bytes(), str(file))
-    return set(_import_names(tree)), set(_module_strings(tree))
+    nodes = list(ast.walk(ast.parse(file.read_bytes(), str(file))))
+    return set(_import_names(nodes)), set(_module_strings(nodes))
 
 
-def _import_names(tree: ast.AST) -> Iterator[str]:
+def _import_names(nodes: list[ast.AST]) -> Iterator[str]:
     """The modules of a file's import statements; for ``from a import b`` also a.b, which may be a module."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
@@ -72,9 +72,9 @@ def _import_names(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{alias.name}" for alias in names)
 
 
-def _module_strings(tree: ast.AST) -> Iterator[str]:
+def _module_strings(nodes: list[ast.AST]) -> Iterator[str]:
     """The modules that strings of a file could name, alone or as ``module:attribute``."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Constant(value=str(text)) if text.replace(".", "").replace(":", "", 1).isidentifier():
                 yield text.partition(":")[0]

@@ -5,6 +5,8 @@ from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from scripts.sizes import __main__ as sizes
+
 ROOT = Path(__file__).parents[3]
 # Folders of modules, by the package that they are of.
 PACKAGES = {
@@ -31,7 +33,7 @@ def modules():
 def imports(path, known):
     """The product's modules that a file imports, including those in functions and under TYPE_CHECKING."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in sizes.statements_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -24,7 +24,7 @@ def test_words_of_generated_blocks_and_pages_do_not_count():
 
 
 def test_every_budget_is_of_a_number():
-    assert budgets.of_table(sizes.TABLE).keys() == sizes.numbers().keys()
+    assert budgets.of_table(sizes.TABLE).keys() == sizes.counters().keys()
 
 
 def test_a_number_above_its_budget_is_refused(capsys):
