@@ -31,7 +31,7 @@ BAD = {
 }
 TENANT = ("--backend", "emulated", "--tenant", "asks")
 ASKS = ("task.judge=judge", "resources.judge.serve=slow_judge:grade", f"resources.judge.slots={SLOTS}")
-RUN = (*ASKS, "stop.rounds=2", "actors.rollouts=6", "actors.num_envs=2")
+RUN = (*ASKS, "stop.rounds=2", "actors.rollouts=4", "actors.num_envs=2")
 
 
 @pytest.fixture(scope="module", autouse=True)

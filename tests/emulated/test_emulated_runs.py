@@ -122,9 +122,9 @@ def test_following_a_detached_run_logs_all_of_its_rounds(place, marless, finishe
 
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):
     place.inject({"service": "lambda", "action": "POST", "key": "doubled", "fault": "twice", "count": 10_000})
-    detach(marless, "doubled")
+    detach(marless, "doubled", "stop.rounds=2")
     (found,) = finished("doubled")
-    same(found, expected(marless))
+    same(found, expected(marless, "stop.rounds=2"))
     assert len(place.struck()) > 20
 
 

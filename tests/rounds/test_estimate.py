@@ -190,15 +190,15 @@ def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     assert machine["dollars"] == pytest.approx(0.0765 / 60, abs=1e-9) and machine["busy_dollars"] < machine["dollars"]
 
 
-def test_a_run_of_thousands_of_rounds_costs_in_proportion(marless):
-    """Beyond 600 rounds an estimate is a line, also for the questions that environments ask."""
+def test_a_run_of_thousands_of_rounds_costs_in_proportion(recording):
+    """Beyond 600 rounds an estimate is a line."""
 
     def dollars(rounds):
-        estimate = json.loads(marless("estimate", *SMALL, f"stop.rounds={rounds}", "--workers", "1", "--json").out[0])
-        assert estimate["rounds"] == rounds
-        return estimate["bill"]["total"]
+        run = estimate(load(None, [*SMALL, *ROUND, "evaluation.every=100", f"stop.rounds={rounds}"]), recording, HERE)
+        assert run.rounds == rounds
+        return run.dollars
 
-    assert dollars(2_000) / dollars(4_000) == pytest.approx(0.5, rel=0.25)
+    assert dollars(300) / dollars(3_000) == pytest.approx(0.1, rel=0.05)
 
 
 def test_an_estimate_says_how_far_it_is():
