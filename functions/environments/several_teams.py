@@ -186,13 +186,13 @@ def _common(tasks: Sequence[EnvTask], specs: Sequence[EnvSpec]) -> EnvSpec:
     """The description of the largest team, with entities that may be absent. Raises `ValueError` for other teams."""
     largest = max(specs, key=lambda spec: (len(spec.agents), [kind.observation_size for kind in spec.classes]))
     for task, spec in zip(tasks, specs, strict=True):
-        what = task.name if task.agents is None else f"{task.name} with {task.agents} agents"
+        label = task.name if task.agents is None else f"{task.name} with {task.agents} agents"
         if _form(spec) != _form(largest):
-            raise ValueError(f"{what} has agents, actions or entities of other kinds than the largest team")
+            raise ValueError(f"{label} has agents, actions or entities of other kinds than the largest team")
         for kind, whole in zip(spec.classes, largest.classes, strict=True):
             limits = _counts(whole)
             if lacking := [name for name, count in _counts(kind).items() if count > limits.get(name, 0)]:
-                raise ValueError(f"{what} has more of {lacking[0]} than the largest team")
+                raise ValueError(f"{label} has more of {lacking[0]} than the largest team")
     classes = tuple(
         kind if all(spec.classes[index].described == kind.described for spec in specs) else _with_absent(kind)
         for index, kind in enumerate(largest.classes)

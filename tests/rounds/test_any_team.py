@@ -35,11 +35,3 @@ def test_a_policy_plays_with_sizes_that_were_never_trained(marless):
     assert marless("export", "team", "--agents", "4", "--to", "safetensors", "--out", "four").code == 0
     assert len(json.loads(Path("four/policies.json").read_text())["agents"]) == 4
     assert len(load_policy("runs/team").of_size(6).agents) == 6
-
-
-@pytest.mark.slow
-def test_a_policy_plays_tasks_with_other_names(marless):
-    fields = "task.name=lbf/8x8-2p-2f+10x10-3p-3f"
-    assert marless.train("foragers", fields, *ANY_SIZE, "stop.rounds=1").code == 0
-    said = json.loads(marless("evaluate", "foragers", "task.name=lbf/9x9-4p-5f", "--episodes", "4", "--json").out[0])
-    assert len(said["agents"]) == 4
