@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from marless import existing_run
 from marless.backends import registry
-from marless.coordinator.config.defaults import fill_default_run
+from marless.coordinator.config.defaults import fill_default_run, placed_in_cloud
 from marless.coordinator.config.loading import convert, overrides, read_toml, spelled_out
 from marless.coordinator.config.nested_tables import flatten, merge
 from marless.coordinator.config.renamed_keys import with_new_names
@@ -147,7 +147,8 @@ def train(
             require_packages(run_config, place.runs_here)
             with existing_run.replaced(earlier):
                 return run_of(*train_and_resume.train(run_config, RunLocation(place), drive, run))
-        limits = existing_run.new_limits(earlier, run_config, flatten(document).keys(), place.name)
+        placed_config = placed_in_cloud(run_config) if place.remote else run_config
+        limits = existing_run.new_limits(earlier, placed_config, flatten(document).keys(), place.name)
         if not limits and has_finished(earlier):
             return Run(earlier.path)
         return run_of(earlier, train_and_resume.resume(earlier, limits, drive))

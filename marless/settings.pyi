@@ -626,10 +626,10 @@ class Placement(Settings):
     """Spread work over invocations. Weights stay the same, unless a scaling rule reads list prices.
 
     Args:
-        rule: split: a learner per stage and group; fused: a learner per group; balanced: a learner per slot, with
-            about as much work each; packed: one learner for all, the default if learners exchange tensors in
-            every update; whole: sampling and learning in one function; auto: the cheapest, chosen before every
-            round
+        rule: split: a learner per stage and group; fused: a learner per group; balanced: the default: a learner
+            per slot, with about as much work each, or in the cloud `auto`; packed: one learner for all, the
+            default if learners exchange tensors in every update; whole: sampling and learning in one function;
+            auto: the cheapest, chosen before every round
         pack: rollouts in one actor invocation. Higher needs fewer invocations, but rounds take longer
         chain: largest number of rounds in one invocation of whole
         inline_objects: send objects inside messages and store them only at checkpoints. Rule auto makes this

@@ -8,12 +8,13 @@ depends on the environment's spec is filled in when the run begins (`AlgorithmCo
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from marless.coordinator.config.nested_tables import flatten, merge, nest
-from marless.coordinator.config.schema import Evaluation, RunConfig, algorithm_name
+from marless.coordinator.config.schema import Evaluation, Placement, RunConfig, algorithm_name
 from marless.coordinator.config.task_defaults import DEFAULT_RUNS, FALLING, FEW, PPO_TASKS, family, family_defaults
-from marless.coordinator.placement.placement_rules import fused
+from marless.coordinator.placement.placement_rules import AUTO, fused
+from marless.coordinator.rules.scaling import SCALING_RULES
 from marless.functions.algorithms import registry as algorithms
 from marless.functions.algorithms.specification import AlgorithmConfig, NetworkConfig
 from marless.functions.environments.task_names import EXACT_PHYSICS
@@ -93,7 +94,7 @@ def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, d
         if layer := rule(config, fixed_keys):
             tables = nest(layer.values).items()
             sections = {name: _with(getattr(config, name), values) for name, values in tables}
-            config = msgspec.structs.replace(config, **sections)
+            config = replace(config, **sections)
             origins |= dict.fromkeys(layer.values, layer.origin)
     return config.effective(), origins
 
@@ -101,7 +102,7 @@ def derive(config: RunConfig, fixed_keys: Collection[str]) -> tuple[RunConfig, d
 def _with(section: Any, values: Mapping[str, Any]) -> Any:
     """The section with these values; those in a table of its own are added to the table."""
     inner = {name: {**getattr(section, name), **value} for name, value in values.items() if isinstance(value, Mapping)}
-    return msgspec.structs.replace(section, **{**values, **inner})
+    return replace(section, **{**values, **inner})
 
 
 def _shared_networks(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:
@@ -159,10 +160,10 @@ def for_any_machine(config: RunConfig, origins: dict[str, str]) -> tuple[RunConf
     options = dict(config.task.options)
     if origins.get(f"task.options.{EXACT_PHYSICS}") == _OF_NATIVE:
         del options[EXACT_PHYSICS]
-    config = msgspec.structs.replace(
+    config = replace(
         config,
-        algorithm=msgspec.structs.replace(config.algorithm, engine="auto"),
-        task=msgspec.structs.replace(config.task, options=options),
+        algorithm=replace(config.algorithm, engine="auto"),
+        task=replace(config.task, options=options),
     )
     return config, {**origins, "algorithm.engine": f"{engine} on this machine"}
 
@@ -196,6 +197,25 @@ def _packed_learners(config: RunConfig, fixed_keys: Collection[str]) -> Layer | 
     if len(fused(algorithms.algorithm(algorithm.name).stages, [0], 2)) == 1:
         return None
     return Layer(f"algorithm {algorithm.name}", {"placement.rule": "packed"})
+
+
+def placed_in_cloud(config: RunConfig) -> RunConfig:
+    """The configuration of a run in the cloud, where idle slots cost: in place of the default placement the cheapest.
+
+    A placement that packs rollouts or inlines objects is the user's own, and stays.
+    """
+    placement = config.placement
+    is_default = placement.rule == Placement().rule and placement.pack == 1 and not placement.inline_objects
+    return cheapest_in_cloud(config) if is_default else config
+
+
+def cheapest_in_cloud(config: RunConfig) -> RunConfig:
+    """The configuration with the cheapest placement, and the same weights: scaling rules that read list prices read
+    those of its placement before."""
+    placement, scaling = config.placement, config.scaling
+    if SCALING_RULES[scaling.rule].floor is not None:
+        scaling = replace(scaling, priced_as=scaling.priced_as or placement.rule)
+    return replace(config, placement=replace(placement, rule=AUTO), scaling=scaling)
 
 
 def _annealing(config: RunConfig, fixed_keys: Collection[str]) -> Layer | None:

@@ -15,12 +15,11 @@ from marless.coordinator.core.state import Plan, State
 from marless.coordinator.drive.attempts_in_flight import AttemptsInFlight
 from marless.coordinator.drive.completion_reports import Detached, new_asks, report_addresses
 from marless.coordinator.drive.inlined_objects import InlinedObjects
-from marless.coordinator.drive.ledger_items import CHECKPOINT, STATE, StateEncoder, Unresumable, decode_state
+from marless.coordinator.drive.ledger_items import CHECKPOINT, STATE, StateEncoder, Unresumable, decode_state, line_body
 from marless.coordinator.drive.ports import Ports
 from marless.coordinator.drive.recovery import intact_state, leftover_keys
 from marless.coordinator.pricing.bill import Meter
 from marless.functions import keys
-from marless.functions.encoding import to_json
 from marless.functions.errors import StaleVersion
 from marless.functions.messages.exchange import Done
 from marless.functions.messages.usage import Usage
@@ -282,7 +281,7 @@ class Driver:
     def _lines_meter(self) -> Meter:
         """The use of writing the lines of the round that ended last to the ledger."""
         lines = () if self._detached is None else self.state.lines
-        return reduce(Meter.add_commit, (item_bytes(self._plan, len(to_json(line))) for line in lines), Meter())
+        return reduce(Meter.add_commit, (item_bytes(self._plan, len(line_body(line))) for line in lines), Meter())
 
     def _finish_round(self) -> None:
         """Records a round that was committed and deletes its garbage."""

@@ -17,6 +17,8 @@ from marless.functions.messages.message import Ref
 
 STATE, CHECKPOINT = "state", "checkpoint"
 _LINES = "line/"
+# More bytes are compressed at once rather than well.
+_QUICK_BYTES = 256 << 10
 # A state of 10^5 tasks in flight takes less; a damaged or hostile one may expand without end.
 _MOST_BYTES = 256 << 20
 
@@ -56,8 +58,8 @@ class StateEncoder:
     """
 
     def __init__(self, state: State) -> None:
-        self._stream = zlib.compressobj(1)
         self._start = to_json(_without(state, _FROM_BILL)).removesuffix(b"}")
+        self._stream = _compressor(len(self._start))
         self._compressed = self._stream.compress(self._start)
 
     def encode(self, state: State) -> bytes:
@@ -68,6 +70,18 @@ class StateEncoder:
         return self._compressed + stream.compress(comma + rest) + stream.flush()
 
 
+def _compressor(size: int) -> "zlib._Compress":
+    """For so many bytes of JSON; numbers repeat little, so short matches are left out."""
+    return zlib.compressobj(9, strategy=zlib.Z_FILTERED) if size < _QUICK_BYTES else zlib.compressobj(1)
+
+
+def line_body(line: RoundLine) -> bytes:
+    """The line as the ledger keeps it, compressed."""
+    text = to_json(line)
+    stream = _compressor(len(text))
+    return stream.compress(text) + stream.flush()
+
+
 def _without(state: State, fields: tuple[str, ...]) -> State:
     """The state with the defaults of `fields`, which are not encoded."""
     return replace(state, **{name: getattr(_EMPTY, name) for name in fields})
@@ -75,6 +89,13 @@ def _without(state: State, fields: tuple[str, ...]) -> State:
 
 def decode_state(body: bytes) -> State:
     """The state, whatever padding follows it; raises `Undecodable`."""
+    try:
+        return replace(_STATE_DECODER.decode(_decompressed(body)), format_version=own_format())
+    except WrittenByNewer as error:
+        raise WrittenByNewer(f"the ledger{str(error).removeprefix('it')}") from error
+
+
+def _decompressed(body: bytes) -> bytes:
     stream = zlib.decompressobj()
     try:
         text = stream.decompress(body, _MOST_BYTES)
@@ -84,10 +105,7 @@ def decode_state(body: bytes) -> State:
         raise Undecodable(
             "it is cut short" if not stream.unconsumed_tail else f"it has more than {_MOST_BYTES:,} bytes"
         )
-    try:
-        return replace(_STATE_DECODER.decode(text), format_version=own_format())
-    except WrittenByNewer as error:
-        raise WrittenByNewer(f"the ledger{str(error).removeprefix('it')}") from error
+    return text
 
 
 def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
@@ -119,7 +137,7 @@ class LedgerJournal:
     def record(self, line: RoundLine) -> None:
         """Writes the round's line unless there is one already."""
         with suppress(StaleVersion):
-            self._ledger.commit(_line_name(line.round), to_json(line), 0)
+            self._ledger.commit(_line_name(line.round), line_body(line), 0)
 
     def persist(self) -> None:
         """Does nothing: a commit is durable when it returns."""
@@ -127,7 +145,8 @@ class LedgerJournal:
     def lines_after(self, round_: int) -> list[RoundLine]:
         """The lines of the rounds after `round_`, in order."""
         return [
-            _LINE_DECODER.decode(body, f"the ledger's {name}")
+            # Earlier programs wrote lines as they are.
+            _LINE_DECODER.decode(body if body.startswith(b"{") else _decompressed(body), f"the ledger's {name}")
             for name, body in self._ledger.items(_LINES, _line_name(round_))
         ]
 

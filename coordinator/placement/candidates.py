@@ -17,6 +17,8 @@ from marless.functions.function_specs import PLACED
 
 # Below a vCPU the price of a task hardly depends on memory: small sizes save only the rounding up to a millisecond.
 SMALL_MB = (512, 1024)
+# Objects inside messages are lost with the coordinator's process.
+MOST_ROUNDS_UNSAVED = 10
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class PlannerLimits:
     """Conditions of a plan: prices, functions, and the user's limits.
 
     `memory_mb` and `timeout_s` by function as configured, `peak_mb` the most that they used so far; a function without
-    measurements keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of `deadline_s` (of
+    measurements keeps its memory. `checkpoint_every` holds wherever objects are stored; inlined ones are stored
+    every `MOST_ROUNDS_UNSAVED` rounds at least. At most one of `deadline_s` (of
     a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed with. Without
     `can_inline` no process lives from wave to wave that could keep objects: requests are events, and answers are
     stored. `coordination_cost` depends on where the coordinator runs.
@@ -50,7 +53,7 @@ class PlannerLimits:
 
 
 def options(layout: Layout, terms: PlannerLimits) -> list[RoundPlacement]:
-    """All placements worth a forecast; those that inline objects get their checkpoint interval later."""
+    """All placements worth a forecast."""
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
     if workload.opponent_reads is not None:
@@ -61,7 +64,7 @@ def options(layout: Layout, terms: PlannerLimits) -> list[RoundPlacement]:
             rollouts_per_invocation=rollouts,
             rounds=rounds,
             inline_objects=inline_objects,
-            checkpoint_every=whole_tasks(terms.checkpoint_every, rounds),
+            checkpoint_every=whole_tasks(_most_unsaved(inline_objects, terms), rounds),
             memory_mb=memory,
             packs=layout.packs(rule),
         )
@@ -108,9 +111,13 @@ def update_rounds(current: RoundPlacement, layout: Layout, terms: PlannerLimits)
     """The current placement with as many rounds per task as are possible now, checkpoints at the ends of tasks, and the
     coming round's packs."""
     rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
-    interval = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
+    interval = _most_unsaved(current.inline_objects, terms)
     packs = layout.packs(current.rule)
     return replace(current, rounds=rounds, checkpoint_every=whole_tasks(interval, rounds), packs=packs)
+
+
+def _most_unsaved(inline_objects: bool, terms: PlannerLimits) -> int:
+    return min(MOST_ROUNDS_UNSAVED, terms.checkpoint_every) if inline_objects else terms.checkpoint_every
 
 
 def is_possible(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> bool:

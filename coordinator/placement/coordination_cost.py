@@ -103,7 +103,7 @@ def environments(widths: Sequence[int], concurrency: int) -> int:
 
 
 # Bytes of a completion report, of a run's manifest, and of a finished round's line: a little above measured sizes.
-MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000
+MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 1000
 # Default memory of the coordinator as a function.
 COORDINATOR_MB = 1769
 

@@ -257,7 +257,10 @@ PLACEMENTS: Family[PlacementRule] = Family(
     {
         "split": Rule("a learner per stage and group", PlacementRule(split)),
         "fused": Rule("a learner per group", PlacementRule(fused)),
-        "balanced": Rule("a learner per slot, with about as much work each", PlacementRule(fused, balances=True)),
+        "balanced": Rule(
+            "the default: a learner per slot, with about as much work each, or in the cloud `auto`",
+            PlacementRule(fused, balances=True),
+        ),
         "packed": Rule(
             "one learner for all, the default if learners exchange tensors in every update", PlacementRule(packed)
         ),
@@ -271,7 +274,7 @@ LEARNER_PLACEMENTS: dict[str, PlacementRule] = {
     name: PLACEMENTS[name] for name in PLACEMENTS.built_in if not PLACEMENTS[name].planned
 }
 # Rules that code elsewhere names.
-WHOLE, PACKED, FUSED = "whole", "packed", "fused"
+WHOLE, PACKED, FUSED, AUTO = "whole", "packed", "fused", "auto"
 
 
 class RoundPlacement(Message, frozen=True, kw_only=True):

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from marless.coordinator.placement.candidates import PlannerLimits, is_possible, options, update_rounds, whole_tasks
+from marless.coordinator.placement.candidates import PlannerLimits, is_possible, options, update_rounds
 from marless.coordinator.placement.layout import Layout, RoundWorkload
 from marless.coordinator.placement.list_price import Parts
 from marless.coordinator.placement.placement_rules import LEARNER_PLACEMENTS, PACKED, RoundPlacement
@@ -25,7 +23,6 @@ from marless.functions.function_specs import PLACED
 
 # How often a coordinator that holds inlined objects is lost: an assumption.
 LOSSES_PER_ROUND = 1e-3
-MOST_ROUNDS_UNSAVED = 100
 # Forecasts within this relative difference count as equal, and the other quantity decides.
 TOLERANCE = 0.01
 # The current placement changes only for a larger saving.
@@ -101,7 +98,7 @@ def plan(
 
 def forecasts(layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits) -> list[Forecast]:
     """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
-    items = [_with_checkpoint_interval(one, layout, timings, terms) for one in options(layout, terms)]
+    items = [forecast(one, layout, timings, terms) for one in options(layout, terms)]
     return [item for item in items if _within_timeouts(item, terms)] or items
 
 
@@ -117,18 +114,6 @@ def explore(round_: int, workload: RoundWorkload, terms: PlannerLimits) -> Round
         checkpoint_every=terms.checkpoint_every,
         memory_mb={name: terms.memory_mb[name] for name in PLACED},
     )
-
-
-def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
-    """Rounds between checkpoints that minimise the cost of checkpoints and of repeated rounds after losses.
-
-    Young, "A first order approximation to the optimum checkpoint interval", 1974: k = sqrt(2 C / (λ R)), with the cost
-    C of a checkpoint, R of a round and `LOSSES_PER_ROUND` λ. Between 1 and `MOST_ROUNDS_UNSAVED`.
-    """
-    if round_dollars <= 0:
-        return MOST_ROUNDS_UNSAVED
-    best = math.sqrt(2 * checkpoint_dollars / (LOSSES_PER_ROUND * round_dollars))
-    return max(1, min(MOST_ROUNDS_UNSAVED, round(best)))
 
 
 def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
@@ -206,19 +191,6 @@ def _within_timeouts(item: Forecast, terms: PlannerLimits) -> bool:
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
-def _with_checkpoint_interval(
-    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits
-) -> Forecast:
-    """The forecast of the placement with its optimal checkpoint interval."""
-    estimate = _estimate(round_placement, layout, timings, terms)
-    if round_placement.inline_objects:
-        once = (sum(estimate.once) + estimate.coordination) / round_placement.rounds_per_task
-        interval = checkpoint_interval(sum(estimate.checkpoint), once)
-        checkpoint_every = whole_tasks(interval, round_placement.rounds_per_task)
-        round_placement = replace(round_placement, checkpoint_every=checkpoint_every)
-    return _round_forecast(round_placement, estimate)
-
-
 def forecast(
     round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], terms: PlannerLimits
 ) -> Forecast:
@@ -226,11 +198,7 @@ def forecast(
 
     Raises `Unmeasured`.
     """
-    return _round_forecast(round_placement, _estimate(round_placement, layout, timings, terms))
-
-
-def _round_forecast(round_placement: RoundPlacement, estimate: _Estimate) -> Forecast:
-    """The forecast of a round from the estimate of a task and a checkpoint."""
+    estimate = _estimate(round_placement, layout, timings, terms)
     # After a loss half a checkpoint interval is repeated, on average.
     repeats = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
     share, every = repeats / round_placement.rounds_per_task, round_placement.checkpoint_every

@@ -5,6 +5,7 @@ from msgspec.structs import asdict, replace
 from marless.backends import registry
 from marless.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
 from marless.cloud.run_resources import fit_resources
+from marless.coordinator.config.defaults import placed_in_cloud
 from marless.coordinator.config.schema import Function, Functions, RunConfig
 from marless.coordinator.errors import UserError
 from marless.coordinator.platform import LatencyName, Platform
@@ -66,7 +67,8 @@ def connect(
 
 
 def fit(config: RunConfig, deployment: LocatedDeployment) -> RunConfig:
-    """The configuration with the sizes that functions and external resources were deployed with, as far as they are.
+    """The configuration as it is placed in the cloud, with the sizes that functions and external resources were
+    deployed with, as far as they are.
 
     Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size. So do resources that
     are not deployed.
@@ -76,7 +78,7 @@ def fit(config: RunConfig, deployment: LocatedDeployment) -> RunConfig:
         for name, size in asdict(config.functions).items()
     }
     resources = fit_resources(config.resources, deployment.resources, deployment.deploy_command)
-    return replace(config, functions=Functions(**sizes), resources=resources)
+    return replace(placed_in_cloud(config), functions=Functions(**sizes), resources=resources)
 
 
 def _fit(name: str, size: Function, deployment_ref: DeploymentRef) -> Function:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from marless.backends import registry
+from marless.coordinator.config.defaults import placed_in_cloud
 from marless.coordinator.config.schema import RANDOM, Pipeline, RunConfig, Stop
 from marless.coordinator.core import budget
 from marless.coordinator.core.state import Plan, State
@@ -90,6 +91,8 @@ def estimate_run(config: RunConfig, target: Target, workers: int, progress: Prog
     """Play a few rounds on this machine, and forecast the run from them."""
     # The opponents' policies hardly change the cost.
     config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
+    if target.backend.remote:
+        config = placed_in_cloud(config)
     if target.detached:
         config = replace(config, placement=replace(config.placement, inline_objects=False))
     placement_plan = None

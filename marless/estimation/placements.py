@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from marless.coordinator.config.schema import Placement, RunConfig
-from marless.coordinator.core.controller import looks_at_rounds
 from marless.coordinator.core.planning import next_placement
-from marless.coordinator.core.rounds import to_evaluation
 from marless.coordinator.placement import planner
 from marless.coordinator.placement.placement_rules import RoundPlacement
 from marless.coordinator.placement.planner import Forecast
@@ -57,11 +55,8 @@ def plan_placement(config: RunConfig, workers: int, target: Target, progress: Pr
     Functions elsewhere also wait for storage, which the planner measures in the run."""
     recording = record(config, workers, BRIEF, progress)
     plan, state = target.plan(config, recording.plan.inputs), recording.state
-    between = to_evaluation(plan, replace(state, round=0, env_steps=0))
-    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.chain, between)
-    terms = next_placement.terms(plan, state)
-    forecasts = planner.forecasts(next_placement.layout(plan, state, most_rounds=most_rounds), state.timings, terms)
-    choice = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
+    forecasts, limits = next_placement.usual_forecasts(plan, state), config.placement
+    choice = planner.choose(forecasts, limits.deadline_s, limits.dollars_per_hour)
     return PlacementPlan(
         *with_placement(config, target, choice.round_placement), choice, planner.pareto_front(forecasts)
     )

@@ -17,12 +17,13 @@ from marless.functions.environments.base import EnvSpec
 from marless.functions.errors import MissingExtra
 from marless.functions.messages.message import Ref
 from marless.functions.messages.team import Team
-from marless.reports import statistics
+from marless.reports import attempts, statistics
 from marless.reports.atomic_files import storage_errors
 from marless.reports.journal import read
 from marless.reports.plateau import Plateau, PlateauMonitor
 from marless.reports.text import evaluated_options
 from marless.runs import folder as files
+from marless.runs.cloud_price import cloud_dollars
 from marless.runs.folder import Identity, RunFolder
 from marless.runs.integrity.file_hashes import FileHashes
 from marless.runs.summary import Measured, Summary, summarise
@@ -73,6 +74,8 @@ class Documents:
         monitor = PlateauMonitor(self._plan, lines)
         monitor.look()
         summary = self._summary(state, measurements, status, weights, monitor.plateau)
+        price = cloud_dollars(self._plan, state, lines, attempts.read(self._folder.path / files.ATTEMPTS))
+        summary = msgspec.structs.replace(summary, cloud_dollars=price)
         self._write(state, bodies, summary)
         return summary
 

@@ -96,7 +96,8 @@ class Summary(ShownResult, _Part, frozen=True, kw_only=True):
     without an answer. If agents compete, returns are sums over the agents of `side`, and `final_sides` and
     `absolute_sides` are the means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the
     environment's metrics over the same episodes. `actions`: the calls of resources, by name. `registration` is the hash
-    of the file of the run's study. An unfinished run has null for later values.
+    of the file of the run's study. `cloud_dollars`: the price of a local run in the cloud, in its cheapest placement.
+    An unfinished run has null for later values.
     """
 
     run: str
@@ -126,6 +127,7 @@ class Summary(ShownResult, _Part, frozen=True, kw_only=True):
     absolute_env_metrics: dict[str, float] = {}
     actions: dict[str, CallTotals] = {}
     registration: str = ""
+    cloud_dollars: float | None = None
 
     @property
     def headline(self) -> str:

@@ -32,7 +32,7 @@ def page() -> str:
         "warm. An actor reads two objects and writes one; a learner reads 18 and writes two.",
         _lines(bill(example(), prices).lines, 8),
         "The learners: 3 * 2,400 ms * 1,769 MB / 1,024 in GB-s. The headers of the 19 replies are 19 of the reads. "
-        "The writes are 12 for two commits of a 6 KB item, 16 + 3 completion reports, and 2 for the round's line of "
+        "The writes are 12 for two commits of a 6 KB item, 16 + 3 completion reports, and 1 for the round's line of "
         "metrics.",
         "## What detached mode adds",
         markdown.table(("for each", "what", "dollars or seconds"), _detached()),
@@ -58,7 +58,7 @@ def example() -> Meter:
         for size in (4000, 0, _STATE, 0):
             meter = meter.add_load(size)
         meter += reports(number)
-    return meter.add_commit(2000)
+    return meter.add_commit(1000)
 
 
 def _detached() -> list[tuple[str, str, str]]:
@@ -74,7 +74,7 @@ def _detached() -> list[tuple[str, str, str]]:
         ("work item", "the header of its reply", f"${get:.7f}"),
         (
             "finished round",
-            "its line of metrics: two write units; the last one twice",
+            "its line of metrics: a write unit, four with an evaluation, the last one twice",
             f"${bill(coordination_cost.line, prices).total:f}",
         ),
         ("wave, detached", "seconds beside its work items", f"{STANDARD.detached_wave_s:.2f} s"),

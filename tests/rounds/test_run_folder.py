@@ -18,6 +18,7 @@ from marless.coordinator.config.loading import load
 from marless.coordinator.config.schema import Pipeline, Stop
 from marless.reports import load_policy
 from marless.reports.lost_attempts import LostAttempts
+from marless.reports.text import money
 from marless.runs.folder import RunFolder
 from marless.runs.stored_run import look
 from marless.runs.summary import read
@@ -414,7 +415,8 @@ def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless
     lost = msgspec.structs.replace(lost, machine=msgspec.structs.replace(lost.machine, load=0.0))
     text = "\n".join(receipt(plan, lost, "first", "runs/first")[:-1]).replace("\n" + " " * 14, " ")
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert lines["bill"].endswith("(arm, us-east-1), with learners for 1 slot")
+    assert "(arm, us-east-1), placed for the fewest dollars" in lines["bill"]
+    assert lines["bill"].endswith(f"{money(lost.dollars.total)}   as it was placed here, which stop.dollars caps")
     assert lines["lost"] == "2 attempts, 0.0 s, $0.00 of the bill"
     assert lines["trained"].startswith("1 round, ")
     assert lines["cap"].startswith("$0.50   the rest was kept for the evaluations at the end")

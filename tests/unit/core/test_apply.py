@@ -99,10 +99,10 @@ def test_the_ledger_s_body_is_the_compressed_state_whatever_is_on_its_bill():
     def check(state):
         encoder = StateEncoder(state)
         for billed in (state, apply(make_plan(), state, Committed(1000, 10))):
-            assert encoder.encode(billed) == zlib.compress(msgspec.json.encode(billed), 1)
+            assert zlib.decompress(encoder.encode(billed)) == msgspec.json.encode(billed)
 
     World(make_plan("stop.rounds=3", "actors.rollouts=100", "placement.rule=split")).finish(after=check)
-    assert StateEncoder(State()).encode(State()) == zlib.compress(b"{}", 1)
+    assert zlib.decompress(StateEncoder(State()).encode(State())) == b"{}"
 
 
 def test_reports_are_the_same_together_and_one_by_one():

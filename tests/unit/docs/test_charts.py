@@ -14,7 +14,7 @@ def page(name):
 
 
 def test_pages_have_the_price_and_each_return_of_records():
-    cents = 100 * prices()["functions, as placed by default"]
+    cents = 100 * prices()["functions, a learner per slot"]
     assert f"about {cents:.1f} cents" in page("docs/results/dollars.md")
     for row in returns():
         assert f"| {row.mean:.1f} ({row.low:.1f} to {row.high:.1f}) |" in page("docs/results/returns.md")

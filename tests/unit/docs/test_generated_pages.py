@@ -75,4 +75,4 @@ def test_a_setting_that_only_some_environments_change_says_so():
 
 
 def test_the_worked_example_of_a_bill_adds_up():
-    assert "| **total** |  | **$0.00104083** |" in prices.page()
+    assert "| **total** |  | **$0.00104020** |" in prices.page()

@@ -21,7 +21,8 @@ def page(name):
 def test_sentences_have_the_prices_of_the_record():
     functions, auto, _, busy = (f"${MEANS[way]:.2g}" for way in WAYS)
     text = " ".join(page("explanation/cost.md").split())
-    assert f"costs {functions} as functions, {auto} with `placement.rule=auto`, and {busy} on a busy machine" in text
+    expected = f"{functions} as functions with a learner per slot, {auto} with `placement.rule=auto`, and {busy} on"
+    assert f"costs {expected} a busy machine" in text
     machine = rented_machine(load_prices("us-east-1"), workers=2)
     text = " ".join(page("results/dollars.md").split())
     assert f"a {INSTANCE} with two virtual processors for ${machine.hourly:g} per hour" in text

@@ -36,8 +36,8 @@ def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
         coordinator=Charge(invocations=1, billed_ms=105, mb_ms=1024 * 105), read_units=3 + 3, log_bytes=LOG_BYTES
     )
     assert there.wave_meter(3) == turn + reports(3) + Meter(log_bytes=3 * LOG_BYTES)
-    # The line of a round: two units.
-    assert there.line == Meter(write_units=2)
+    # The line of a round, compressed: a unit.
+    assert there.line == Meter(write_units=1)
     assert not there.outside
 
 

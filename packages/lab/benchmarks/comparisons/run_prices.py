@@ -1,4 +1,4 @@
-"""Measure the price of MAPPO's default run in four ways: by functions as placed by default, by functions with
+"""Measure the price of MAPPO's default run in four ways: by functions with a learner per slot, by functions with
 ``placement.rule=auto``, and on a rented machine, started for this run alone or busy all the time.
 
     python -m benchmarks.comparisons.run_prices docs/results/run-prices.csv
@@ -22,7 +22,7 @@ from marless.reports.statistics import mean
 
 WORKERS, REGION = 2, "us-east-1"
 WAYS = {
-    "balanced": "functions, as placed by default",
+    "balanced": "functions, a learner per slot",
     "auto": "functions, `placement.rule=auto`",
     "rented": "one rented machine, started for this run",
     "busy": "one rented machine, busy all the time",
@@ -46,7 +46,7 @@ def main() -> None:
 
 def _row(seed: int) -> dict[str, str]:
     began = time.monotonic()
-    default = trained(WORKERS, MAPPO, f"seed={seed}")
+    default = trained(WORKERS, MAPPO, f"seed={seed}", "placement.rule=balanced")
     seconds = time.monotonic() - began
     by_price = trained(WORKERS, MAPPO, f"seed={seed}", "placement.rule=auto")
     weights = {run.summary["weights_sha256"] for run in (default, by_price)}
