@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from marless.backends import registry
@@ -49,7 +50,7 @@ def simulate(
     concurrency: int | None = None,
     rounds: int = 20,
     deployed: bool = False,
-    faults: Mapping[str, float] | None = None,
+    faults: Mapping[str, float] = MappingProxyType({}),
     seed: int = 0,
     workers: int | None = None,
     **settings: Any,
@@ -69,7 +70,6 @@ def simulate(
 
     Raises `ConfigError`, and `UserError` for a run that has no record.
     """
-    faults = faults or {}
     _check(rollouts, rounds, faults)
     recording = recording_of(os.fspath(run), list(overrides(settings)), workers or cores())
     width = concurrency or recording.slots

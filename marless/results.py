@@ -94,8 +94,9 @@ def evaluate(
     if task:
         raise UserError("against plays the task of the run: leave task away")
     with cell_progress() as progress:
-        opponents = [against] if isinstance(against, str) else against
-        return cross_evaluation.plays(playable(run, trust), opponents, episodes, progress)
+        return cross_evaluation.plays(
+            playable(run, trust), [against] if isinstance(against, str) else against, episodes, progress
+        )
 
 
 @short_errors(path="out")
@@ -182,7 +183,7 @@ def report(
     from marless.page.report_page import write_report
 
     names = [runs] if isinstance(runs, str | os.PathLike) else runs
-    write_report([os.fspath(each) for each in names], Path(out), by, at, metric)
+    write_report([os.fspath(name) for name in names], Path(out), by, at, metric)
     return Path(out)
 
 
@@ -209,9 +210,10 @@ def crossplay(
     from marless.comparison import run_crossplay as tournaments
     from marless.views import cell_progress
 
-    names = [os.fspath(each) for each in runs]
     with cell_progress() as progress:
-        tournament = tournaments.crossplay(playable(runs[0], trust), names, episodes, sampled, progress)
+        tournament = tournaments.crossplay(
+            playable(runs[0], trust), [os.fspath(run) for run in runs], episodes, sampled, progress
+        )
     if out is not None:
         tournaments.write(tournament, Path(out))
     return tournament

@@ -188,8 +188,8 @@ def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
     """
     from marless.reports import policy
 
-    is_file = Path(path).is_file() or Path(path).suffix in (".safetensors", ".zip")
-    is_file = is_file or (Path(path) / policy.FILE).is_file()
+    place, suffixes = Path(path), (".safetensors", ".zip")
+    is_file = place.suffix in suffixes or place.is_file() or (place / policy.FILE).is_file()
     return policy.load_policy(path if is_file else open_run(path).path)
 
 

@@ -55,14 +55,11 @@ def test_public_names_stay(module):
     assert all(getattr(loaded, name).__doc__ for name in loaded.__all__)
 
 
-def test_tab_completion_offers_what_is_public():
+def test_the_types_ship_and_tab_completion_offers_public_names():
     modules = [name.partition(".")[2] for name in PUBLIC if "." in name]
     assert dir(marless) == sorted([*PUBLIC["marless"].split(), *modules, *PUBLIC["marless.settings"].split()])
     assert dir(marless.environments) == sorted(PUBLIC["marless.environments"].split())
     assert marless.__version__ == metadata.version("marless")
-
-
-def test_the_types_ship():
     assert Path(marless.__file__).with_name("py.typed").is_file()
 
 
@@ -150,7 +147,7 @@ def test_what_cannot_be_exported_or_reported_is_one_line(small):
         marless.crossplay(run, "random", episodes=1)
 
 
-def test_a_run_a_row_and_policies_are_shown_in_a_line(small, home):
+def test_a_run_a_row_policies_and_a_picture_are_shown(small, home):
     run = marless.train(small, run="one", quiet=True)
     figures = run.summary.final_return
     half = (figures.ci95[1] - figures.ci95[0]) / 2
@@ -160,12 +157,8 @@ def test_a_run_a_row_and_policies_are_shown_in_a_line(small, home):
     assert repr(run.evaluations()[0]).startswith("<Evaluation after 200 steps, 4 episodes: mean return -")
     gone = marless.Run("runs/gone")
     assert (repr(gone), gone._repr_html_()) == ("<Run runs/gone: it cannot be read>", None)
-
-
-def test_a_picture_is_shown_where_a_cell_ends_with_it(small):
-    figure = marless.train(small, quiet=True).plot()
-    assert figure._repr_png_().startswith(b"\x89PNG")
-    assert figure.axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+    assert run.plot().axes[0].get_title(loc="left") == "mappo on mpe/simple_spread, seed 1"
 
 
 def test_a_run_reads_its_files_by_its_name_as_by_its_folder(small):

@@ -71,8 +71,6 @@ def test_what_cannot_be_trained_or_compared_is_one_line(small, home):
         marless.compare("nowhere")
     with pytest.raises(marless.UserError, match=r"penalty-iql ends at 4 .* evaluation of toy-signal-iql at 20; give"):
         marless.benchmark(["toy/signal", "matrix/penalty"], ["iql"], actors={"num_envs": 2}, rounds=2)
-    with pytest.raises(marless.UserError, match=r"tasks is a list: write tasks=\[\.\.\.\]"):
-        marless.benchmark("toy/signal", ["iql"])
     assert list(home.iterdir()) == []
     with pytest.raises(marless.UserError, match=r"all runs failed\. ippo-s1: .* nothing shows that it makes an"):
         marless.benchmark([lambda: 7], ["ippo"], seeds=1, quiet=True)

@@ -176,8 +176,9 @@ def _call_of(value: Any) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
 
 def _without_source(name: str, value: Any, user: str) -> UserError:
     if user == "it" and not isinstance(value, type | FunctionType):
-        kind = type(value).__name__
-        return UserError(f"a run cannot keep an object of {kind}: pass the class, or a function that makes the object")
+        return UserError(
+            f"a run cannot keep a {type(value).__name__} object: pass its class, or a function that makes it"
+        )
     what = f"its {name}, a {type(value).__name__}, has no source" if user != "it" else f"{name} has none here"
     return UserError(f"{user} travels by its source, and {what}: write {user} into a file, and import it")
 
