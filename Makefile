@@ -168,18 +168,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (two to five minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,completion,cluster,dev,lbf,rware]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,completion,cluster,dev,channel,lbf,rware]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/develop
 	@echo "installing the documentation's tools into .venv (about a minute)"
-	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,docs]'
+	@$(PIP) --no-build-isolation $(GUESTS) --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,channel,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
+	@$(PIP) --no-build-isolation $(GUESTS)[jaxmarl] --editable '.[tasks,report,learner,language,networks,emulated,cluster,dev,channel,lbf,rware,overcooked,mamujoco,magent2,sisl,butterfly,classic,vmas,hanabi,datasets,notebook,tensorboard,wandb,mlflow]'
 	@$(PIP) --no-deps overcooked-ai
 	@# What language models are compared with, and one whose package would compile llama.cpp to run it.
 	@$(PIP) transformers peft trl

@@ -206,9 +206,9 @@ def test_the_equilibrium_model_reaches_the_log_law():
     grid, channel = Grid.of(32, 24, 24), Channel.at(10_000)
     velocity = fields.start(grid, channel, np.random.default_rng(0))
     wall, stresses, profiles, fluctuations = equilibrium(grid, channel.viscosity), [], [], []
-    for step in range(3000):
+    for step in range(2000):
         solver.advance(grid, velocity, 0.05, channel.viscosity, wall, fields.SMAGORINSKY)
-        if step >= 1000 and step % 10 == 0:
+        if step >= 600 and step % 10 == 0:
             stresses.append(wall(velocity)[0].mean())
             profiles.append(velocity[0][INSIDE].mean(axis=(1, 2)))
             fluctuations.append(velocity[0][INSIDE].std(axis=(1, 2)))

@@ -6,13 +6,15 @@
 Errors are means over the second half of an episode, in units of the right stress. `stress_error` is the error of the
 mean stress, and `patch_stress_error` the error of the agents' stresses. The other columns describe the end of an
 episode. `stress` is the mean stress, and `stress_rms` its deviation between agents. `speed_rms` is the deviation of u
-from its mean at each height. `--run` adds rows, and prints the distance of the run's neutral line from the log law.
+from its mean at each height. `--run` adds rows of a run, and prints the distance of its neutral line from the log law.
+The command continues where it stopped.
 """
 
 import argparse
 import csv
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +72,28 @@ def main() -> None:
 
         arms = {"trained": trained}
         print_neutral_line(policy)
-    with options.table.open("a" if options.run else "w", newline="", encoding="utf-8") as file:
+    finished = set[tuple[str, ...]]()
+    if options.table.exists():
+        with options.table.open(newline="", encoding="utf-8") as file:
+            finished = {(row["arm"], row["reynolds"], row["seed"]) for row in csv.DictReader(file)}
+    with options.table.open("a", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
-        if not options.run:
+        if not file.tell():
             table.writerow([*COLUMNS, "milliseconds", "commit"])
-        for arm, act in arms.items():
-            for reynolds in REYNOLDS:
-                table.writerows(rows(arm, act, reynolds))
+        for seed, reynolds, (arm, act) in itertools.product(SEEDS, REYNOLDS, arms.items()):
+            if (arm, f"{reynolds:.0f}", str(seed)) not in finished:
+                table.writerow(row(arm, act, reynolds, seed))
                 file.flush()
 
 
-def rows(arm: str, act: Act, reynolds: float) -> Iterator[list[object]]:
-    """One row for each seed."""
+def row(arm: str, act: Act, reynolds: float, seed: int) -> list[object]:
+    """Play an episode."""
     environment = make(EnvTask(name="channel/wall", options={"reynolds": reynolds}), 1)
-    for seed in SEEDS:
-        began = time.process_time()
-        numbers = episode(environment, act, np.random.Generator(np.random.Philox(seed)))
-        milliseconds = 1000 * (time.process_time() - began) / environment.spec.horizon
-        commit = (provenance.commit() or "")[:8]
-        yield [arm, f"{reynolds:.0f}", seed, *(f"{number:.4f}" for number in numbers), f"{milliseconds:.1f}", commit]
+    began = time.process_time()
+    numbers = episode(environment, act, np.random.Generator(np.random.Philox(seed)))
+    milliseconds = 1000 * (time.process_time() - began) / environment.spec.horizon
+    commit = (provenance.commit() or "")[:8]
+    return [arm, f"{reynolds:.0f}", seed, *(f"{number:.4f}" for number in numbers), f"{milliseconds:.1f}", commit]
 
 
 def episode(environment: ChannelEnvironment, act: Act, rng: np.random.Generator) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from scripts.reference.pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = Path(__file__).parent / "pages"
-PATTERNS = ("README.md", "docs/results/*.md", "docs/how-to/*.md")
+PATTERNS = ("README.md", "docs/results/*.md", "docs/how-to/*.md", "packages/*/docs/*.md")
 
 
 def main() -> None:
