@@ -4,9 +4,10 @@ The translator takes a third of the account's import time. So it is imported at 
 which runs once the account answers, while its caller prepares to deploy.
 """
 
+import copy
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str
     `parameters` are needed because SAM resolves references to them, for example when it derives the logical id of a
     function's version from its settings.
     """
+    return copy.deepcopy(_translate(text, tuple(parameters.items()), region))
+
+
+@lru_cache(maxsize=16)  # a deployment shows its changes before it makes them
+def _translate(text: str, parameters: tuple[tuple[str, str], ...], region: str) -> dict[str, Any]:
     from boto3 import Session
     from samtranslator.model.exceptions import InvalidDocumentException
     from samtranslator.parser.parser import Parser
