@@ -1,13 +1,9 @@
 """Runs in the emulated account that learn from earlier rounds: the same bytes as a local run, whatever is lost."""
 
 import pytest
-from emulated_runs import detach, same, summary
-
-from marless.functions.function_specs import NAMES
+from emulated_runs import SOON, detach, same, summary
 
 LAG = ("pipeline.lag=2", "actors.rollouts=2", "evaluation.every=1", "stop.rounds=4")
-# The sweep soon gives up a task whose event was lost.
-SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)
 
 
 @pytest.mark.conformance

@@ -1,9 +1,7 @@
 """Off-policy runs in the emulated account: the same bytes as a local run, with and without failures."""
 
 import pytest
-from emulated_runs import detach, same, summary
-
-from marless.functions.function_specs import NAMES
+from emulated_runs import QUICK, SOON, detach, same, summary
 
 # A replay buffer of two rounds out of three: the last round learns from part of the rollouts.
 WINDOW = (
@@ -30,10 +28,6 @@ DRIVEN = {
     "maddpg": ("placement.rule=split",),
     "iddpg in numbers": ("placement.rule=whole", "placement.chain=2"),
 }
-# The sweep soon gives up a task whose event was lost.
-SOON = tuple(f"functions.{function}.timeout_s=10" for function in NAMES)
-# The invoker soon gives up a killed function.
-QUICK = tuple(f"functions.{function}.timeout_s=2" for function in NAMES)
 
 
 @pytest.mark.one_in(3)

@@ -12,7 +12,7 @@ import pytest
 from attempts import attempt_of
 from built_kernels import needs_kernels
 from commands import SMALL
-from emulated_runs import detach, same, summary
+from emulated_runs import QUICK, detach, same, summary
 
 from marless.backends import registry
 from marless.coordinator.drive import lease
@@ -128,6 +128,7 @@ def test_every_event_twice_changes_nothing(place, marless, finished, expected):
     assert len(place.struck()) > 20
 
 
+BRIEF = ("stop.rounds=2", *QUICK)
 # Some of the first events and writes in the quick tests, all of them in the slow ones.
 SOME_AND_ALL = [4, pytest.param(1, marks=pytest.mark.conformance)]
 
@@ -139,9 +140,9 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
     for name, number in zip(names, range(0, 12, every), strict=True):
         place.inject({"service": "lambda", "action": "POST", "key": name, "fault": "swallow", "skip": number})
     for name in names:
-        detach(marless, name, *QUICK)
+        detach(marless, name, *BRIEF)
     for found in finished(*names, sweeping=True):
-        same(found, expected(marless, *QUICK))
+        same(found, expected(marless, *BRIEF))
     assert len(place.struck()) == len(names)
 
 
@@ -155,19 +156,10 @@ def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finis
             {"service": "", "action": "write", "functions": True, "key": name, "fault": "kill", "skip": number}
         )
     for name in names:
-        detach(marless, name, *QUICK)
+        detach(marless, name, *BRIEF)
     for found in finished(*names, sweeping=True):
-        same(found, expected(marless, *QUICK))
+        same(found, expected(marless, *BRIEF))
     assert len(place.struck()) == len(names)
-
-
-# Short time-outs, so that a lost attempt is soon given up.
-QUICK = (
-    "stop.rounds=2",
-    "functions.actor.timeout_s=2",
-    "functions.learner.timeout_s=2",
-    "functions.evaluator.timeout_s=2",
-)
 
 
 def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marless, finished, expected):
@@ -200,7 +192,7 @@ def test_a_round_is_summed_in_functions_although_an_event_is_lost_and_all_later_
     """Four sums of each of two rounds, each a function that reports to a set of its own."""
     settings = (
         "algorithm.epochs=1", "algorithm.num_minibatches=1", "actors.rollouts=4", "pipeline.micro_batch=1",
-        "placement.rule=packed", *QUICK,
+        "placement.rule=packed", *BRIEF,
     )  # fmt: skip
     event = {"service": "lambda", "action": "POST", "key": "summed"}
     place.inject({**event, "fault": "swallow", "skip": 9}, {**event, "fault": "twice", "count": 10_000})

@@ -2,6 +2,11 @@
 
 import json
 
+from marless.functions.function_specs import NAMES
+
+# The sweep soon gives up a task whose event was lost, and the invoker a killed function.
+SOON, QUICK = (tuple(f"functions.{name}.timeout_s={seconds}" for name in NAMES) for seconds in (10, 2))
+
 
 def summary(home, name):
     return json.loads((home / "runs" / name / "summary.json").read_text())

@@ -16,6 +16,7 @@ from marless.functions.warm_cache import WARM
 from marless.infra.local.file_storage import FileStorage
 from marless.infra.local.single_run_pool import WorkerPool
 from marless.reports import learning_curve
+from marless.reports.plot_style import draw_if_possible
 
 __all__ = [
     "_new_process", "_own_state", "_short_runs", "code_of_others", "marless", "no_processes", "pictures", "processes",
@@ -64,6 +65,7 @@ def _no_picture(points, path, title, name):
 
 
 DRAW = learning_curve.draw
+DRAWING = ("comparison.comparison_files", "ablation.ablation_files", "ablation.ablate")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,6 +74,8 @@ def _short_runs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "WorkerPool", _pool)
         patch.setattr(learning_curve, "draw", _no_picture)
+        for module in DRAWING:
+            patch.setattr(f"marless.{module}.draw_if_possible", lambda draw: ["left-out.png"])
         yield
 
 
@@ -89,8 +93,10 @@ def no_processes(monkeypatch):
 
 @pytest.fixture
 def pictures(monkeypatch):
-    """Runs draw their learning curve, as where matplotlib is installed."""
+    """Runs, studies and ablations are drawn, as where matplotlib is installed."""
     monkeypatch.setattr(learning_curve, "draw", DRAW)
+    for module in DRAWING:
+        monkeypatch.setattr(f"marless.{module}.draw_if_possible", draw_if_possible)
 
 
 @pytest.fixture(autouse=True)

@@ -134,7 +134,7 @@ def test_few_seeds_are_flagged_and_said():
     assert any("paired by seed" in note for note in table.notes(found))
 
 
-def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_time():
+def test_numbers_can_be_recomputed_from_the_merged_file_and_are_the_same_each_time(pictures):
     returns = {"mappo": [3, -4, 12, 7, 9, 30], "ippo": [8, 14, 13, 2, 40, 11]}
     for name, settings in (("mappo", ()), ("ippo", IPPO)):
         for seed, value in enumerate(returns[name], 1):
