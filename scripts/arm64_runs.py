@@ -39,7 +39,7 @@ class Missing(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Trains the runs; returns the exit code."""
+    """Train the runs, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m scripts.arm64_runs", description=str(__doc__).partition("\n")[0])
     parser.add_argument("folder", type=Path, help="of system, packages and runs; made at the first call")
     published = tomllib.loads(_HASHES.read_text(encoding="utf-8"))
