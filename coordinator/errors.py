@@ -51,7 +51,6 @@ def broken_path(path: Path) -> str:
 
 
 def _system_text(error: OSError) -> str:
-    """What the system refused, with advice."""
     reason = explain(error, "")
     if error.filename is None:
         return reason

@@ -77,7 +77,6 @@ def _standard(module: str | None) -> bool:
 
 
 def _is_installed(module: str | None) -> bool:
-    """Whether a module belongs to a package that was installed."""
     return any(folder.name in _SITES for folder in _folders(module))
 
 
@@ -206,7 +205,6 @@ class _Search:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -189,7 +189,6 @@ def ends_at_once(how_to_go_on: Callable[[], str]) -> Iterator[None]:
 
 
 def _how_to_go_on(folders: list[RunFolder]) -> str:
-    """What resumes the run in the last of the folders."""
     if not folders or not folders[-1].begun:
         return "nothing was begun"
     return f"go on with: marless.resume({folders[-1].name!r})"

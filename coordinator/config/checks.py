@@ -279,7 +279,6 @@ def _pricing(config: RunConfig) -> Iterator[str]:
 
 
 def _task(config: RunConfig) -> Iterator[str]:
-    """The task exists, and the algorithm learns tasks of its kind."""
     name, learner, teams = config.task.name, config.algorithm.name, len(config.task.teams)
     if teams > config.actors.num_envs:
         yield f"actors.num_envs: {config.actors.num_envs} environments cannot play {teams} teams; set at least {teams}"

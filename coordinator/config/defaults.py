@@ -309,7 +309,6 @@ def _ending_evaluations(config: RunConfig, fixed_keys: Collection[str]) -> Layer
 
 
 def _sampled_episodes(config: RunConfig) -> int | None:
-    """How many episodes the run samples, if its limits say so."""
     stop, actors = config.effective().stop, config.actors
     lengths = [config.task.options.get(name) for name in ("horizon", "max_cycles", "max_steps")]
     steps = next((length for length in lengths if isinstance(length, int) and length > 0), _USUAL_STEPS)

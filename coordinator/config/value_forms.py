@@ -43,7 +43,6 @@ def _plain(value: Any, members: tuple[Type, ...]) -> Any:
 
 
 def _items(value: Any, item_type: Type) -> list[Any]:
-    """The items of a list that is a text, or the list of one value."""
     if not isinstance(value, str):
         return [value]
     items = [item.strip(" \"'") for item in value.strip(" []()").split(",")]

@@ -189,7 +189,6 @@ def _on_resumed(plan: Plan, state: State, event: events.Resumed) -> State:
 
 
 def _without_results(state: State) -> State:
-    """Without the results of the evaluations that end a run."""
     before = replace(state, final=(), final_sides={}, final_env_metrics={})
     return replace(before, absolute=(), absolute_sides={}, absolute_env_metrics={})
 

@@ -149,6 +149,5 @@ def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
 
 
 def _past_rounds(config: RunConfig, steps: int) -> int:
-    """The most rounds of so many steps that the replay buffer holds."""
     replayed_steps = config.algorithm.replayed_steps
     return max(1, min(replayed_steps // steps, config.learned_rounds(steps))) if replayed_steps else 0

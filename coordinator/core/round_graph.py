@@ -154,7 +154,6 @@ def _describe(plan: Plan, state: State) -> list[Gate]:
 
 
 def _learner(kind: str, name: str, make: Callable[[Plan, State], Request], plan: Plan, state: State) -> list[Gate]:
-    """The gate of the only task of a phase, which a learner does."""
     request = make(plan, state)
     item = item_of(plan, state, "learner", kind, gets_of(request))
     return [_gate(kind, [Node(name, item, lambda name, part: request)])]

@@ -202,7 +202,6 @@ def _learn(
     rollouts: int,
     expected_hits: Usage = NOTHING,
 ) -> Node:
-    """A task of so many rollouts, of an algorithm of these stages."""
     refs = state.refs({f"{part}/{keys.group_name(group)}" for part, group in work.reads(stages)})
     trains = work.trains(stages)
     size = work.size(partial(rounds.agents_learned_from, plan, state)) * rollouts * rounds.rollout_steps(plan, state)

@@ -119,7 +119,6 @@ def _episodes_of_rollouts(reply: SampleReply) -> list[int]:
 
 
 def _weights_within(reply: SampleReply) -> Iterable[float]:
-    """Of the reply's episodes, their weights within their rollouts."""
     return chain(*reply.weights) if reply.weights else repeat(1.0, len(reply.returns))
 
 
@@ -259,6 +258,5 @@ def env_metrics_of(state: State, prefix: str) -> dict[str, float]:
 
 
 def _replies(state: State, prefix: str) -> list[EvaluateReply]:
-    """The replies of all parts, in the order of parts."""
     dones = [state.slots[name].done for name in sorted(state.slots) if name.startswith(prefix)]
     return [done.reply for done in dones if done and isinstance(done.reply, EvaluateReply)]

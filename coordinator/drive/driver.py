@@ -284,7 +284,6 @@ class Driver:
         return reduce(Meter.add_commit, (item_bytes(self._plan, len(line_body(line))) for line in lines), Meter())
 
     def _finish_round(self) -> None:
-        """Records a round that was committed and deletes its garbage."""
         if not self._round_ended:
             return
         self._round_ended = False

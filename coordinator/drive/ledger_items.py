@@ -83,7 +83,6 @@ def line_body(line: RoundLine) -> bytes:
 
 
 def _without(state: State, fields: tuple[str, ...]) -> State:
-    """The state with the defaults of `fields`, which are not encoded."""
     return replace(state, **{name: getattr(_EMPTY, name) for name in fields})
 
 

@@ -191,7 +191,6 @@ def _keep_going(deployment: TenantDeployment, plan: StudyPlan, run: str, is_live
 
 
 def _stop_run(deployment: TenantDeployment, plan: StudyPlan, run: str) -> None:
-    """Asks the run to stop, unless an earlier governor has."""
     ledger = deployment.outside(run).ledger
     if not lease.read(ledger)[0].stop:
         with suppress(StaleVersion, StorageFault):  # the sweep calls another governor

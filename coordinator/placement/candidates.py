@@ -150,7 +150,6 @@ def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Planner
 
 
 def _messages_fit(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> bool:
-    """Whether all messages are small enough."""
     largest = SYNCHRONOUS_BYTES if terms.can_inline else ASYNCHRONOUS_BYTES
     return layout.request_bytes(round_placement) <= largest and layout.answer_bytes(round_placement) <= _answer_limit(
         terms

@@ -243,15 +243,12 @@ class Layout:
         return meter + Meter(puts=puts, bytes_written=round(sum(sizes) + unfinished_bytes + trajectory_bytes))
 
     def _sampled_bytes(self) -> float:
-        """Bytes of the reply to sampling a round in one task."""
         return sampling_bytes(self.workload, self.workload.rollouts)
 
     def _learned_bytes(self) -> float:
-        """Bytes of the reply to learning a round in one task."""
         return report_bytes(self.workload, len(self.workload.stages), sorted(self.workload.members))
 
     def _messages(self, round_placement: RoundPlacement) -> Iterator[PlannedTask]:
-        """The round's tasks, and the regroup task that may follow."""
         tasks = self.tasks(round_placement)
         yield from tasks
         if self.workload.regroups:
@@ -294,7 +291,6 @@ def report_bytes(workload: RoundWorkload, stages: int, groups: Sequence[int], tr
 
 
 def _larger(task: PlannedTask, object_bytes: float) -> PlannedTask:
-    """The task, which reads and makes so many bytes more."""
     return task._replace(read_bytes=task.read_bytes + object_bytes, made_bytes=task.made_bytes + object_bytes)
 
 

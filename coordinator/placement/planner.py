@@ -268,7 +268,6 @@ def _critical_path_s(gates: list[tuple[list[tuple[float, int]], tuple[int, ...]]
 
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, terms: PlannerLimits) -> float:
-    """Dollars of coordination of a round, or of a task of several rounds."""
     tariff, coordination_cost = terms.tariff, terms.coordination_cost
     meters = [coordination_cost.wave_meter(tasks) for tasks in layout.waves(round_placement)]
     transfer = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)

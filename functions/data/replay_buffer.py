@@ -237,7 +237,6 @@ def _flat(array: Array, axis: int) -> Array:
 
 
 def _grow(buffer: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of that shape that begins with the contents of `buffer`."""
     larger = np.zeros(shape, dtype)
     if buffer is not None:
         larger[tuple(slice(size) for size in buffer.shape)] = buffer

@@ -81,7 +81,6 @@ class Corridor(EpisodicEnvironment):
         self._walked = self._counter()
 
     def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
-        """Every living agent takes its reward or goes on."""
         on = self._alive & (actions[0] == _GO_ON)
         done = on & (self._cell == self._cells - 1)
         prizes_taken = self._alive & ~on

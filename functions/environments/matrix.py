@@ -109,7 +109,6 @@ class Matrix(EpisodicEnvironment):
         self._state = self._counter()
 
     def _play(self, actions: tuple[ActionArray, ...]) -> tuple[RewardArray, BoolArray]:
-        """Pays each pair of actions and moves to the next state."""
         entry = (self._state, actions[0][:, 0], actions[0][:, 1])
         self._state = self._game.follows[entry]
         rewards, over = self._game.pays[entry] / _AGENTS, self._state < 0
@@ -119,6 +118,5 @@ class Matrix(EpisodicEnvironment):
         self._state[rows] = 0
 
     def _observe(self) -> Observation:
-        """The observations of the states, zeros where the game is over."""
         state: FloatArray = np.eye(self.spec.state_size, dtype=np.float32)[self._state] * self._alive[:, :1]
         return Observation(values=(np.repeat(state[:, None], _AGENTS, axis=1),), alive=self._alive, state=state)

@@ -108,7 +108,6 @@ class SeveralTeams:
         return whole
 
     def _joined(self, observations: Iterable[Observation]) -> Observation:
-        """The observations of all environments, from those of each team."""
         parts = list(observations)
         shapes = [(self.num_envs, len(kind.agents)) for kind in self.spec.classes]
         pairs = list(zip(shapes, self.spec.classes, strict=True))
@@ -201,7 +200,6 @@ def _common(tasks: Sequence[EnvTask], specs: Sequence[EnvSpec]) -> EnvSpec:
 
 
 def _with_absent(kind: AgentClass) -> AgentClass:
-    """The class with features of the absent for every block of entities."""
     entities = kind.described
     assert entities is not None
     blocks = tuple(replace(block, absent=block.absent or (0.0,) * block.features) for block in entities.blocks)

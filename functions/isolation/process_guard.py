@@ -46,8 +46,6 @@ class _Process:
 
 
 class _Thread(local):
-    """The guard around the work of one thread."""
-
     guard: "ProcessGuard | None" = None
 
 

@@ -179,7 +179,6 @@ def _weights(tensors: Mapping[str, NDArray[Any]], group: int, name: str) -> Laye
 
 
 def _shapes(network: LayeredWeights, statistics: NDArray[Any] | None) -> tuple[object, ...]:
-    """Return the shapes that all networks of a class must share."""
     shapes = [array.shape for layer in network.layers for array in layer.arrays]
     log_std = None if network.log_std is None else network.log_std.shape
     return network.kinds, network.marks, shapes, log_std, None if statistics is None else statistics.shape

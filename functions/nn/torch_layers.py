@@ -26,7 +26,6 @@ def _normalise(values: Tensor, mean: Tensor, inverse: Tensor) -> Tensor:
 
 
 def _entity_attention(entities: Entities, values: Tensor, *parameters: Tensor) -> Tensor:
-    """See `marless.functions.nn.entities.attention.EntityAttention`."""
     own_weight, own_bias, blocks, block_bias, gain, shift, qkv, out, out_bias = parameters
     rows, width = values.reshape(-1, values.shape[-1]), out.shape[-1]
     tokens, present = [(rows[:, list(entities.own)] @ own_weight + own_bias)[:, None]], [torch.ones_like(rows[:, :1])]

@@ -62,7 +62,6 @@ def _python(text: str) -> str:
 
 
 def _computes_nothing(words: list[str], strings: int) -> bool:
-    """Whether a statement has no words, or is a string alone."""
     return not words or (strings > 0 and all(word in _PREFIXES or word[-1] in "\"'" for word in words))
 
 

@@ -132,7 +132,6 @@ def _request(
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, request: Request, say: Say) -> Stack:
-    """Creates or updates the stack and waits until the operation has ended."""
     for _ in range(_ATTEMPTS):
         before = _ready(cloud, stacks, name, say)
         say(f"{'updating' if before else 'creating'} stack {name}")

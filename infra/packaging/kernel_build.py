@@ -138,7 +138,6 @@ def _run(command: Sequence[str], arguments: Sequence[str]) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Return the text with its line breaks and undecodable bytes escaped."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
 
 

@@ -33,7 +33,6 @@ def sentence(item: Control, failures: Container[str]) -> str:
 
 
 def _saving_without_signal(item: Control) -> str:
-    """The share of the saving that is left without the signal."""
     if item.savings is None:
         return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
     remaining = item.savings.control / item.savings.tested

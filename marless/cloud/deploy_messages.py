@@ -82,7 +82,6 @@ def _few(free: int) -> str:
 
 
 def _learner(deployment: Deployment | None, torch: TorchUsers) -> str:
-    """How the learner is deployed and why, and what a change of that ends."""
     packaging = (
         f"a container image, because {torch.reason}" if torch.names else "a zip archive, as no plug-in needs torch"
     )

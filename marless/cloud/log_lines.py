@@ -47,8 +47,6 @@ class LogLine:
 
 @dataclass
 class _Invocation:
-    """What the lines of an invocation have said of it."""
-
     id: str
     correlation_id: str = ""
     version: str = ""

@@ -53,7 +53,6 @@ def _require_lambda(name: str, resource: Resource) -> None:
 
 
 def _option(name: str, resource: Resource) -> str:
-    """The value of `--resource` that deploys it."""
     settings = [
         f",{setting}={getattr(resource, setting):g}"
         for setting in FIXED

@@ -82,8 +82,6 @@ class FinishedRun(_Compute, frozen=True, kw_only=True):
 
 
 class _Program(msgspec.Struct, frozen=True):
-    """The version of the program, from a run's plan.json."""
-
     code_sha256: str
 
 

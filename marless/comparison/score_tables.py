@@ -246,7 +246,6 @@ def _digits(estimates: Iterable[Estimate], usual: int) -> Digits:
 
 
 def _flat(rows: Sequence[ArmRow]) -> Iterable[tuple[str, str, Estimate]]:
-    """Arm, statistic and value."""
     for row in rows:
         yield from ((row.arm, name, getattr(row, name)) for name in ("iqm", "mean", "median"))
         if row.optimality_gap is not None:

@@ -42,7 +42,6 @@ def ordered(study: Path, runs: Iterable[Path]) -> list[Path]:
 
 
 def _parts(run: str) -> tuple[str, int]:
-    """The setting and the seed in a run's name."""
     match = _SEED.search(run)
     return (run[: match.start()], int(match[1])) if match else (run, 0)
 

@@ -71,7 +71,6 @@ def drive(recording: Recording, times: ServiceTimes, setting: SimulatedSetting, 
 
 
 def _plan(plan: Plan, setting: SimulatedSetting) -> Plan:
-    """The recorded plan with the setting's rollouts, rounds and platform."""
     config, inputs = _config(plan.config, setting), replace(plan.inputs, opponents=None)
     if setting.deployed:
         return Target(registry.backend(registry.DEFAULT_REMOTE), setting.slots).plan(config, inputs)

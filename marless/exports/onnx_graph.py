@@ -120,7 +120,6 @@ def _gru(nodes: Nodes, value: str, x: str, h: str, bx: str, bh: str) -> str:
 
 
 def _factory(nodes: Nodes, layer: FactoryNetwork, value: str) -> str:
-    """The nodes of the factory's graph, with its parameters as constants."""
     model = onnx.compose.add_prefix(onnx.load_from_string(layer.graph), _FACTORY)
     width = int(np.prod(layer.observation))
     values = nodes.add("Slice", value, nodes.integers(0), nodes.integers(width), nodes.integers(1))

@@ -149,7 +149,6 @@ def _final(facts: Facts) -> tuple[str, str]:
 
 
 def _with_interval(mean: float, ends: Interval | None) -> tuple[str, str]:
-    """Write a mean, and its interval as the beginning of a note."""
     if ends is None:
         return axis_numbers.number(mean), ""
     text = interval_digits(mean, ends).text

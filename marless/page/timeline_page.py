@@ -126,7 +126,6 @@ def _draw_actions(canvas: _Canvas, actions: Mapping[str, Sequence[CallBar]]) -> 
 def _legend(
     records: Sequence[AttemptRecord], laid_out: Sequence[Bar], actions: Mapping[str, Sequence[CallBar]]
 ) -> Html:
-    """Colours, and the seconds of all attempts and actions by kind."""
     sums = defaultdict[str, float](float)
     sums["coordinator alone"] = sum(end - start for start, end in coordinator_spans(records))
     for bar in laid_out:

@@ -51,7 +51,6 @@ def draw(scene: Scene, larger: float = 1.0) -> NDArray[np.uint8]:
 
 
 def _widen(scene: Scene, larger: float) -> Scene:
-    """The scene in a field `larger` times as large."""
     if larger == 1:
         return scene
     width, height = scene.width * larger, scene.height * larger

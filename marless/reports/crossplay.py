@@ -209,7 +209,6 @@ class _Match:
     def _of_class(
         self, observation: Observation, index: int, actions_of_teams: list[tuple[ActionArray, ...] | None]
     ) -> ActionArray:
-        """Each agent's action, from the team that acts for it."""
         members = self._members[index]
         team_actions, other = (None if actions is None else actions[index] for actions in actions_of_teams)
         if (team_actions is None and members.any()) or (other is None and not members.all()):
@@ -225,7 +224,6 @@ class _Match:
         return np.where(members.reshape(1, -1, *(1,) * (team_actions.ndim - 2)), team_actions, other)
 
     def _random(self, observation: Observation, index: int) -> ActionArray:
-        """Uniform over the legal actions, or within the bounds."""
         kind, num_envs = self._environment.spec.classes[index], self._environment.num_envs
         if kind.continuous:
             shape = (num_envs, len(kind.agents), kind.actions)

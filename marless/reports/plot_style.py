@@ -181,7 +181,6 @@ def _together(lines: Mapping[str, PlotLine]) -> list[list[str]]:
 
 
 def _height(axes: "Axes", text: str) -> float:
-    """A label's height as a share of the axes' height."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     points = 72 * axes.get_position().height * figure.get_figheight()

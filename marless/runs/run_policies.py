@@ -97,7 +97,6 @@ def load_checkpoints(folder: RunFolder) -> tuple[Stored, dict[str, TeamPolicy]]:
 
 
 def _remark_code(folder: RunFolder, run: Stored) -> None:
-    """Remark that the code of the run's task is different here."""
     if line := remark(folder, run.identity, run.plan.config):
         logging.getLogger(__name__).warning(line)
 

@@ -172,7 +172,6 @@ class _Beginning:
         return fit(msgspec.structs.replace(config, pricing=self._prices[config.pricing]), self._located)
 
     def _platform_of(self, folder: RunFolder, ref: DeploymentRef) -> Platform:
-        """The platform, which is the same for all runs."""
         if self._platform is None:
             with closing(registry.backend(self._place.backend).open(folder.path, 1, deployment_ref=ref)) as connection:
                 self._platform = connection.platform
@@ -230,7 +229,6 @@ def _look(folder: RunFolder, place: StudyPlace) -> None:
 
 
 def _run_folder(path: Path, name: str, there: "Deployed") -> RunFolder:
-    """The folder of a run, made from its manifest where there is none."""
     folder = RunFolder(path)
     if not (folder.path / IDENTITY).is_file():
         manifest = run_manifest.read(there.outside(name).ledger)

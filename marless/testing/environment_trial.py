@@ -199,7 +199,6 @@ class _Watcher:
             self._trial.apart = next(filter(None, differences), "")
 
     def _look_at_observation(self, observation: Observation, alive: BoolArray) -> None:
-        """Enter the observations and masks of the agents `alive` ``[E, N]``."""
         for c, kind in enumerate(self._spec.classes):
             members, codec = alive[:, kind.agents], self._codecs[c]
             numbers = observation.values[c][members]

@@ -130,7 +130,6 @@ class LiveView(view.View):
         return rows
 
     def _evaluation(self, plan: Plan, state: State) -> list[tuple[str, Text | Table]]:
-        """How far the evaluation is that the run waits for."""
         evaluation = view.evaluation_under_way(plan, state)
         if evaluation is None:
             return []

@@ -89,7 +89,6 @@ def _begun(plan: Plan, state: State, workload: RoundWorkload, rule: str) -> Stat
 
 
 def _parts(workload: RoundWorkload) -> list[tuple[str, int]]:
-    """The parts of the learner's state, each with its group."""
     parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
     return [(part, group) for part in sorted(parts) for group in sorted(workload.members)]
 
@@ -143,7 +142,6 @@ def _predict(plan: Plan, state: State, workload: RoundWorkload) -> _Prediction:
 
 
 def _played_kinds(workload: RoundWorkload, whole: bool) -> tuple[str, ...]:
-    """The kinds of the objects of a task that plays."""
     learned = ("policies", "learner", *(("played",) if workload.replays else ()))
     return (*(learned if whole else ("trajectory",)), *(("unfinished",) if workload.unfinished_bytes else ()))
 

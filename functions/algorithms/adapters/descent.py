@@ -95,6 +95,5 @@ def merged(frozen: Tensors, difference: Tensors) -> dict[str, Array]:
 
 
 def _views(flat: Array, shapes: Mapping[str, Shape]) -> dict[str, Array]:
-    """Views with these shapes into a flat vector, one after the other."""
     parts = np.split(flat, np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
     return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

@@ -87,7 +87,6 @@ def first_state(new: Tensors, frozen: Tensors, rank: int, seed: int) -> dict[str
 
 
 def _places(base: Tensors) -> list[tuple[str, str]]:
-    """The parts of the base's state, each with the name of its group."""
     return sorted({(part, group) for part, group, *_ in (name.split("/") for name in base)})
 
 

@@ -42,7 +42,6 @@ def critic(context: Context[DdpgConfig], group: int) -> StageResult:
 
 
 def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
-    """The tensors `<part>/...` of all groups that learn, by agent."""
     arrays = dict[int, Array]()
     for peer in context.team.learning:
         arrays |= dict(zip(members(context.team, peer), context.tensors[f"{part}/{group_name(peer)}"], strict=True))

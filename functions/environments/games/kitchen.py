@@ -138,7 +138,6 @@ class Kitchen(CompiledEnvironment):
 
 
 def _thing(thing: int, x: float, y: float, is_ready: bool) -> Disc:
-    """The disc of a thing on the tile with the corner (x, y)."""
     if thing < _FIRST_SOUP:
         return Disc(x + 0.5, y + 0.5, 0.18, _THINGS[thing - 1])
     ingredients = (thing & 3) + (thing >> 2 & 3)

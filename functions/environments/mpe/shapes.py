@@ -25,7 +25,6 @@ def scene(bodies: Sequence[Body], agents: int, colours: Sequence[Colour], positi
 
 
 def _stem(name: str) -> str:
-    """The name without its number."""
     return name.rpartition("_")[0]
 
 

@@ -138,7 +138,6 @@ class World:
         return relative.reshape(len(relative), -1, self.num_envs)
 
     def _prepare_motion(self, agents: tuple[Body, ...]) -> None:
-        """The rows of the agents that move, as views."""
         moving = [number for number, body in enumerate(agents) if body.moves]
         self._movers = movers = slice(moving[0], moving[-1] + 1) if moving else slice(0)
         self._moving = self.position[movers]

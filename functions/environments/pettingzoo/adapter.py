@@ -205,7 +205,6 @@ class PettingZooEnvironment:
         return Observation(observation.values, self._alive, observation.masks, observation.state)
 
     def _copy_rows(self, observation: Observation, rows: BoolArray) -> Observation:
-        """An observation with a copy of these rows, and all others blank."""
         target = self._blank_observation()
         for new, old in zip(_arrays(target), _arrays(observation), strict=True):
             new[rows] = old[rows]

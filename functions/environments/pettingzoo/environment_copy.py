@@ -34,8 +34,6 @@ class Transition:
 
 
 class _AgentPlace(NamedTuple):
-    """An agent with its place in the arrays."""
-
     key: Any
     """Its name in PettingZoo."""
     kind: int
@@ -212,7 +210,6 @@ class EnvironmentCopy:
         return current_agents
 
     def _per_agent(self, mapping: dict[Any, Any], noun: str) -> RewardArray:
-        """One number per alive agent, 0 for dead ones."""
         numbers = np.zeros(len(self._agents))
         for i in self._alive_indices:
             agent = self._agents[i]
@@ -297,7 +294,6 @@ _ALWAYS = "return one in every reset and step, ones where every action is legal"
 
 
 def _as_bool(value: Any) -> bool:
-    """Raises `TypeError` for anything but a truth value."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError
     return bool(value)

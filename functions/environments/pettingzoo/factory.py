@@ -129,7 +129,6 @@ def _submodule(task: str, package: str, name: str) -> ModuleType | None:
 
 
 def _offer_without_factory(name: str) -> str:
-    """What a module offers of which no factory was named."""
     path = name.removeprefix("pettingzoo:")
     if not _MODULE.fullmatch(path):
         return ""
@@ -163,7 +162,6 @@ def is_environment(kind: type) -> bool:
 
 
 def _makes_gymnasium(factory: Callable[..., Any]) -> bool:
-    """Return whether a factory evidently makes an environment of Gymnasium."""
     try:
         require_maker(factory, _is_gymnasium, ("Env",), "an environment of Gymnasium")
     except (ValueError, ModuleNotFoundError):

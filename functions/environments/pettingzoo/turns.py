@@ -112,7 +112,6 @@ class TurnEnvironment:
             raise RuntimeError(f"it is the turn of agent '{turn}', which is not in play")
 
     def _observation(self, agent: Any) -> dict[str, Any]:
-        """The observation of `agent`, with the mask of its legal actions."""
         is_waiting = agent != self._inner.agent_selection
         # Wrappers store the observation of the agent whose turn it is.
         observation = (self._inner if is_waiting else self.game).observe(agent)
@@ -142,7 +141,6 @@ class TurnEnvironment:
 
 
 def _first_action_mask(task: str, agent: Any, space: Any) -> NDArray[np.int8]:
-    """The mask that allows the first action only, of every choice."""
     space_description = action_space_of(f"{task}: agent '{agent}'", space, joint=False)
     codec = ActionCodec(msgspec.to_builtins(space_description))
     if codec.continuous:

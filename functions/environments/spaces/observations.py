@@ -113,8 +113,6 @@ class ObservationCodec(Protocol):
 
 
 class _Numbers:
-    """An array of numbers, flattened."""
-
     def __init__(self, space: Space) -> None:
         self.shape, self._loose = tuple(space["shape"]), space["type"] == "vector"
         self.dtype = np.dtype(space.get("dtype", "int8" if space["type"] == "multi_binary" else "float32"))

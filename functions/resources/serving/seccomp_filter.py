@@ -96,7 +96,6 @@ def sandbox_filter(machine: MachineCalls) -> bytes:
 
 
 def _assembled(tests: Sequence[_Test]) -> bytes:
-    """The instructions, with the ends behind the tests."""
     places = {end: len(tests) + index for index, end in enumerate(_ENDS)}
 
     def jump(target: str | int, at: int) -> int:

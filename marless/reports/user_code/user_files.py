@@ -46,7 +46,6 @@ def _of_command(command: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_module(module: str) -> list[tuple[str, str]]:
-    """Name and path of a user's module and of the modules that it imports."""
     waiting, paths = [module], dict[str, str]()
     while waiting and len(paths) < _MOST:
         module = waiting.pop()

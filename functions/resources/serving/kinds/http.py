@@ -164,7 +164,6 @@ class HttpService:
         return self._connection is not None
 
     def _connected(self, deadline: float) -> HTTPConnection:
-        """Return the connection that was kept, or a new one."""
         if self._connection is None:
             is_secure = self._address.scheme == "https"
             host, port = self._address.hostname or "", self._address.port

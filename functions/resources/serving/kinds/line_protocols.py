@@ -76,7 +76,6 @@ def answer_after_banner(output: ProgramOutput, unasked: ProgramOutput, until: by
 
 
 def _ends(lines: Sequence[bytes], until: bytes) -> list[int]:
-    """Return the places of the lines that start with `until`."""
     return [place for place, line in enumerate(lines) if line.startswith(until)]
 
 

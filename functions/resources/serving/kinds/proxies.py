@@ -50,7 +50,6 @@ def _is_direct(address: SplitResult, no_proxy: str) -> bool:
 
 
 def _holds(network: str, number: object) -> bool:
-    """Whether a text is a network that holds an address."""
     try:
         return number in ip_network(network.strip("[]"), strict=False)
     except ValueError:

@@ -140,8 +140,6 @@ def _missing_length(task: EnvTask) -> _Length | None:
 
 
 class _Subject(NamedTuple):
-    """The environment that is checked."""
-
     task: EnvTask
     spec: EnvSpec
     horizon_source: str
@@ -222,7 +220,6 @@ def _refusal(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def _settings(config: RunConfig, spec: EnvSpec, origins: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the main settings and all derived settings, with their reasons."""
     resolved = replace(config, algorithm=config.algorithm.resolved(spec))
     unresolved, values = (flatten(to_builtins(version)) for version in (config, resolved))
     derived = origins.keys() - {*explicit_keys(origins)}

@@ -227,8 +227,6 @@ def _tag(text: str) -> tuple[str, str]:
 
 
 def _template_value(parameter: str, example: str) -> Callable[[str], str]:
-    """Accepts what the template's parameter accepts."""
-
     def parse(text: str) -> str:
         from marless.infra.deployment import template
 

@@ -86,7 +86,6 @@ def _warn(deployment: "Deployment", cloud: "Cloud", where: str, force: bool) -> 
 
 
 def _driven_in(folder: RunFolder, deployment: "Deployment") -> bool:
-    """Whether a process on this machine drives the run in that deployment."""
     if not folder.driven():
         return False
     try:
