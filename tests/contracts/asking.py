@@ -12,7 +12,6 @@ def task(deed, argument=None, timeout_s=30.0):
 
 
 def begin(invoker, id, deed, argument=None, timeout_s=30.0, function="actor", attempt=0):
-    """Starts an attempt."""
     invoker.invoke(attempt_of(function, id, attempt, task(deed, argument, timeout_s), timeout_s))
 
 

@@ -202,7 +202,6 @@ def invoker(invokers: Backend) -> Iterator[Any]:
 
 @pytest.fixture
 def pool(local_invokers: Backend) -> Iterator[WorkerPool]:
-    """A pool for tests specific to local processes."""
     with local_invokers.open() as client:
         yield client
 

@@ -44,8 +44,6 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def on_lambda(event, context):
-    """The function as Lambda runs it."""
-
     def stop(number, frame):
         raise AttemptTimedOut(f"no answer within {event['timeout_s']:g} s")
 

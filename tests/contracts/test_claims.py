@@ -13,7 +13,6 @@ LONGEST_S = 30.0
 
 @pytest.fixture
 def storages(account, run):
-    """Two processes' storage of the same run."""
     return [ClaimedStorage(account.cloud, account.bucket, f"tenants/one/runs/{run}") for _ in range(2)]
 
 

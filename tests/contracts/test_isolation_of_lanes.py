@@ -29,7 +29,6 @@ def pool(tmp_path, shell):
 
 @pytest.fixture
 def lanes(pool, tmp_path):
-    """Two lanes of the pool."""
     return pool.lane("one", tmp_path / "one"), pool.lane("other", tmp_path / "other")
 
 

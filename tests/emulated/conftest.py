@@ -38,7 +38,6 @@ class Place:
         self._live.append(self.deployed(deployment).live)
 
     def deployed(self, deployment=None):
-        """The deployment's record."""
         found = deployment or self.deployment
         return Deployed(Settings(found.bucket, found.table, found.tenant), self.cloud)
 

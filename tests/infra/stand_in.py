@@ -49,8 +49,6 @@ class StandIn:
 
 
 def answer(status: str, body: bytes = b"", *headers: tuple[str, str]) -> Deed:
-    """Answers in place of the service."""
-
     def deed(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
         start(status, list(headers))
         return [body]
@@ -103,7 +101,6 @@ flipped = changed(lambda headers, body: (headers, bytes([body[0] ^ 1]) + body[1:
 
 @contextmanager
 def standing(app: App) -> Iterator[StandIn]:
-    """A stand-in before `app`, on its own port."""
     service = StandIn(app)
     server = listen(service, service.network)
     server.daemon_threads = True

@@ -64,7 +64,6 @@ def _calm(service):
 
 
 def versions(spill, item="state"):
-    """The versions of an item that have objects."""
     return [int(key.removeprefix(f"ledger/{item}/").split("-")[0]) for key in spill.list(f"ledger/{item}/")]
 
 

@@ -19,7 +19,6 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def wheel(folder, name, version, files, requires=()):
-    """A pure wheel of `files` (path -> text)."""
     about = f"{name.replace('-', '_')}-{version}"
     needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
     with zipfile.ZipFile(folder / f"{about}-py3-none-any.whl", "w") as made:

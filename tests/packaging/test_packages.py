@@ -338,7 +338,6 @@ def test_the_tag_of_an_image_changes_with_all_that_goes_into_it(offline, plugins
 
 
 def image_files(context, folder):
-    """The files of the learner's image, built from `context` in `folder`."""
     image = Followed(context, folder, {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
     image.follow(DOCKERFILE.read_text(), {"TORCH_INDEX": ""})
     task = image.below("/var/task")

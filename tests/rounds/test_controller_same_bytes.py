@@ -26,7 +26,6 @@ PLACEMENTS = [
 
 
 def decided(run):
-    """The run's decisions and results."""
     rounds = [(line.team, line.rollouts, line.event, line.trial_episodes, line.return_mean) for line in run.lines]
     return run.sha256, rounds, run.state.controller, run.state.final
 

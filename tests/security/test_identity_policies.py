@@ -279,7 +279,6 @@ QUESTIONS = [*TRAINER, *DEPLOYER, *ROLES]
 
 @cache
 def documents(who: str) -> list[dict[str, Any]]:
-    """The documents of a principal's policies."""
     if who in WHO:
         return [json.loads(identity_policy(who, ACCOUNT, REGION, "a"))]
     return roles_of(scope("a", ExternalResources="{}"))[role("a", who)]

@@ -98,7 +98,6 @@ def roles_of(stack: Scope) -> dict[str, list[dict[str, Any]]]:
 
 
 def resources(stack: Scope, type_: str) -> list[tuple[str, dict[str, Any]]]:
-    """The resources of a type that the stack has: logical id and properties."""
     return [
         (logical, resource.get("Properties", {}))
         for logical, resource in stack.template["Resources"].items()

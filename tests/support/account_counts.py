@@ -30,7 +30,6 @@ class Counted:
         self._reports = reports(place)
 
     def requests(self, *operations, **which):
-        """Requests to S3."""
         return sum(count["requests"] for count in self._picked("s3", operations, which))
 
     def units(self, *operations, **which):
@@ -46,11 +45,9 @@ class Counted:
         return sum(call["requests"] for call in self.calls)
 
     def gb_s(self, role):
-        """Billed GB-seconds of a role."""
         return sum(ms * mb for ms, mb in self._of(role)) / Decimal(1024 * 1000)
 
     def longest_gb_s(self, role, count):
-        """The largest GB-seconds of invocations of a role."""
         return heapq.nlargest(count, (Decimal(ms * mb) / (1024 * 1000) for ms, mb in self._of(role)))
 
     def invocations(self, role):

@@ -7,7 +7,6 @@ from marless.exports.policy_files import policy_files
 
 
 def exported(loaded, format_, folder):
-    """The player of `loaded`, a `TeamPolicy`, in a new folder."""
     write_folder(folder, policy_files(loaded, format_, {}))
     place = importlib.util.spec_from_file_location("play", folder / "play.py")
     module = importlib.util.module_from_spec(place)

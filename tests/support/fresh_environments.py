@@ -51,5 +51,4 @@ class FreshEnvironment:
         return self.folder / "runs/.emulated/account.json"
 
     def summary(self, run):
-        """The summary of a run."""
         return json.loads((self.folder / "runs" / run / "summary.json").read_text())

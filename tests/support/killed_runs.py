@@ -60,7 +60,6 @@ class Process:
         return max([self._hold, *(int(line.split()[1]) for line in output.splitlines() if line.startswith("round "))])
 
     def workers(self):
-        """The process ids of its workers."""
         return [pid for pid, parent, _ in processes() if parent == self._process.pid]
 
     def below(self):

@@ -42,7 +42,6 @@ Script = Callable[[str, Request], Iterable[Report]]
 
 
 def make_plan(*overrides, init_limit_ms=0):
-    """A plan of small rounds."""
     config, platform = load(None, ["placement.rule=packed", *SMALL, *overrides]), Platform(init_limit_ms=init_limit_ms)
     return Plan("r", config, "code", load_prices(), platform)
 
@@ -124,7 +123,6 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
 
 
 def answered(function, request, returns=-1.0, usage=None, spec=SPEC, stored=objects, **timing):
-    """The report of a successful attempt that stores the objects `stored(request)`."""
     refs = stored(request)
     usage = usage or Usage(puts=0 if request.inline_objects else len(refs), gets=1)
     inlined = {ref.key: ref.key.encode() for ref in refs.values()} if request.inline_objects else {}
@@ -152,8 +150,6 @@ def well(function, request):
 
 
 class MemoryStorage(dict):
-    """Objects in memory."""
-
     def get(self, key, size=None):
         if key not in self:
             raise NoSuchObject(key)

@@ -38,13 +38,11 @@ HARM = {
 
 
 def setting(name, settings, owner="me"):
-    """A setting of a study's file."""
     values = "\n".join(f"values.{key} = {_toml(value)}" for key, value in (text.split("=") for text in settings))
     return f'[[setting]]\nname = "{name}"\nowner = "{owner}"\n{values}\n'
 
 
 def study(path, *settings, head='seeds = "1-2"\npool.workers = 2\n', base=SMALL):
-    """Writes a study's file."""
     common = "\n".join(f"base.{key} = {_toml(value)}" for key, value in (text.split("=") for text in base))
     path.write_text(f"{head}\n{common}\n" + "\n".join(settings))
 

@@ -37,7 +37,6 @@ ADAPTED = ("base.policies=runs/pre", "base.rank=2", "sharing.identity=true", "ac
 
 
 def adapted(folder, settings, **how):
-    """A run of a base in the folder."""
     inputs = store_inputs(load(None, settings), "run", FileStorage(folder / "objects"))
     return drive(folder, settings, inputs=inputs, **how), inputs
 

@@ -32,7 +32,6 @@ KINDS = (
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A folder with a finished run."""
     folder = tmp_path_factory.mktemp("finished")
     train_in(folder, "r", "stop.rounds=2", 'log.to=["csv"]')
     return folder

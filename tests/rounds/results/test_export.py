@@ -130,7 +130,6 @@ def origins(folder):
 
 
 def headers(run, round_):
-    """The hashes of policies in the headers of what the run stores of a round."""
     refs = next(past.trajectories for past in run.state.past if past.round == round_)
     of_objects = [codec.header(run.storage.get(ref.key), ref.key).origins for ref in refs]
     assert all(origin.round == round_ for of_object in of_objects for origin in of_object)

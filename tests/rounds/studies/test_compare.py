@@ -35,7 +35,6 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def trained(marless, runs):
-    """The runs in the folder of a study."""
     shutil.copytree(runs, "studies/mine/runs")
     return marless
 

@@ -114,5 +114,4 @@ class Challenge(AECEnv):
 
 
 def challenge(horizon=30, **options):
-    """The env task of a `Challenge`."""
     return EnvTask(name="pettingzoo:challenges:Challenge", options={"horizon": horizon, **options})

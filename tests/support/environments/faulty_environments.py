@@ -54,15 +54,11 @@ class Sound(ParallelEnv):
 
 
 class Hangs(Sound):
-    """Every step hangs."""
-
     def fault(self):
         time.sleep(3600)
 
 
 class Raises(Sound):
-    """Every step raises."""
-
     def fault(self):
         raise RuntimeError("the simulator lost its map")
 

@@ -190,8 +190,6 @@ class Pictured(Relay):
 
 
 class Tabled(Relay):
-    """Its state is a table for debuggers."""
-
     def state(self):
         return {"step": self.steps, "agents": list(self.agents)}
 

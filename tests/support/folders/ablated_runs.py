@@ -34,7 +34,6 @@ def evaluated(round_, *returns):
 
 
 def a_folder(path, lines, final=-40.0, status="finished", code="abc"):
-    """The run's folder at `path`."""
     path.mkdir(parents=True)
     (path / "plan.json").write_text(f'{{"run": "{path.name}", "code_sha256": "{code}"}}')
     (path / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

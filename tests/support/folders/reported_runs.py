@@ -28,7 +28,6 @@ def a_line(round_, agents=2, evaluation=None, **used):
 
 
 def evaluated(round_, *returns):
-    """An evaluation of the policies after that round."""
     return Evaluated(round=round_, env_steps=100 * round_, returns=returns)
 
 

@@ -13,6 +13,5 @@ class OpaqueAttempt(Attempt, frozen=True):
 
 
 def attempt_of(function, id, number, body, timeout_s):
-    """Return an attempt at the task `id`. Its function gets the bytes `body`."""
     address = Address(id=id, run="run", round=0, output=id, seed=0)
     return OpaqueAttempt(function, Order(address=address, attempt=number, timeout_s=timeout_s), body)

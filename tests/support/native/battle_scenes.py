@@ -35,7 +35,6 @@ def stepped(environment, *actions):
 
 
 def observed(environment):
-    """The observation of the present state."""
     return environment.resume(environment.save(), np.random.default_rng(0))
 
 

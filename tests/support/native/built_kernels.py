@@ -13,6 +13,5 @@ needs_kernels = pytest.mark.skipif(not compiler() and not are_built(), reason="t
 
 
 def copy_sources(folder):
-    """Copies the sources in C and their folders."""
     left = shutil.ignore_patterns("*.py", "*.so", "*.sha256", "__pycache__")
     shutil.copytree(SOURCE.parent, folder, ignore=left, dirs_exist_ok=True)

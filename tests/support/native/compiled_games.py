@@ -37,7 +37,6 @@ def made(task, num_envs):
 
 
 def random_actions(environment, seen, rng):
-    """A random legal action of each agent."""
     (kind,) = environment.spec.classes
     shares = rng.random((environment.num_envs, len(kind.agents), kind.actions))
     return ((shares * (1 if seen.masks is None else seen.masks[0])).argmax(axis=2),)

@@ -211,7 +211,6 @@ class Attention:
         return [slice(times * start, times * (start + self.few)) for start in range(0, rows, self.few)]
 
     def summed(self, left, right, times):
-        """left, transposed, times right."""
         first, *others = (product(left[rows].T, right[rows], F(0)) for rows in self.spans(len(left) // times, times))
         for other in others:
             first = other + first

@@ -157,7 +157,6 @@ def assert_equals(case, engine, reference, rng):
 
 
 def actions_by_agent(spec, actions, copy):
-    """Each agent's action in one environment, by name."""
     given = {}
     for kind, chosen in zip(spec.classes, actions, strict=True):
         for agent, action in zip(kind.agents, chosen[copy], strict=True):

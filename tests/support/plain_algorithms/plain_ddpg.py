@@ -33,7 +33,6 @@ class Agents:
         self.norms, self.own = {}, own
 
     def policy_followers(self):
-        """Policies by the parts that follow them."""
         return {"target": self.policy}
 
     def members(self, group):
@@ -113,7 +112,6 @@ class Agents:
         return bool(self.batch.alive[agent, t, e] and not self.batch.terminated[agent, t, e])
 
     def critic_sees(self, agent, t, e, actions, after=False):
-        """`actions` by agent."""
         cut = self.cut(t, e) if after else None
         everybody = range(len(self.spec.agents)) if self.centralised else [agent]
         if self.centralised:
@@ -201,7 +199,6 @@ class Agents:
         return {(a, t, e): None for a, t, e in steps if any(self.batch.alive[other, t, e] for other in whose(a))}
 
     def paying(self, agent):
-        """The agents whose rewards the agent gets."""
         sides = self.spec.sides or (0,) * len(self.spec.agents)
         return [a for a, side in enumerate(sides) if side == sides[agent]] if self.config.reward == "team" else [agent]
 
@@ -272,7 +269,6 @@ class Agents:
                     yield a, t, e, (before, hidden, value[0, 0], done)
 
     def step_critic(self, part, group, targets):
-        """One step of a critic towards `targets`, by agent, step and environment."""
         network, delta = self.critics[part][group], self.config.huber_delta
         losses = []
         for a, t, e, (_, _, value, _) in self.stepped(network, group):

@@ -27,7 +27,6 @@ class Network:
         self.optimiser = torch.optim.Adam(self.named.values(), lr=config.lr, eps=config.adam_eps)
 
     def after(self, inputs, state):
-        """Outputs for rows, and the state afterwards."""
         named = self.named
         for layer in range(self.layers - 1):
             inputs = torch.tanh(self._normed(layer, inputs @ named[f"w{layer}"] + named[f"b{layer}"]))

@@ -42,7 +42,6 @@ class SoftAgents(Agents):
                 found[g] = torch.tensor(noise.astype(np.float64)).reshape(*shape, kind.actions)
 
     def place(self, agent):
-        """The agent's group, and its number in it."""
         group = self.team.groups[agent]
         return group, self.members(group).index(agent)
 

@@ -19,7 +19,6 @@ def address(context):
 
 
 def count_segments(rollouts, length):
-    """The number of segments."""
     steps, num_envs = rollouts[0]["ended"].shape
     return len(rollouts) * (steps // length) * num_envs
 
@@ -67,7 +66,6 @@ def after(rollout, name, t, e, of_agents=True):
 
 
 def alive_after(rollout, agent, t, e):
-    """Whether the agent is alive after a step."""
     return rollout["alive"][agent, t, e] and not rollout["terminated"][agent, t, e]
 
 
@@ -179,13 +177,11 @@ def duel(p, state, utilities, best, actions):
 
 
 def part(tensors, prefix, grad):
-    """The tensors under a prefix as torch's own."""
     own = {name.removeprefix(f"{prefix}/"): array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
     return {name: torch.tensor(np.array(array), requires_grad=grad) for name, array in own.items() if name != "relu"}
 
 
 def target_of(key):
-    """The name of a network's target."""
     return key.replace("policy", "target").replace("mixer", "mixer_target")
 
 

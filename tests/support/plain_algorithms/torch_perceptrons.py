@@ -4,7 +4,6 @@ import torch
 
 
 def torch_module(network, flat):
-    """The same network of torch modules, float64, and their parameters in the order of the flat vector."""
     linears, norms, modules, parameters = [], [], [], []
     for layer in network.layers(flat):
         match layer.kind:
@@ -61,7 +60,6 @@ class Attention(torch.nn.Module):
 
 
 def expected(network, flat, inputs, grad_output):
-    """Outputs and flat gradient."""
     reference, parameters = torch_module(network, flat)
     outputs = reference(torch.tensor(inputs))
     outputs.backward(torch.tensor(grad_output))

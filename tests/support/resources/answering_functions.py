@@ -7,7 +7,6 @@ from marless.functions.encoding import to_json
 
 
 def library_threads(question):
-    """How many threads numpy's libraries have."""
     np.linalg.solve(np.eye(2), np.ones(2))
     return to_json([library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"])
 

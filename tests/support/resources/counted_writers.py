@@ -8,7 +8,6 @@ from examples.resources import program_writers
 
 
 def grade(question, sandbox):
-    """The judge's grade, after the question is in the file."""
     line = f"{hashlib.sha256(question).hexdigest()}\n".encode()
     file = os.open(os.environ["CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:

@@ -33,7 +33,6 @@ def mark(rollout, t, e, after=False):
 
 
 def observed(mark, agent, width=2):
-    """The agent's observation in a row."""
     return [mark, 100 + agent][:width]
 
 

@@ -118,7 +118,6 @@ def meddled(spec, rollout):
 
 
 def joined(spec, rollout, rollouts=1):
-    """A batch of one rollout, labelled `rollouts`."""
     return replace(
         join(spec, {f"{rollout_prefix(0)}/{name}": array for name, array in rollout.items()}, (0,)), rollouts=rollouts
     )

@@ -39,7 +39,6 @@ def base_of(network):
 
 
 def state_of(base, rank):
-    """The state that begins with the base."""
     new = {name.removeprefix("base/"): array for name, array in base.items()}
     return first_state({**new, "critic_optimiser/g00/steps": np.zeros(1)}, base, rank, seed=5)
 

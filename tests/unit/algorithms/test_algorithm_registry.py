@@ -81,7 +81,6 @@ mappo = house_raises:SPEC
 
 @pytest.fixture(autouse=True)
 def plug_ins(tmp_path, shell):
-    """A distribution with plug-ins, installed for this test."""
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
     install(tmp_path, "houses", ENTRIES)

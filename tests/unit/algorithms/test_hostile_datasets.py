@@ -142,8 +142,6 @@ def raw(file, body):
 
 
 def placed(file, make):
-    """`make(path)` in place of a file."""
-
     def apply(folder, arrays, document):
         write(folder, arrays, document)
         (folder / file).unlink()

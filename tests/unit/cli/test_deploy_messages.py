@@ -16,7 +16,6 @@ DEEP = TorchUsers(("deep",), ("deep==1.0",), (), ("deep",))
 
 
 def deployed(learner):
-    """A deployment whose learner has this name."""
     functions = {"learner": f"arn:aws:lambda:us-east-1:111122223333:function:{learner}:7"}
     names = ("stack", "tenant", "region", "account", "bucket", "table", "dead_letters", "code")
     return Deployment(functions=functions, memory_mb={}, timeout_s={}, concurrency=None, **dict.fromkeys(names, ""))

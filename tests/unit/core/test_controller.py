@@ -45,7 +45,6 @@ def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.
 
 
 def after(rounds, config, team=APART, controller=None, show=round_signals):
-    """The controller's decision after some equal rounds."""
     controller, decision = controller or initial_state(config), None
     for round_ in range(rounds):
         decision = plan_next_round(config, SPEC, team, controller, show(), round_, price=RoundPrice(10.0))

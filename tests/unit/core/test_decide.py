@@ -41,7 +41,6 @@ def journey(*overrides, script=None, limit=400):
 
 
 def state_in(phase, kind, *overrides):
-    """The first state of a run in `phase` whose command is of `kind`."""
     plan, met, _ = journey("stop.rounds=2", *overrides)
     return plan, next(state for state, command in met if state.phase == phase and isinstance(command, kind))
 

@@ -14,7 +14,6 @@ NUMBERS = Numbers(text="Arm `a` returns {} of 3 seeds", values=["mean [arm=a].re
 
 @pytest.fixture
 def folder(tmp_path):
-    """The folder of a project with records."""
     results = tmp_path / "docs/results"
     results.mkdir(parents=True)
     (results / "arms.csv").write_text(TABLE)
@@ -32,7 +31,6 @@ def checked(folder, text, **sources):
 
 
 def faults(folder, text, **sources):
-    """Return the faults of a page with this text."""
     return checked(folder, text, **sources).faults
 
 

@@ -68,7 +68,6 @@ class StartedLikeTheEngine:
 
 
 def three_rounds(environment):
-    """Actions and rewards of three rounds of training."""
     recording, tensors = Recording(environment), {}
     for group in range(3):
         tensors |= CODE.initialise(recording.spec, TEAM, CONFIG, SEED, group)

@@ -38,7 +38,6 @@ def make_contradictory(task, num_envs):
 
 @pytest.fixture
 def plug_ins(tmp_path, shell):
-    """A distribution with plug-ins, installed for this test."""
     (tmp_path / "marless_plug_in.py").write_text(PLUG_IN)
     (tmp_path / "marless_broken.py").write_text("raise OSError('no licence\\nfound')")
     (tmp_path / "marless_lacking.py").write_text("import a_package_nobody_has")

@@ -38,7 +38,6 @@ MARSHES = "from marless.environments import TaskFamily\nMARSHES = TaskFamily('ma
 
 
 def distribution(site, name, requirement, *families):
-    """Installs a distribution that requires a version of marless."""
     folder = site / f"{name}-3.1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(

@@ -9,7 +9,6 @@ AGENTS = ("agent_0", "agent_1")
 
 
 def line(number, **changes):
-    """The line of a round."""
     made = RoundLine(
         round=number,
         env_steps=100 * number,
@@ -36,5 +35,4 @@ def played(number, *returns):
 
 
 def logged(folder, **settings):
-    """A run that is logged into `folder`."""
     return LoggedRun("first", "0123456789abcdef", folder, 1_700_000_000.0, "", {"seed": 1, **settings})

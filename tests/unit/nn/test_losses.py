@@ -14,7 +14,6 @@ LN2, LN3 = math.log(2), math.log(3)
 
 
 def mean(loss, name):
-    """A mean over the batch."""
     return float(np.mean(loss.rows[name]))
 
 

@@ -29,7 +29,6 @@ def random_network(network, seed=0):
 
 
 def torch_norm(named, layer, values):
-    """The values of a hidden layer after torch's norm, if it has one."""
     if f"gain{layer}" not in named:
         return values
     norm = torch.nn.LayerNorm(values.shape[-1], dtype=torch.float64)

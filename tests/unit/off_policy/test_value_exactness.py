@@ -24,7 +24,6 @@ NAMES = ("iql", "vdn", "qmix", "qplex")
 
 
 def as_plain(scene, rounds=2):
-    """The same rounds in the plain loop."""
     config = scene.config
     length = config.sequence_length or (STEPS if config.recurrent else 1)
     plain = Plain(scene.name, scene.spec, scene.team, config, scene.tensors, scene.rollouts)
@@ -117,7 +116,6 @@ def equals_plain(scene):
 
 
 def metric_of(network):
-    """The metric name of the network's gradient norm."""
     part, group = network.split("/")
     return f"mix/mixer_grad_norm/{group}" if part == "mixer" else f"policy/policy_grad_norm/{group}"
 

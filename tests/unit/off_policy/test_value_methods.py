@@ -212,7 +212,6 @@ def test_agents_with_a_hidden_state_answer_every_signal(seed):
 
 
 def mean_return(task, policy, episodes=64):
-    """The mean return of greedy episodes, summed over agents."""
     found = play(registry.make(task, episodes), policy, np.random.default_rng(1), True, episodes)
     return found.agent_returns().sum(axis=1).mean()
 

@@ -21,8 +21,6 @@ from marless.views.study_views import LiveTable, PlainLines
 
 
 class Clock:
-    """A clock that stands still."""
-
     def __init__(self):
         self.now = 100.0
 

@@ -44,7 +44,6 @@ def torch_outputs(flat, inputs):
 
 
 def torch_divergence(logits, teacher, legal):
-    """Mean KL(teacher || student) of rows, by torch."""
     allowed = torch.ones(logits.shape, dtype=torch.bool) if legal is None else torch.tensor(legal)
     log_t = torch.log_softmax(torch.tensor(teacher).masked_fill(~allowed, -1e9), dim=1)
     log_p = torch.log_softmax(logits.masked_fill(~allowed, -1e9), dim=1)

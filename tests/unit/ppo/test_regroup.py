@@ -127,7 +127,6 @@ def same_bytes(one, other):
 
 
 def of_group(tensors, group, parts=None):
-    """A group's tensors, by names without the group."""
     found = {}
     for key, array in tensors.items():
         part, named, *rest = key.split("/")

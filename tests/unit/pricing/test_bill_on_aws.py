@@ -131,8 +131,6 @@ def test_more_tasks_report_through_sets_of_sets():
 
 
 class Sets(dict):
-    """Completion sets in memory."""
-
     def add(self, name, member):
         self[name] = frozenset({*self.get(name, ()), member})
         return self[name]

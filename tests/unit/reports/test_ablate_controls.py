@@ -119,7 +119,6 @@ def some_arms(tested, control, noise=NOISE):
 
 
 def stuck(run):
-    """The run, never above -80."""
     return msgspec.structs.replace(run, curve=a_curve(1000, 10.0, run.dollars, -80.0, -80.0))
 
 

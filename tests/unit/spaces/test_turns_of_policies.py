@@ -198,7 +198,6 @@ def test_an_environment_that_says_turns_gives_one_agent_a_choice():
 
 
 def random_case(number):
-    """Random spaces; a number of several choices at random."""
     rng = np.random.default_rng([78, number])
     recurrent, last_action = list(CARRIED.values())[rng.integers(3)]
     game = random_turns.Game(number)

@@ -40,7 +40,6 @@ def buffer_with(spec, *numbers, buffer=None, fates=None):
 
 
 def bytes_of(batch):
-    """All bytes of a batch."""
     found = []
     for field in dataclasses.fields(batch):
         value = getattr(batch, field.name)

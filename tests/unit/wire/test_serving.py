@@ -81,7 +81,6 @@ def ask(handler, task, blobs):
 
 
 def answer(blobs, work, attempt=0):
-    """The answer of `work`'s function to the given attempt of `TASK`."""
     task = msgspec.structs.replace(TASK, attempt=attempt)
     return ask(lambda body, store: serve(body, store, {InitialiseTask: work}), task, blobs)
 

@@ -36,7 +36,6 @@ def bytes_of(*arrays):
 
 
 def six(sizes, seed=0):
-    """A policy of six agents with networks of `sizes`."""
     rng, tensors = np.random.default_rng(seed), {}
     for group, (layer, shape) in itertools.product(range(6), enumerate(itertools.pairwise(sizes))):
         weight = 2 * rng.standard_normal(shape) / shape[0] ** 0.5

@@ -28,8 +28,6 @@ def encoded(number, rows=ROWS):
 
 
 class Counting(MemoryStorage):
-    """Storage that counts reads."""
-
     reads = 0
 
     def get(self, key, size=None):

@@ -77,7 +77,6 @@ class Run:
         return self.task(WholeTask, FIRST, "whole", **fields)
 
     def sampled(self, round_, per_invocation):
-        """The round's `SampleTask`s, answered."""
         return [
             self.done(act, self.task(
                 SampleTask, round_, f"sample/{keys.rollouts_name(pack)}", environment=self.environment,
@@ -87,7 +86,6 @@ class Run:
         ]  # fmt: skip
 
     def learnt(self, round_, rule, trajectories):
-        """The round's `LearnTask`s, placed by `rule` and answered."""
         answers, published = [], ()
         for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, sorted(set(self.team.groups))):
             found = [
@@ -111,7 +109,6 @@ class Run:
 
 @functools.cache
 def whole(name, scene):
-    """The run, and the answer to its `WholeTask`."""
     run = Run(name, scene)
     return run, run.done(learn, run.whole())
 
