@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from marless.coordinator.core.state import Plan
+from marless.coordinator.placement.placement_rules import PLACEMENTS
 from marless.program import program_name
 from marless.reports.call_table import CallTotals
 from marless.reports.text import (
@@ -13,6 +14,7 @@ from marless.reports.text import (
     counted,
     env_metrics,
     evaluation_label,
+    learners_for,
     money,
     plus_minus,
     seconds,
@@ -64,10 +66,10 @@ def _costs(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     place, price = f"AWS Lambda ({pricing.architecture}, {pricing.region})", summary.cloud_dollars
     if price is None:
-        yield "bill", f"{money(dollars)}   what this {costs} on {place}"
+        yield "bill", f"{money(dollars)}   what this {costs} on {place}{_placed_text(plan)}"
     else:
         yield "bill", f"{money(price)}   what this would cost on {place}, placed for the fewest dollars"
-        yield "", f"{money(dollars)}   as it was placed here, which stop.dollars caps"
+        yield "", f"{money(dollars)}   what stop.dollars caps{_placed_text(plan) or ', as it was placed here'}"
     if busy_text := summary.machine.busy_text:
         yield "", f"{busy_text}: a quiet machine needs fewer seconds and dollars"
     if lost_text := str(summary.lost):
@@ -75,6 +77,13 @@ def _costs(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.reason == "dollars" and (cap := plan.config.stop.dollars):
         rest_text = "the rest was kept for the evaluations at the end, and for tasks that cost the most they can"
         yield "cap", f"{money(cap)}   {rest_text}"
+
+
+def _placed_text(plan: Plan) -> str:
+    """The slots of this machine that learners were placed on, where their number changes the bill."""
+    slots = plan.platform.concurrency
+    by_slots = PLACEMENTS[plan.config.placement.rule].packs_groups(slots, plan.platform)
+    return learners_for(slots) if by_slots else ""
 
 
 def _trained(plan: Plan, summary: Summary) -> Iterator[tuple[str, str]]:

@@ -119,10 +119,11 @@ values.opponents.side = 0
 name = "poor"
 owner = "ben"
 values.stop.rounds = 500
+values.placement.rule = "fused"
 [[setting]]
 name = "free"
 """
-    studied.begin("mixed", settings=settings, more="owners.ben.dollars = 0.002\n")
+    studied.begin("mixed", settings=settings, more="owners.ben.dollars = 0.0108\n")
     studied.wait("mixed")
     code, runs = studied.told("mixed")
     assert code == 1
@@ -130,7 +131,7 @@ name = "free"
     assert [runs[f"wrong-s{seed}"]["status"] for seed in (1, 2)] == ["failed"] * 2
     assert "opponents.side: 0 is asked for" in runs["wrong-s1"]["reason"]
     poor = [runs[f"poor-s{seed}"] for seed in (1, 2)]
-    assert 0 < sum(run["dollars"] for run in poor) <= 0.002
+    assert 0 < sum(run["dollars"] for run in poor) <= 0.0108
     assert all(0 < run["round"] < 500 and run["reason"] == "dollars" for run in poor)
 
 

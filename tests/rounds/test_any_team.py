@@ -17,9 +17,10 @@ def test_the_number_of_workers_changes_no_weight_of_a_policy_for_several_sizes(t
     assert train(*SIZES, *SPLIT, workers=workers).sha256 == train(*SIZES, *SPLIT).sha256
 
 
-@pytest.mark.parametrize("algorithm", ["ippo", "vdn", "pqn"])
+@pytest.mark.parametrize("algorithm", [["ippo"], ["vdn", "algorithm.updates_per_round=2"], ["pqn"]], ids=" ".join)
 def test_episodes_of_several_sizes_go_on_in_the_next_round(train, algorithm):
-    parts = (*SIZES, f"algorithm.name={algorithm}", "actors.rollout_length=10", "actors.rollouts=2")
+    name, *more = algorithm
+    parts = (*SIZES, f"algorithm.name={name}", *more, "actors.rollout_length=10", "actors.rollouts=2")
     assert train(*parts, "placement.rule=split").sha256 == train(*parts, "placement.rule=fused").sha256
 
 

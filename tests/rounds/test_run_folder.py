@@ -416,7 +416,7 @@ def test_the_last_lines_say_what_was_lost_and_that_a_cap_keeps_a_reserve(marless
     text = "\n".join(receipt(plan, lost, "first", "runs/first")[:-1]).replace("\n" + " " * 14, " ")
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
     assert "(arm, us-east-1), placed for the fewest dollars" in lines["bill"]
-    assert lines["bill"].endswith(f"{money(lost.dollars.total)}   as it was placed here, which stop.dollars caps")
+    assert lines["bill"].endswith(f"{money(lost.dollars.total)}   what stop.dollars caps, with learners for 1 slot")
     assert lines["lost"] == "2 attempts, 0.0 s, $0.00 of the bill"
     assert lines["trained"].startswith("1 round, ")
     assert lines["cap"].startswith("$0.50   the rest was kept for the evaluations at the end")

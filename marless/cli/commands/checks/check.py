@@ -31,9 +31,9 @@ from marless.functions.errors import BadRequest
 from marless.functions.isolation.process_guard import ProcessGuard
 from marless.output import say, say_text
 from marless.program import program_name
-from marless.reports.environment_rows import spec_rows, trial_rows
 from marless.reports.text import counted, seconds, table
 from marless.testing.environment_trial import Trial, hold
+from marless.views.environment_rows import spec_rows, trial_rows
 
 EXAMPLES = """examples:
   marless check mpe/simple_spread

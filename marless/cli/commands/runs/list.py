@@ -9,8 +9,8 @@ from marless.comparison.run_selection import COLLECTIONS, PLACES, collection_of,
 from marless.output import note, say, say_json, say_text
 from marless.program import program_name
 from marless.reports.text import counted, money, plus_minus, seconds, size, table
-from marless.runs.listing import RunRow, rows
 from marless.runs.run_store import RUNS
+from marless.runs.upkeep.listing import RunRow, rows
 from marless.runs.upkeep.removal import leftovers
 
 EXAMPLES = f"""examples:
