@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchmarks.baseline import scripted_form
 from benchmarks.entities import permuted, registered
 from benchmarks.entities.registered import Bar, Baseline, File, ListOfArms
 from benchmarks.entities.runs import Run
@@ -31,9 +32,9 @@ PLAIN = ListOfArms(
 FILE = File(sets={"order": ["task.order=distance"]}, lists=[PLAIN])
 
 
-def run(arm, seed, steps, seconds, **others):
+def run(arm, seed, steps, seconds, study=PLAIN, **others):
     """Return a run of the registered arm that reached -36 after so many steps and seconds, or never."""
-    (registration,) = (one.registration for one in FILE.arms(PLAIN) if one.name == arm)
+    (registration,) = (one.registration for one in FILE.arms(study) if one.name == arm)
     values = {"registration": registration, "program": "b", "rate": 1000.0, **others}
     reached = {"steps_to": {"-36": steps}, "seconds_to": {"-36": seconds}}
     where = {"commit": None, "processor": "x", "cores": 2, "date": "2026-11-29"}
@@ -72,6 +73,28 @@ def test_a_seed_that_does_not_reach_a_target_counts_as_the_slowest():
     # Quotients of the same seed: 0.2, 0.3, 0.4, 0.5 and never.
     assert each[3:] == ["0.4", "0.2 … not reached (5)", "loop", "≤ 0.5: MISSED: kept in 4 of 5"]
     assert rate[3:] == ["2.5", "2.5 … 2.5 (5)", "loop", "≥ 2: met"]
+
+
+def test_final_policies_are_compared_by_team():
+    study = msgspec.structs.replace(PLAIN, teams=["3", "smax/8m"], bars=[])
+    played = [{"3": -30.0, "smax/8m": 0.5}, {"3": -31.0, "smax/8m": 0.75}, {"3": -29.0}]
+    runs = [run("sorted", seed, 100, 1.0, study, teams=teams) for seed, teams in enumerate(played, start=1)]
+    *_, teams = rows(runs, msgspec.structs.replace(FILE, lists=[study]))[0]
+    assert teams == [
+        ["loop", "not run", "not run"],
+        ["sorted", "-30.00, -31.00 … -29.00 (3)", "0.62, 0.50 … 0.75 (2)"],
+    ]
+
+
+def test_scripted_agents_divide_landmarks_by_the_shortest_ways_and_brake():
+    # The first landmark is nearest to both. The ways have 2 + 0.5 if the second agent takes it, and else 1 + 4.
+    first = [0.0, 0.0, 0, 0, 0.0, 1.0, 0.0, -2.0]
+    second = [0.0, 0.0, 0, 0, -0.5, 0.0, 0.0, -4.0]
+    # Ahead by 0.1, at a velocity of 1, an agent brakes. At its landmark it stands still.
+    fast, there = [1.0, 0.0, 0, 0, 0.1, 0.0, 5.0, 5.0], [0.0, 0.0, 0, 0, -5.0, -5.0, 0.01, 0.0]
+    observations = np.array([[first, second], [fast, there]], np.float32)
+    # 1 and 2 accelerate along x to lower and higher values, 3 and 4 along y.
+    assert scripted_form.actions(observations).tolist() == [[3, 1], [1, 0]]
 
 
 def test_seconds_on_a_busy_machine_are_left_out_and_steps_stay():

@@ -2,7 +2,7 @@
 
     python -m benchmarks.entities docs/results/entities.jsonl
 
-The record `games.jsonl` has the arms of `games.toml` in this folder.
+The records `games.jsonl` and `teams.jsonl` have the arms of `games.toml` and `teams.toml` in this folder.
 A record has one line per run. Only missing runs are trained. A changed registration or
 program makes another run.
 """

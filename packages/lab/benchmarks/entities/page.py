@@ -1,4 +1,4 @@
-"""docs/results/entities.md and games.md, with the tables of their stored records between two markers."""
+"""docs/results/entities.md, games.md and teams.md, with the tables of their stored records between two markers."""
 
 import math
 from collections.abc import Callable
@@ -26,7 +26,9 @@ def page(name: str) -> str:
     return f"{before}{_BEGIN}\n\n{tables}\n\n{_END}{rest.split(_END)[1]}"
 
 
-PAGES: dict[Path, Callable[[], str]] = {RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games")}
+PAGES: dict[Path, Callable[[], str]] = {
+    RESULTS / f"{name}.md": partial(page, name) for name in ("entities", "games", "teams")
+}
 
 
 def lines() -> list[str]:

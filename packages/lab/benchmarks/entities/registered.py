@@ -49,6 +49,8 @@ class ListOfArms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bars: list[Bar] = []
     # Episodes of the final policies in mpe2's own environment.
     mpe2_episodes: int = 0
+    # Teams that final policies play: numbers of agents, or names of tasks.
+    teams: list[str] = []
 
 
 class Arm(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Arm(msgspec.Struct, frozen=True):
     baseline: Baseline | None = None
     targets: list[float] = []
     mpe2_episodes: int = 0
+    teams: list[str] = []
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,8 +87,9 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         # Only the own row counts, so a new arm leaves the runs of others valid.
         declared = {"list": study.name, "seeds": seeds_of(study.seeds), "targets": study.targets, "bars": study.bars}
         own = {"arm": name, "settings": settings, "baseline": baseline, "mpe2_episodes": study.mpe2_episodes}
-        registration = registration_of(declared | own)
-        return Arm(study.name, name, settings, registration, baseline, study.targets, study.mpe2_episodes)
+        more = {"teams": study.teams} if study.teams else {}
+        registration = registration_of(declared | own | more)
+        return Arm(study.name, name, settings, registration, baseline, study.targets, study.mpe2_episodes, study.teams)
 
     def _spelled(self, names: list[str]) -> list[str]:
         return [text for name in names for text in ([name] if "=" in name else self.sets[name])]

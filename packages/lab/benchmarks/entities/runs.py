@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -32,8 +33,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `seconds_to` are training seconds. `launch` are the seconds from the command to its first task, 0 for a baseline.
     `first_round` are the seconds of the first round, and `dollars` the price of the training on functions.
     In the share `learning` of the time, learners worked. `win` is the share of battles that the best policies
-    won. `best` and `mpe2` are their mean returns, over fresh episodes here and in mpe2's own environment. `share` is
-    the share of the passes in the time of the torch learner, the baseline's guard.
+    won. `best` and `mpe2` are their mean returns, over fresh episodes here and in mpe2's own environment. `teams` are
+    the mean returns of the final policies by team, or the shares of battles won. `share` is the share of the passes in
+    the time of the torch learner, the baseline's guard.
     """
 
     study: str
@@ -52,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     best: float | None = None
     win: float | None = None
     mpe2: float | None = None
+    teams: dict[str, float] = {}
     share: float | None = None
     weights_sha256: str = ""
     commit: str | None
@@ -97,6 +100,7 @@ def _baseline(arm: Arm, form: Baseline, seed: int, settings: list[str]) -> dict[
     guard = {"share": share_of_passes(seed)["share"]} if form.form == "torch_form" else {}
     return {
         "env_steps": record["env_steps"],
+        "teams": record.get("teams", {}),
         "rate": record["env_steps_per_second"],
         "weights_sha256": record["weights_sha256"],
         **_reached(arm, points),
@@ -114,6 +118,7 @@ def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
         lines, summary = read(run / "metrics.jsonl"), json.loads((run / "summary.json").read_text(encoding="utf-8"))
         attempts = [json.loads(line) for line in (run / "attempts.jsonl").read_bytes().splitlines()]
         mpe2 = _return_in_mpe2(run / "best_policies.safetensors", seed, arm.mpe2_episodes)
+        teams = {team: _played(team, folder, variables) for team in arm.teams}
     return {
         "env_steps": summary["env_steps"],
         "rate": (lines[-1].env_steps - lines[0].env_steps) / (lines[-1].seconds - lines[0].seconds),
@@ -124,9 +129,19 @@ def _marless(arm: Arm, seed: int, settings: list[str]) -> dict[str, Any]:
         "best": summary["absolute_return"]["mean"],
         "win": summary["absolute_env_metrics"].get("win"),
         "mpe2": mpe2,
+        "teams": teams,
         "weights_sha256": summary["weights_sha256"],
         **_reached(arm, [_point(line) for line in lines if line.evaluation]),
     }
+
+
+def _played(team: str, folder: Path, variables: dict[str, str]) -> float:
+    """Return the share of battles that the final policies win with a team, or their mean return."""
+    chosen = f"task.agents={team}" if team.isdigit() else f"task.name={team}"
+    words = [sys.executable, "-m", "marless.cli.app", "evaluate", NAME, chosen, "--json"]
+    played = subprocess.run(words, check=True, cwd=folder, env=variables, stdout=subprocess.PIPE)
+    result = json.loads(played.stdout)
+    return float(result.get("env_metrics", {}).get("win", result["mean"]))
 
 
 def _share_of_learners(attempts: list[dict[str, Any]]) -> float:

@@ -51,6 +51,9 @@ def _tables(study: ListOfArms, arms: dict[str, Arm], shown: dict[str, dict[int, 
     # A column that no run of the list fills is left out.
     ends, *lines = zip(*(column for column in columns if any(column[1:])), strict=True)
     yield markdown_table(ends, lines)
+    if study.teams:
+        header = ("arm", *(f"{team} agents" if team.isdigit() else team for team in study.teams))
+        yield markdown_table(header, [(name, *_by_team(shown[name], study.teams)) for name in names])
     if bars := [row for bar in study.bars for row in _rows(bar, shown)]:
         yield markdown(bars)
 
@@ -91,6 +94,13 @@ def _ends(name: str, runs: dict[int, Run]) -> tuple[str, ...]:
             typical(dollars, ".4f"),
         ),
     )
+
+
+def _by_team(runs: dict[int, Run], teams: Sequence[str]) -> Iterator[str]:
+    """Return the medians over seeds by team, with the lowest and the highest."""
+    for team in teams:
+        values = [run.teams[team] for run in runs.values() if team in run.teams]
+        yield f"{typical(values, '.2f')}, {spread(values, '.2f')}" if values else "not run"
 
 
 def _rows(bar: Bar, shown: dict[str, dict[int, Run]]) -> Iterator[Row]:
