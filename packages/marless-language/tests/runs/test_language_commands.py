@@ -66,7 +66,7 @@ def test_evaluations_with_other_options_and_longer_texts_change_no_weight(marles
 def test_all_roles_may_speak_by_one_adapter(marless):
     assert train(marless, "sharing.rule=all").code == 0
     (line,) = marless("replay", "talk", "--live").err
-    assert "agents that speak are printed; leave --beside, --live and --out away" in line
+    assert "agents that speak are printed; leave --beside, --live, --out and --agents away" in line
     with pytest.raises(CorruptObject, match="holds adapters of agents that speak"):
         load_policy("runs/talk")
     marless("export", "talk", "--to", "peft")
