@@ -210,8 +210,10 @@ def placed_in_cloud(config: RunConfig) -> RunConfig:
 
 
 def cheapest_in_cloud(config: RunConfig) -> RunConfig:
-    """The configuration with the cheapest placement, and the same weights: scaling rules that read list prices read
-    those of its placement before."""
+    """Return the configuration with the cheapest placement and the same weights.
+
+    Scaling rules that read list prices still read the prices of the earlier placement.
+    """
     placement, scaling = config.placement, config.scaling
     if SCALING_RULES[scaling.rule].floor is not None:
         scaling = replace(scaling, priced_as=scaling.priced_as or placement.rule)

@@ -71,7 +71,7 @@ class StateEncoder:
 
 
 def _compressor(size: int) -> "zlib._Compress":
-    """For so many bytes of JSON; numbers repeat little, so short matches are left out."""
+    """Return a compressor for so many bytes of JSON. Numbers repeat little, so it leaves out short matches."""
     return zlib.compressobj(9, strategy=zlib.Z_FILTERED) if size < _QUICK_BYTES else zlib.compressobj(1)
 
 

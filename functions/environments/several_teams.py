@@ -36,7 +36,7 @@ class SeveralTeams:
     def __init__(
         self, tasks: Sequence[EnvTask], num_envs: int, make: Callable[[EnvTask, int], VectorEnvironment]
     ) -> None:
-        """Raises `ValueError` if the teams differ in more than numbers, and what `make` raises."""
+        """Raises `ValueError` if the teams differ in more than numbers, and the errors of `make`."""
         self.num_envs, self._returns = num_envs, np.zeros(num_envs)
         rows = [slice(first, None, len(tasks)) for first in range(len(tasks))]
         with ExitStack() as resources:
@@ -148,7 +148,7 @@ class _Team:
         return self.environment.step(tuple(part[self.rows, : len(kind.agents)] for kind, part in pairs))
 
     def write(self, part: Observation, values: Sequence[Array], masks: Sequence[Array]) -> None:
-        """Write the team's observations and legal actions into those of all environments."""
+        """Write the team's observations and legal actions into the arrays of all environments."""
         for index, (kind, (columns, nothing)) in enumerate(zip(self._kinds, self._layouts, strict=True)):
             place = self.rows, slice(len(kind.agents))
             values[index][place] = nothing * part.alive[:, kind.agents, None]
@@ -159,7 +159,7 @@ class _Team:
 
 
 def _layout(kind: AgentClass, whole: AgentClass) -> tuple[Array, Array]:
-    """Where the numbers of a class's observations are in those of the largest team, and an observation of nothing."""
+    """The places of a class's observation in an observation of the largest team, and an observation of nothing."""
     columns, nothing = np.arange(kind.observation_size), np.zeros(whole.observation_size, np.float32)
     if kind.described is None or whole.described is None:
         return columns, nothing
@@ -207,7 +207,7 @@ def _with_absent(kind: AgentClass) -> AgentClass:
 
 
 def _form(spec: EnvSpec) -> object:
-    """What all teams have in common."""
+    """The common description of all teams."""
     kinds = [
         (
             (kind.name, kind.first_action, kind.branches, kind.low, kind.high),
