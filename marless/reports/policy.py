@@ -133,7 +133,7 @@ class TeamPolicy:
         return AgentCodec(self.agents[agent], self.spaces(agent).plain())
 
     def of_size(self, agents: int) -> "TeamPolicy":
-        """The same policies for a team of another size, in which new agents of a class reuse its networks in turn.
+        """The same policies for a team of another size. New agents of a class reuse its networks in turn.
 
         Raises `UserError` for tasks and policies of a fixed number of agents.
 

@@ -93,7 +93,7 @@ def no_processes(monkeypatch):
 
 @pytest.fixture
 def pictures(monkeypatch):
-    """Runs, studies and ablations are drawn, as where matplotlib is installed."""
+    """Runs, studies and ablations are drawn. Other tests run without matplotlib."""
     monkeypatch.setattr(learning_curve, "draw", DRAW)
     for module in DRAWING:
         monkeypatch.setattr(f"marless.{module}.draw_if_possible", draw_if_possible)

@@ -1,4 +1,4 @@
-"""Environments of several teams: the largest team's numbers, in which the others lack agents, entities and actions."""
+"""Environments of several teams: they have the largest team's numbers, and smaller teams lack some."""
 
 import re
 
