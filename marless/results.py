@@ -106,6 +106,7 @@ def replay(
     episodes: int = 3,
     *,
     beside: str | None = None,
+    agents: int | None = None,
     trust: bool = False,
 ) -> Path:
     """Draw greedy episodes of a run's newest policies as an animation, and return its path. A notebook shows a GIF.
@@ -115,11 +116,12 @@ def replay(
         out: a ``.gif``, or an ``.mp4`` by the program ffmpeg. The default is the run's ``replay.gif``.
         episodes: the number of episodes, 1 or more.
         beside: a second panel on the same start states: ``random``, ``scripted``, or a run or policy file of the task.
+        agents: the number of agents, if it differs from training.
         trust: as in `evaluate`.
 
     Raises `UserError` for a run without policies, a task that cannot be drawn and a file that cannot be written.
     """
-    return Run(run).replay(out, episodes, beside=beside, trust=trust)
+    return Run(run).replay(out, episodes, beside=beside, agents=agents, trust=trust)
 
 
 @short_errors(path="out")
@@ -132,6 +134,7 @@ def export(
     episodes: int | None = None,
     greedy: bool = False,
     rounds: tuple[int, int] | None = None,
+    agents: int | None = None,
     workers: int | None = None,
     trust: bool = False,
 ) -> Exported:
@@ -146,6 +149,7 @@ def export(
         greedy: play the most probable actions.
         rounds: write the rollouts of training from the first to the last of these rounds. If the run does not store
             them, it is played again from its first round and compared with its record.
+        agents: as in `replay`.
         workers: worker processes that play it again; one per core without it.
         trust: as in `evaluate`, where episodes are played.
 
@@ -157,7 +161,9 @@ def export(
     folder, again = RUNS.find(os.fspath(run)), PlayAgain(workers or cores())
     if episodes is not None or (rounds is not None and not exports.stores_rounds(folder, rounds)):
         folder = playable(run, trust)
-    return exports.export(folder, to, None if out is None else Path(out), best, episodes, greedy, rounds, again)
+    return exports.export(
+        folder, to, None if out is None else Path(out), best, episodes, greedy, rounds, again, agents=agents
+    )
 
 
 @short_errors(path="out")

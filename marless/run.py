@@ -157,6 +157,7 @@ class Run:
         episodes: int = 3,
         *,
         beside: str | None = None,
+        agents: int | None = None,
         trust: bool = False,
     ) -> Path:
         """Draws greedy episodes as an animation and returns its path, for which a notebook shows a GIF. As
@@ -165,7 +166,7 @@ class Run:
         from marless.replays.replay_file import record
         from marless.runs.integrity.trusted_origin import playable
 
-        return record(playable(self, trust), None if out is None else Path(out), episodes, beside)
+        return record(playable(self, trust), None if out is None else Path(out), episodes, beside, agents)
 
     def _folder(self) -> "RunFolder":
         from marless.runs.run_store import RUNS

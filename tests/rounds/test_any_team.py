@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from marless.reports.policy import load_policy
+from marless.results import export, replay
 
 ANY_SIZE = ("algorithm.network=attention", "sharing.rule=all", "sharing.identity=false")
 SIZES = ("task.agents=2,3", *ANY_SIZE)
@@ -33,6 +34,9 @@ def test_a_policy_plays_with_sizes_that_were_never_trained(marless):
     )
     assert {"return_2_agents", "return_3_agents"} == {*trained["env_metrics"]} and len(larger["agents"]) == 5
     assert marless("replay", "team", "--agents", "4", "--episodes", "1", "--out", "four.gif").code == 0
+    assert replay("team", "five.gif", 1, agents=5).is_file()
     assert marless("export", "team", "--agents", "4", "--to", "safetensors", "--out", "four").code == 0
+    export("team", "safetensors", "five", agents=5)
+    assert len(json.loads(Path("five/policies.json").read_text())["agents"]) == 5
     assert len(json.loads(Path("four/policies.json").read_text())["agents"]) == 4
     assert len(load_policy("runs/team").of_size(6).agents) == 6
