@@ -74,5 +74,4 @@ def read_json(path: Path, kind: type[_T]) -> _T:
 
 
 def _open(path: str, flags: int) -> int:
-    """Opening a pipe does not wait for its writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

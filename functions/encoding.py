@@ -114,8 +114,6 @@ def _in_words(reason: str) -> str:
 
 
 class _Decoder(Generic[_T]):
-    """Reads values of one type."""
-
     def __init__(self, library: Any, kind: Any) -> None:
         self._decoder, self._version = library.Decoder(kind), library.Decoder(_Version)
         self._is_versioned = any(

@@ -228,7 +228,6 @@ def _resources(request: Request, meter: Counted) -> Iterator[None]:
 
 
 def _owner(request: Request) -> str:
-    """Whose code the task runs: the environment's, or else the algorithm's."""
     match request:
         case DescribeTask() | EvaluateTask():
             return request.environment.name

@@ -81,7 +81,6 @@ def simulate(
 
 
 def _check(rollouts: Sequence[int], rounds: int, faults: Mapping[str, float]) -> None:
-    """Raise `UserError` for numbers that no simulation can have."""
     if min(rollouts, default=1) < 1:
         raise UserError(f"rollouts: {min(rollouts)} is not a number from 1")
     if rounds < LEAST_ROUNDS:

@@ -182,8 +182,6 @@ def note(*lines: str) -> None:
 
 
 class _RemarkLines(logging.Handler):
-    """Writes records as lines to standard error."""
-
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         note(record.getMessage())

@@ -88,7 +88,6 @@ def _groups(config: RunConfig) -> Iterator[str]:
 
 
 def _rows(config: RunConfig) -> Iterator[str]:
-    """Groups learn from one member's share only where the algorithm can."""
     name = config.algorithm.name
     if config.sharing.rows == "pooled" or algorithms.algorithm(name).member_rows:
         return
@@ -117,7 +116,6 @@ def _engine(config: RunConfig) -> Iterator[str]:
 
 
 def _perceptrons_alone(config: RunConfig) -> Iterator[str]:
-    """Settings and rules that need a perceptron or a GRU."""
     settings, sharing = config.algorithm, config.sharing
     if settings.network == "mlp":
         return
@@ -131,7 +129,6 @@ def _perceptrons_alone(config: RunConfig) -> Iterator[str]:
 
 
 def _schedules(config: RunConfig) -> Iterator[str]:
-    """A setting falls over a run whose length is known."""
     if config.stop.rounds is not None or config.stop.env_steps is not None:
         return
     for name, kind in config.algorithm.schedules.items():
@@ -140,7 +137,6 @@ def _schedules(config: RunConfig) -> Iterator[str]:
 
 
 def _sharing(config: RunConfig) -> Iterator[str]:
-    """The algorithm's learners compute what the rule of sharing compares."""
     name, mode = config.algorithm.name, SHARING_MODES[config.sharing.rule]
     summaries: tuple[str, ...] = algorithms.algorithm(name).summaries
     distance = config.sharing.distance
@@ -189,7 +185,6 @@ def _league(config: RunConfig) -> Iterator[str]:
 
 
 def _offline(config: RunConfig) -> Iterator[str]:
-    """The algorithm learns from what the run gives it."""
     name = config.algorithm.name
     imitates = algorithms.algorithm(name).imitates
     if config.offline.dataset is None:
@@ -221,7 +216,6 @@ def _base(config: RunConfig) -> Iterator[str]:
 
 
 def _placement(config: RunConfig) -> Iterator[str]:
-    """Objects that messages hold, and goals that exclude each other."""
     if config.placement.inline_objects and config.algorithm.replayed_steps:
         name = config.algorithm.name
         yield f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
@@ -230,7 +224,6 @@ def _placement(config: RunConfig) -> Iterator[str]:
 
 
 def _pipeline(config: RunConfig) -> Iterator[str]:
-    """Learning can begin beside sampling."""
     if config.pipeline.lag and PLACEMENTS[config.placement.rule].one_function:
         rule = config.placement.rule
         yield f"pipeline.lag: placement.rule={rule} learns and samples in one function, one after the other; use packed"

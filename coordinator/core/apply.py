@@ -166,7 +166,6 @@ def _on_advanced(plan: Plan, state: State, event: events.Advanced) -> State:
 
 
 def _on_abandoned(plan: Plan, state: State, event: events.Abandoned) -> State:
-    """The round ends with its present team."""
     return phase_ends.end_with_proposal(plan, _bill_waiting(plan, state), event.event)
 
 

@@ -354,7 +354,6 @@ def _group_agents(
 
 
 def _scores(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> Mapping[int, float]:
-    """A score for each agent as the base of a group."""
     base, by_agent = BASES[config.sharing.base], dict[int, float]()
     if "curvature" in base.needs:
         ratios = {group: convexity(_signal(signals.metrics, group)) for group in set(team.groups)}

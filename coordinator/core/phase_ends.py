@@ -141,7 +141,6 @@ def _after_regroup(plan: Plan, state: State) -> State:
 
 
 def _after_trial(plan: Plan, state: State) -> State:
-    """Accepts or rejects the proposed team, or continues with more episodes."""
     proposal, sharing = state.proposal, plan.config.sharing
     assert proposal is not None and proposal.margin is not None
     new, old = (np.array(round_records.returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))

@@ -192,7 +192,6 @@ def _totals(plan: Plan, state: State, rounds: int) -> list[tuple[float, float]]:
 
 
 def _resource_calls(state: State) -> dict[str, RoundCalls]:
-    """What was asked of resources since the last line."""
     return {
         name: RoundCalls(
             count=tally.use.count,

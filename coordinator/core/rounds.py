@@ -121,7 +121,6 @@ def index_objects(locations: dict[str, Ref]) -> Locations:
 
 
 def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
-    """The parts that no stage learns."""
     return opponents.parts(state.team, plan.inputs.opponents) if state.team else ()
 
 
@@ -172,7 +171,6 @@ def _per_invocation(state: State) -> int:
 
 @lru_cache(maxsize=8)
 def _packs(rollouts: int, per_invocation: int, micro_batch: int) -> dict[str, tuple[int, ...]]:
-    """Cached, because each decision needs all of them."""
     parts = _micro_batches(rollouts, per_invocation, micro_batch or rollouts)
     return {name: pack for part in parts for name, pack in part.items()}
 

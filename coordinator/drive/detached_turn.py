@@ -206,7 +206,6 @@ def _read_answers(
 
 
 def _dispatched_requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Request]:
-    """The requests of the waiting attempts, as they were sent."""
     state, addresses = driver.state, report_addresses(driver.state, detached)
     return {
         node.name: replace(node.request(), attempt=state.slots[node.name].attempt, report_to=addresses[node.name])

@@ -109,8 +109,6 @@ def _play(
 
 
 class _Returns:
-    """The episodes of rollouts that are stepped together, by rollout."""
-
     def __init__(self, rollouts: int, num_envs: int, agents: int) -> None:
         self.rollouts = [Episodes(num_envs, agents) for _ in range(rollouts)]
         self._num_envs = num_envs

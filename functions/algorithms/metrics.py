@@ -100,7 +100,6 @@ def _together(samples: Statistics) -> Statistics:
 
 
 def _explained(errors: Statistics, targets: Statistics) -> float:
-    """`explained_variance` from statistics ``[3]``."""
     return float(1 - errors[2] / max(targets[2], 1e-12 * targets[0])) if targets[0] else 0.0
 
 

@@ -38,8 +38,6 @@ _NEAREST = {
 
 
 class _Algorithms(Registry[AlgorithmSpec]):
-    """The specifications by name; those of plug-ins are checked."""
-
     by_module = True
 
     def unknown(self, name: str) -> str:

@@ -132,7 +132,6 @@ class ReplayBuffer:
         return self._batch(begin + num_envs * np.arange(length)[:, None])
 
     def _batch(self, rows: NDArray[np.int64]) -> Batch:
-        """The batch of `rows` ``[L, B]``, numbered over all slots."""
         spec, classes, (steps, num_envs) = self.spec, range(len(self.spec.classes)), self._shape
         last = np.arange(len(rows)) == len(rows) - 1
         after = self._steps.take("after", rows)

@@ -94,7 +94,6 @@ class Recorder:
             self._log_probability[index][:, t] = log_probability
 
     def _record_cut(self, t: int, step: Step) -> None:
-        """Keeps the observations after cuts, whose values bootstrap the returns."""
         if step.final is not None:
             rows = np.flatnonzero(step.ended & step.truncated)
             if len(rows):

@@ -186,7 +186,6 @@ def _concatenate(parts: list[Observation]) -> Observation:
 
 
 def _metrics(steps: list[Step]) -> dict[str, RewardArray]:
-    """The environment's metrics ``[E]``, 0 in rows without one."""
     names = sorted({name for step in steps for name in step.env_metrics})
     nothing = np.zeros(1)
     return {name: np.concatenate([step.env_metrics.get(name, nothing) for step in steps]) for name in names}

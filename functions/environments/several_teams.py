@@ -207,7 +207,6 @@ def _with_absent(kind: AgentClass) -> AgentClass:
 
 
 def _form(spec: EnvSpec) -> object:
-    """The common description of all teams."""
     kinds = [
         (
             (kind.name, kind.first_action, kind.branches, kind.low, kind.high),

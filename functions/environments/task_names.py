@@ -110,8 +110,6 @@ GUESTS: Mapping[str, str] = {
 
 
 class _Environments(Registry[Make]):
-    """Those that can be listed."""
-
     def unknown(self, name: str) -> str:
         """The command that installs the task's package, the nearest name, or all names."""
         if command := install_command(name):

@@ -196,7 +196,6 @@ class ForeignFiles:
                 self._values[name] = file_names.WRITTEN
 
     def _let_go(self, name: str) -> None:
-        """The file is this process's own by now, or its program's."""
         self._written.add(name)
         self._values.pop(name, None)
 
@@ -224,7 +223,6 @@ class ForeignFiles:
         self._values[name] = value if before in (value, file_names.ABSENT) or is_reported else f"{before}, {value}"
 
     def _look_at_modules(self) -> None:
-        """Packages that were imported since the last call, and their data."""
         with self._busy():
             for name in self._seen.fresh():
                 if "." not in name and not is_trusted(name):

@@ -35,8 +35,6 @@ class ProcessChanged(Exception):
 
 
 class _Process:
-    """What is remembered between pieces of work."""
-
     def __init__(self) -> None:
         # Whether the first call of a method left another rounding behind.
         self.first: dict[str, bool] = {}

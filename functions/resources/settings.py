@@ -184,14 +184,12 @@ def _address_fault(address: str) -> str:
 
 
 def _text_fault(address: str) -> str:
-    """Return why no request can name an address, or ''."""
     if unfit := [sign for sign in address if not "!" <= sign <= "~"]:
         return f"{unfit[0]!r} cannot stand in an address; write it with a percent sign, such as %20 for a blank"
     return "a service is not sent what follows '#'; leave it out" if "#" in address else ""
 
 
 def _host_fault(parts: SplitResult, host: str) -> str:
-    """Return why a host cannot be looked up, or ''."""
     from ipaddress import IPv4Address, IPv6Address  # few processes need it
 
     labels = host.removesuffix(".").split(".")

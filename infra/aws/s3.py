@@ -136,7 +136,6 @@ class S3Storage:
                 raise
 
     def _delete(self, names: Sequence[str]) -> None:
-        """Deletes at most `_BATCH` objects; retries those with transient errors."""
         remaining = names
 
         def delete() -> None:

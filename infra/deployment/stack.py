@@ -169,7 +169,6 @@ class Stacks:
         return stack
 
     def _progress(self, stack: Stack) -> str:
-        """How many resources are ready, and which are being worked on."""
         pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack.id)
         statuses = {
             one["LogicalResourceId"]: one["ResourceStatus"] for page in pages for one in page["StackResourceSummaries"]
@@ -271,7 +270,6 @@ class Stacks:
         ]
 
     def _events(self, stack: str) -> Iterator[dict[str, Any]]:
-        """Newest first."""
         for page in self.client.get_paginator("describe_stack_events").paginate(StackName=stack):
             yield from page["StackEvents"]
 

@@ -237,8 +237,6 @@ class _Reservation:
 
 
 class _Pool:
-    """The workers as one choice sees them, for one lane."""
-
     def __init__(self, lane: str, slots: Sequence[WorkerSlot], in_use: Need, capacity: Capacity, now: float) -> None:
         self._lane = lane
         self._busy = [slot for slot in slots if slot.idle_since is None]
@@ -313,12 +311,10 @@ class _Pool:
         return best.number
 
     def _holders(self, task: QueuedTask) -> int:
-        """How many busy workers hold all that the task reads."""
         reads = task.reads.keys()
         return sum(slot.suits(self._lane, task) and reads <= slot.holds for slot in self._busy)
 
     def _held_by_free(self, task: QueuedTask) -> int:
-        """Bytes that the free worker holds of it that holds most."""
         return max((_held_bytes(task, slot) for slot in self._free if slot.suits(self._lane, task)), default=0)
 
 

@@ -323,7 +323,6 @@ def _kind(work: str) -> str:
 
 
 def _mean(before: float | None, newest: float) -> float:
-    """A mean in which the newest measurement weighs `_NEWEST`."""
     return newest if before is None else before + _NEWEST * (newest - before)
 
 

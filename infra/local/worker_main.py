@@ -83,8 +83,6 @@ class _Log(FileIO):
 
 
 class _Here(FileStorage):
-    """The objects of a run on this machine."""
-
     tell: Callable[[], None]
 
     def put(self, key: str, body: bytes) -> None:
@@ -94,8 +92,6 @@ class _Here(FileStorage):
 
 
 class _There(RemoteObjects):
-    """The objects of a run on another machine."""
-
     tell: Callable[[], None]
 
     def put(self, key: str, body: bytes) -> None:

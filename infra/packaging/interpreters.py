@@ -27,7 +27,6 @@ def _is(candidate: str, version: str) -> bool:
 
 
 def _output(command: list[str]) -> str:
-    """The command's output; '' if it cannot be run or fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, stdin=subprocess.DEVNULL

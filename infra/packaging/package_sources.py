@@ -46,7 +46,6 @@ def sources(root: Path, entry: str) -> Sources:
 
 
 def _file(root: Path, module: str) -> Path | None:
-    """The source of one of our modules; None for anything else."""
     parts = module.split(".")
     if ".".join(parts[:2]) not in OURS:
         return None

@@ -222,7 +222,6 @@ def _roles(base: RunConfig) -> tuple[int, ...] | None:
 
 
 def _open(folder: Path) -> None:
-    """Creates the folder; raises `UserError` when it holds something else."""
     folder.mkdir(parents=True, exist_ok=True)
     foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
     if foreign and not (folder / declaration.FILE).exists():

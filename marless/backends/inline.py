@@ -88,7 +88,6 @@ class InlineInvoker:
             self._host = InProcess(resources, self._blobs)
 
     def _resources(self) -> AbstractContextManager[None]:
-        """Within the block this run's resources are those of the process."""
         if self._host is None:
             return nullcontext()
         from marless.functions.resources.port import RESOURCES

@@ -85,7 +85,6 @@ class Parser(ArgumentParser):
                 action.completer = completer  # type: ignore[attr-defined]  # what argcomplete reads
 
     def _print_message(self, message: str, file: object = None) -> None:
-        """The help, on a stream as it is today."""
         say_text(message)
 
 

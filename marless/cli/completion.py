@@ -77,7 +77,6 @@ def _values(key: str, algorithm: str) -> list[str]:
 
 
 def _files(prefix: str) -> dict[str, str]:
-    """Configuration files, and the folders on the way to them."""
     parent = "".join(prefix.rpartition("/")[:2])  # as it was typed: ./my.toml goes on as ./
     paths = [path for path in Path(parent).glob("*") if path.suffix == ".toml" or (prefix and path.is_dir())]
     names = (f"{parent}{path.name}{'/' if path.is_dir() else ''}" for path in paths)

@@ -43,7 +43,6 @@ def _fit(name: str, resource: Resource, there: Resource | None, deploy: str) -> 
 
 
 def _require_lambda(name: str, resource: Resource) -> None:
-    """Raises `UserError` for what no function on Lambda can be."""
     if resource.command:
         raise UserError(f"resources.{name}.command: functions on AWS have no such program; train with --backend local")
     if resource.sandbox != "none":

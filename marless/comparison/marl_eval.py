@@ -58,7 +58,6 @@ def _runs(path: Path, name: str, seeds: dict[str, RunEntries], metric: str) -> l
 
 
 def _run(path: Path, name: str, seed: int, entries: RunEntries, metric: str) -> ComparedRun:
-    """A run of whose cost nothing is known but environment steps."""
     steps = [entry for key, entry in entries.items() if key.startswith("step_")]
     if not steps or any(STEPS not in entry or not entry.get(metric) for entry in steps):
         metric_names = ", ".join(evaluations.metrics_of(entries))

@@ -28,8 +28,6 @@ LACKS = "no metric {}; it has {}"
 
 
 class _Origin(msgspec.Struct, frozen=True):
-    """The part of a run's plan.json that a comparison reads."""
-
     changes: tuple[CodeChange, ...] = ()
 
 

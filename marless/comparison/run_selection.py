@@ -56,7 +56,6 @@ def collect(texts: Sequence[str], metric: str = METRIC) -> Collected:
 
 
 def _none(left_out: Mapping[str, str], metric: str) -> str:
-    """Why no run takes part."""
     lacking = dict.fromkeys(why for why in left_out.values() if why.startswith(LACKS.format(metric, "")))
     if lacking:
         return f"--metric {metric}: no run that has ended has it: {'; '.join(islice(lacking, _NAMED))}"

@@ -90,7 +90,6 @@ class DetachedFunctions:
         return report_completion(self.sets, request.report_to, measured_completion)
 
     def _store(self, request: Request, done: Done) -> None:
-        """Keeps the head of the object that holds the answer."""
         kind, id = last_object(request), request.address.id
         assert kind is not None
         others = {name: ref for name, ref in done.objects.items() if name != kind}

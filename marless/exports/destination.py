@@ -55,7 +55,6 @@ def file_names(agents: Sequence[str], suffix: str, others: Collection[str] = ())
 
 
 def _umask() -> int:
-    """The process's mask, which can only be read by a change."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

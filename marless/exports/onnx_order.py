@@ -39,7 +39,6 @@ def _keys(nodes: Nodes, one: SortedBlock, origin: Array) -> str:
 
 
 def _of(nodes: Nodes, columns: Array) -> str:
-    """Return these columns of the observation, in the shape of `columns`."""
     return nodes.add("Gather", "observation", nodes.constant(columns), axis=1)
 
 

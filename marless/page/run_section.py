@@ -129,7 +129,6 @@ def _bill_row(line: BillLine, total: float) -> Sequence[object]:
 
 
 def _lost(run_summary: Summary | None) -> list[tuple[str, str, str]]:
-    """The figure of attempts without an answer, if there were any."""
     if run_summary is None or not run_summary.lost.attempts:
         return []
     count, _, costs = str(run_summary.lost).partition(", ")
@@ -166,7 +165,6 @@ def _grid(charts: Sequence[Html]) -> Html:
 
 
 def _decisions(facts: Facts, size: Size) -> Html:
-    """Who shares networks, how many rollouts, and what the controller did."""
     team_strip, groups = strip(facts.lines, facts.agents), Html("")
     if team_strip:
         hidden = len(facts.agents) - MOST_AGENTS

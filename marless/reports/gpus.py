@@ -46,7 +46,6 @@ def _driver() -> str:
 
 
 def _answer(command: tuple[str, ...]) -> str:
-    """What the command prints; '' where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=_MOST_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -271,7 +271,6 @@ class _Actor:
         return self.codec.decode(env_actions, encoding.batch)
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
-        """``[1, rows, width]``."""
         if self._order is not None:
             rows = self._order.sort(rows)
         if self._follows:

@@ -212,7 +212,6 @@ def written_by(root: Path = ROOT) -> str:
 
 
 def _version_of(package: str) -> str | None:
-    """The version of a package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -134,8 +134,6 @@ def begin(study: Study, place: StudyPlace, deployment: LocatedDeployment) -> Stu
 
 
 class _Beginning:
-    """Writes the runs of a new study."""
-
     def __init__(self, study: Study, place: StudyPlace, deployment: LocatedDeployment) -> None:
         self._study, self._place, self._located = study, place, deployment
         self._prices: dict[Pricing, Pricing] = {}
@@ -164,7 +162,6 @@ class _Beginning:
         return name
 
     def _fit(self, config: RunConfig) -> RunConfig:
-        """The configuration with the deployed sizes and the prices there."""
         if config.pricing not in self._prices:
             self._prices[config.pricing] = priced(config, self._place.deployment_ref.region).pricing
         from marless.cloud.deployments import fit

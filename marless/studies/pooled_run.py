@@ -124,7 +124,6 @@ class PooledRun:
         self._open_files.close()
 
     def _begin(self, concurrency: int) -> Ending | None:
-        """An ending if there is nothing to train."""
         folder, path = self._folder, self._folder.path
         path.mkdir(parents=True, exist_ok=True)
         self._open_files.enter_context(folder.driving())

@@ -78,8 +78,6 @@ class Trial:
 
 
 class _Clocked:
-    """An environment with the time of its steps."""
-
     def __init__(self, environment: VectorEnvironment) -> None:
         self._environment = environment
         self.spec, self.num_envs, self.seconds = environment.spec, environment.num_envs, 0.0
@@ -167,8 +165,6 @@ def _difference(one: Sequence[Fingerprint], other: Sequence[Fingerprint]) -> str
 
 
 class _Watcher:
-    """Enters the results of a play into a `Trial`."""
-
     def __init__(self, spec: EnvSpec, trial: Trial, copies: int) -> None:
         self._spec, self._trial = spec, trial
         self._lengths, self._returns = np.zeros(copies, np.int64), np.zeros(copies)

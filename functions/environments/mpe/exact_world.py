@@ -65,7 +65,6 @@ def softplus(values: Real) -> None:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Real) -> Real:
-    """By Horner's scheme."""
     result = coefficients[0] * x
     for coefficient in coefficients[1:-1]:
         result += coefficient

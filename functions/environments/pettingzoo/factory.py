@@ -148,7 +148,6 @@ def _listed(offers: list[str], word: str = "") -> str:
 
 
 def _list(beginning: str, words: list[str]) -> str:
-    """The first words; '' without any."""
     more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
     return f"; {beginning} {', '.join(words[:_LISTED])}{more}" if words else ""
 

@@ -125,7 +125,6 @@ class TurnEnvironment:
         return {"observation": observation, MASK: mask}
 
     def _is_inner(self, agent: Any) -> bool:
-        """Whether the space describes the entry "observation" of an observation."""
         from gymnasium import spaces
 
         return self._places[agent] is Place.PAIR or not isinstance(self._spaces[agent], spaces.Dict)

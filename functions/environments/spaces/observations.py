@@ -191,8 +191,6 @@ def _require_small(numbers: Array) -> None:
 
 
 class _Choice:
-    """One of `size` choices, counted from `first`, as a one-hot."""
-
     layout: tuple[int, ...] = ()
     finite = True
 

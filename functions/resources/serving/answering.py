@@ -72,7 +72,6 @@ def _once(attempt: CallAttempt, blobs: ClaimedBlobs) -> CallOutcome:
 
 
 def _answer(attempt: CallAttempt) -> bytes:
-    """What the resource says; raises whatever code of others raises."""
     answer = KINDS.of(attempt.name, attempt.resource).answer(attempt.call, attempt.cores)
     if not isinstance(answer, bytes):
         raise NoAnswer(f"it answered {type(answer).__name__}, not bytes")

@@ -233,7 +233,6 @@ class ResourcePools:
         return self._lane(question.asker, question.name, question.resource)
 
     def _lane(self, asker: Lane, name: str, resource: Resource) -> CallLane:
-        """The lane in which the tasks of `asker` ask; raises `OSError`."""
         lanes = self._lanes.setdefault(asker, {})
         key = name, resource
         if key not in lanes:

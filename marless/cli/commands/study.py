@@ -212,7 +212,6 @@ def _begin(folder: Path, file: StudyFile | None, place: StudyPlace) -> int:
 
 
 def _show(options: Namespace, study: Study) -> int:
-    """Shows all runs once; the exit code says whether some failed."""
     runs, view = list(study.runs), choose_study_view(options.json)
     try:
         view.start(study)

@@ -76,7 +76,6 @@ def hash_of_files(root: Path, files: Iterable[Path]) -> str:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a module has by its statements."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield child.name
@@ -90,6 +89,5 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _words(tree: ast.AST) -> Iterator[str]:
-    """Every name in the source, of whatever it is."""
     words = (getattr(node, field, None) for node in ast.walk(tree) for field in ("name", "id", "attr"))
     return (word for word in words if isinstance(word, str))

@@ -32,8 +32,6 @@ _LONGEST_DOCUMENT = 1 << 24
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """What DOCUMENT must say."""
-
     task: EnvTask
     spec: EnvSpec
 

@@ -29,8 +29,6 @@ _TAIL_BYTES = 1 << 20
 
 
 class _Numbered(msgspec.Struct, frozen=True):
-    """Of a line, what tells its round."""
-
     round: int
 
 

@@ -117,7 +117,6 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pat
 
 
 def _finish(path: Path) -> None:
-    """Removes what was left when the same was cut short."""
     for leftover in leftovers(path.parent, path.name):
         discard(leftover)
 

@@ -41,8 +41,6 @@ _SEED, _ROUNDS, _NUM_ENVS, _ROLLOUTS = 20, 2, 3, 2
 
 @dataclass(frozen=True)
 class _Case:
-    """An algorithm, a task and a team."""
-
     algorithm: AlgorithmSpec
     code: Implementation
     config: AlgorithmConfig
@@ -184,7 +182,6 @@ def _check_bytes(case: _Case, group: int, tensors: Tensors) -> None:
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
-    """The trajectories of a round, as a learner reads them."""
     tensors: Tensors = {}
     with expect("actors cannot play with the policies", Exception):
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
@@ -196,7 +193,6 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
 
 
 def _steps(case: _Case) -> int:
-    """The steps of a rollout, which ends within an episode."""
     return case.task.horizon + 2
 
 

@@ -150,7 +150,6 @@ def _returns(state: State) -> list[tuple[str, str]]:
 
 
 def _next(state: State) -> list[tuple[str, str]]:
-    """What the controller has decided for the round in flight."""
     if state.round_placement is None:
         return []
     fixed_agents = len(state.team.fixed) if state.team else 0
@@ -166,7 +165,6 @@ def _next(state: State) -> list[tuple[str, str]]:
 
 
 def _workers(folder: RunFolder, status: str) -> list[tuple[str, str]]:
-    """The machines that have dialled in at the run's driver."""
     from marless.infra.local.census import in_words, noted
 
     slots = noted(folder.path / "workers") if status == "running" else Counter[str]()

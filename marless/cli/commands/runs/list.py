@@ -73,7 +73,6 @@ def run(options: Namespace) -> int:
 
 
 def _note_others() -> None:
-    """Says what else there is: studies, and what removals have left."""
     names = [str(path) for parent in COLLECTIONS if parent.is_dir() for path in sorted(parent.iterdir())]
     collections = [name for name in names if collection_of(name)]
     if collections:

@@ -80,7 +80,6 @@ def _remnants_of(text: str) -> list[Path]:
 
 
 def _require_idle(folder: RunFolder) -> None:
-    """Raises `UserError` where a run of a study is being trained."""
     runs: Path = folder.path / "runs"
     busy = [path.name for path in (runs.iterdir() if runs.is_dir() else ()) if RunFolder(path).driven()]
     if busy:
